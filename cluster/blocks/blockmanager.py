@@ -1,0 +1,266 @@
+"""The live half of the NameNode: which nodes live, what they hold and what they are told to do about it.
+
+Replicas come from block reports and events only; their lives are written to the journal as rows of
+blocks.parquet. The namespace is read, never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cluster.blocks.journal import Journal
+from cluster.blocks.kept import CAUSE as DARE
+from cluster.blocks.memory import MemoryJournal
+from cluster.blocks.namespace import File, Namespace
+from cluster.blocks.placement import hot_nodes
+from cluster.blocks.replication import Replication
+from tasks.specs import NodeId
+
+Json = dict[str, Any]
+
+
+class BlockManager:
+    """Nodes and replicas. `order` are the declared nodes; nodes that are not among them come after.
+
+    Orders no copies for `settle_s` after the first registration when there are blocks from the start: most
+    replicas are then merely not reported yet.
+    """
+
+    def __init__(
+        self,
+        names: Namespace,
+        journal: Journal | MemoryJournal,
+        replication: Replication,
+        order: list[NodeId],
+        settle_s: float,
+    ) -> None:
+        self.map = replication.map
+        self.order = order
+        self._declared = dict.fromkeys(order)  # the same nodes, found faster
+        self._names = names
+        self._journal = journal
+        self._replication = replication
+        self._settle_s = settle_s
+        self._changed_inputs: dict[str, None] = {}
+        self._input_bytes: dict[str, int] = {}  # by block, all its replicas together
+        self._inputs_bytes = 0
+        for block, file in names.owners.items():
+            self.map.add_block(block)
+            if file.complete:
+                self._settle(file, block)
+        self._copies_from_s = None if names.owners else 0.0
+
+    def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
+        """A node lives and holds exactly these blocks ({"block", "length"}); earlier knowledge of it is void."""
+        if self._copies_from_s is None:
+            self._copies_from_s = now_s + self._settle_s
+        if node not in self._declared:
+            self._declared[node] = None
+            self.order.append(node)
+        self.map.add_node(node, rack, url)
+        self._replication.node_came(node)
+        held = {raw["block"]: raw["length"] for raw in blocks}
+        kept = set(self._journal.living_of(node, DARE))
+        with self._journal.together():
+            known = [*self.map.nodes[node].blocks, *(block for block, _ in self._journal.living(node))]
+            for block in dict.fromkeys(known):
+                if block not in held:
+                    self._replica_gone(now_s, block, node)
+            for block, length in held.items():
+                self._replica_came(now_s, block, node, length, DARE if block in kept else "report")
+
+    def node_lost(self, now_s: float, node: NodeId) -> None:
+        """A node is gone with all that it held; unknown nodes are ignored."""
+        lives = [block for block, _ in self._journal.living(node)]
+        held = self.map.remove_node(node)
+        self._replication.node_went(node)
+        with self._journal.together():
+            for block in dict.fromkeys([*held, *lives]):
+                self._journal.end_life(block, node, self._file_of(block), now_s)
+                self._replicas_changed(block)
+
+    def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
+        """What the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
+        this NameNode does not know it."""
+        if node not in self.map.nodes:
+            return [{"type": "report_blocks"}]
+        commands: list[Json] = []
+        for block in self._replication.deletions(now_s, node):
+            commands.append({"type": "delete_block", "block": block})
+            if block in self.map.blocks:
+                self._drop_replica(now_s, block, node)
+        if self._copies_from_s is not None and now_s >= self._copies_from_s:
+            commands += self._replication.copies(now_s, node)
+        return commands
+
+    def settling(self, now_s: float) -> bool:
+        """Whether replicas may be there that are not reported yet: a declared node is still to come and has time."""
+        if all(node in self.map.nodes for node in self.order):
+            return False
+        return self._copies_from_s is None or now_s < self._copies_from_s
+
+    def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
+        """A node tells that a replica was `added`, `kept` (see `keeps`) or `removed`, or found `corrupt`."""
+        if node not in self.map.nodes:
+            return  # it will report all its blocks when it registers
+        if event in ("added", "kept"):
+            if block in self.map.blocks:
+                self.map.unmark(block, node)  # it was written anew
+            self._replica_came(now_s, block, node, length, DARE if event == "kept" else "repair")
+        elif event == "removed":
+            self._replica_gone(now_s, block, node)
+        elif event == "corrupt" and block in self.map.blocks:
+            self._mark(block, node)
+
+    def report_bad(self, block: str, node: NodeId) -> None:
+        """A reader found a replica bad or gone. Unlike the node's own word this is not believed of the last
+        good replica: the fault may be the reader's."""
+        state = self.map.blocks.get(block)
+        if state is not None and any(other != node for other in state.good()):
+            self._mark(block, node)
+
+    def keeps(self, node: NodeId, block: str, budget: float) -> bool:
+        """A block is fetched to a node: whether a replica is to stay there, as `Kept` decides."""
+        state = self.map.blocks.get(block)
+        if (
+            state is None
+            or state.length is None
+            or block not in self._input_bytes
+            or node not in self.map.nodes
+        ):
+            return False
+        kept = self._replication.kept
+        kept.budget_bytes = budget * self._inputs_bytes
+        return kept.read(block, state.length) and node not in state.replicas
+
+    def _mark(self, block: str, node: NodeId) -> None:
+        if node in self.map.blocks[block].replicas:
+            self.map.mark(block, node)
+            self._replication.replica_went(block, node)
+            self._replicas_changed(block)
+
+    def _replica_came(
+        self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
+    ) -> None:
+        """A replica is there; `cause` holds if neither a write nor a copy was to bring it."""
+        if block not in self.map.blocks:
+            self._replication.block_unwanted(block, [node])
+            return
+        expected = self.map.arrived(block, node)
+        if self._replication.replica_came(block, node):
+            cause = "repair"
+        if self.map.add_replica(block, node, length):
+            self._journal.begin_life(block, node, length, now_s, expected or cause)
+            if cause == DARE and expected is None:
+                self._replication.keep(block, node, length)
+        self._replicas_changed(block)
+
+    def _replica_gone(self, now_s: float, block: str, node: NodeId) -> None:
+        self._replication.replica_went(block, node)
+        if block in self.map.blocks:
+            self.map.unmark(block, node)
+        self._drop_replica(now_s, block, node)
+
+    def _drop_replica(self, now_s: float, block: str, node: NodeId) -> None:
+        self._journal.end_life(block, node, self._file_of(block), now_s)
+        if block in self.map.blocks:
+            self.map.remove_replica(block, node)
+            self._replicas_changed(block)
+
+    def _replicas_changed(self, block: str) -> None:
+        self._replication.reconsider(block)
+        self._input_changed(self._names.owners.get(block), block)
+
+    def _input_changed(self, file: File | None, block: str) -> None:
+        if file is not None and file.is_input:
+            self._changed_inputs[block] = None
+
+    # -- files ----------------------------------------------------------------------------------------------
+
+    def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
+        """The blocks of a file are where the writer says; the nodes' own events may come before or after."""
+        with self._journal.together():
+            for block, length in file.blocks.items():
+                state = self.map.blocks[block]
+                if not state.replicas and not state.corrupt and self._replication.is_new(block):
+                    self._store(now_s, file, block, holders.get(block, ()))
+                    continue
+                for node in holders.get(block, ()):
+                    if node in self.map.nodes and node not in self.map.blocks[block].replicas:
+                        self._replica_came(now_s, block, node, length)
+                self._settle(file, block)
+                self._replicas_changed(block)
+
+    def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
+        """What `stored` does for a block of which nothing is known yet, in fewer steps."""
+        length = file.blocks[block]
+        self._prefer(file, block)
+        self._count_input(file, block)
+        for node, cause in self.map.store(block, nodes, length, file.replication):
+            self._journal.begin_life(block, node, length, now_s, cause or "report")
+        if len(self.map.blocks[block].replicas) != file.replication:
+            self._replication.reconsider(block)
+        self._input_changed(file, block)
+
+    def _settle(self, file: File, block: str) -> None:
+        self._prefer(file, block)
+        self._count_input(file, block)
+        self.map.settle(block, file.blocks[block], file.replication)
+
+    def _count_input(self, file: File, block: str) -> None:
+        if file.is_input and block not in self._input_bytes:
+            self._input_bytes[block] = file.blocks[block] * file.replication
+            self._inputs_bytes += self._input_bytes[block]
+
+    def _prefer(self, file: File, block: str) -> None:
+        if file.skew is not None:
+            self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
+
+    def forget(self, now_s: float, released: Mapping[str, str]) -> None:
+        """Blocks (with the path that they had) are of no file any more: delete them where they are."""
+        for block, path in released.items():
+            holders = self.map.forget(block)
+            for node in holders:
+                self._journal.end_life(block, node, path, now_s)
+            self._replication.block_unwanted(block, holders)
+            self._changed_inputs.pop(block, None)
+            self._inputs_bytes -= self._input_bytes.pop(block, 0)
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
+        """Input blocks whose replicas changed since the last call, with the nodes that hold good ones now."""
+        changed, self._changed_inputs = self._changed_inputs, {}
+        return [(block, self.map.blocks[block].good()) for block in changed]
+
+    def blocks_on(self, node: NodeId) -> list[Json]:
+        """A node's good replicas as it would report them: {"block", "length"}."""
+        state = self.map.nodes.get(node)
+        held = [(block, self.map.blocks[block]) for block in state.blocks] if state is not None else []
+        return [
+            {"block": name, "length": block.replicas[node]}
+            for name, block in held
+            if node not in block.corrupt
+        ]
+
+    def has_orders(self) -> bool:
+        """Whether a heartbeat could bring an order, now or later."""
+        return self._replication.busy or next(self.map.corrupt(), None) is not None
+
+    def has_replica_changes(self) -> bool:
+        """Whether there is anything to take."""
+        return bool(self._changed_inputs)
+
+    def close(self) -> None:
+        """Rows for all replicas that still live."""
+        with self._journal.together():
+            paths: dict[str, str] = {}  # one for each block, the same string for each of a file
+            for file in self._names.files():
+                paths.update(dict.fromkeys(file.blocks, file.path))
+            for block, node in self._journal.living():
+                self._journal.end_life(block, node, paths.get(block, ""), None)
+
+    def _file_of(self, block: str) -> str:
+        file = self._names.owners.get(block)
+        return file.path if file is not None else ""

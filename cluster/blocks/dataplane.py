@@ -1,0 +1,143 @@
+"""How blocks are sent to the agents and fetched from them over HTTP, by those who are no node themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+
+from cluster.blocks.errors import BlockUnavailable
+from tasks.specs import NodeId
+
+Body = Callable[[], AsyncIterator[bytes]]
+"""Makes the bytes of a block, each time from the beginning."""
+
+PIECE_BYTES = 1 << 20
+CONNECT_S = 5.0
+STALLED_S = 60.0
+"""A transfer during which nothing moves for so long has failed."""
+
+_FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecodeError)
+
+
+class DataPlane:
+    """A client of all agents; an async context manager. `peers` are the agents' URLs, looked at for each request.
+
+    Transfers are not paced: who loads input or looks at output is no part of the emulated cluster.
+    """
+
+    def __init__(self, peers: Mapping[NodeId, str], token: str) -> None:
+        self.peers = peers
+        self._token = token
+
+    async def __aenter__(self) -> DataPlane:
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {self._token}"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=STALLED_S),
+            connector=aiohttp.TCPConnector(limit=0),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def put(
+        self, block: str, nodes: Sequence[NodeId], body: AsyncIterator[bytes], length: int | None
+    ) -> dict[str, Any]:
+        """Send a block to the first node, the rest as its pipeline: {"block", "length", "nodes" that stored it}.
+
+        `length` is None when it is not known before. BlockUnavailable when the first node does not store it;
+        what `body` raises is raised again.
+        """
+        params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
+        headers = {} if length is None else {"Content-Length": str(length)}
+        url = f"{self._url(nodes[0])}/blocks/{block}"
+        source = _Source(body)
+        try:
+            async with self._session.put(
+                url, params=params, data=source.pieces(), headers=headers
+            ) as response:
+                if response.status >= 300:
+                    raise BlockUnavailable(f"{nodes[0]} refused block {block}: {await _reason(response)}")
+                return await response.json(content_type=None)
+        except _FAILURES as error:
+            if source.error is not None:
+                raise source.error from None
+            raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
+
+    async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
+        """The bytes [start, end) of a node's replica; BlockUnavailable when they end early, after what was good."""
+        url = f"{self._url(node)}/blocks/{block}"
+        headers = {"Range": f"bytes={start}-{end - 1}"}
+        at = start
+        try:
+            async with self._session.get(url, params={"unpaced": "1"}, headers=headers) as response:
+                if response.status not in (200, 206):
+                    raise BlockUnavailable(f"{node}: {await _reason(response)}")
+                if response.status == 200 and start:
+                    raise BlockUnavailable(f"{node}: ignored the range that was asked for")
+                async for piece in response.content.iter_chunked(PIECE_BYTES):
+                    at += len(piece)
+                    yield piece[: len(piece) - max(0, at - end)]
+        except _FAILURES as error:
+            raise BlockUnavailable(f"{node}: {_told(error)}") from error
+        if at < end:
+            raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
+
+    async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
+        """The bytes [start, end) of a file from located blocks; where one node fails the next goes on.
+
+        BlockUnavailable, naming the block and each node's failure, when none can.
+        """
+        for block in blocks:
+            low, high = max(start, block["offset"]), min(end, block["offset"] + block["length"])
+            if low < high:
+                async for piece in self._read_block(block, low - block["offset"], high - block["offset"]):
+                    yield piece
+
+    async def _read_block(self, block: Mapping[str, Any], at: int, end: int) -> AsyncIterator[bytes]:
+        failures: list[str] = []
+        for node in block["nodes"]:
+            try:
+                async for piece in self.get(block["block"], node, at, end):
+                    at += len(piece)
+                    yield piece
+                return
+            except BlockUnavailable as error:
+                failures.append(str(error))
+        why = "; ".join(failures) or "it has no good replica"
+        raise BlockUnavailable(f"block {block['block']} could not be read ({why})")
+
+    def _url(self, node: NodeId) -> str:
+        url = self.peers.get(node)
+        if url is None:
+            raise BlockUnavailable(f"node {node} is not known")
+        return url
+
+
+class _Source:
+    """Remembers what went wrong at the source, which the HTTP client would report as a broken connection."""
+
+    def __init__(self, body: AsyncIterator[bytes]) -> None:
+        self._body = body
+        self.error: Exception | None = None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._body:
+                yield piece
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _told(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+async def _reason(response: aiohttp.ClientResponse) -> str:
+    text = (await response.text(errors="replace")).strip()
+    return f"{response.status} {text.splitlines()[0] if text else response.reason}"

@@ -1,0 +1,258 @@
+"""Brings files into the block store before a run and gets them out after it; used by the driver and by WebHDFS.
+
+Memory stays bounded: real files and filler are streamed, generated blocks are held only while they are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
+from cluster.blocks.errors import BlockUnavailable
+from cluster.spec import BlockSettings
+from tasks.errors import BadInput
+from tasks.generate import generate
+from tasks.specs import NodeId
+from tasks.workload import InputFile
+
+NameNodeCall = Callable[..., Awaitable[Any]]
+"""`await call(method, *args, **named)`: a method of the NameNode without its `now_s`."""
+
+PARALLEL = 4
+MEMORY_BYTES = 128 << 20
+TRIES = 3
+RETRY_S = 0.5
+_FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
+
+
+async def upload(
+    file: InputFile, name_node: NameNodeCall, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
+) -> None:
+    """Put one input file into the block store, all replicas where they were planned; see `upload_all`."""
+    await upload_all([file], name_node, peers, token, settings)
+
+
+async def upload_all(
+    files: Sequence[InputFile],
+    name_node: NameNodeCall,
+    peers: Mapping[NodeId, str],
+    token: str,
+    settings: BlockSettings,
+) -> None:
+    """Put input files into the block store, several blocks at a time.
+
+    BadInput when a real file cannot be read or is shorter than planned; BlockUnavailable when a block is not
+    stored on all planned nodes after three tries.
+    """
+    largest = max((length for file in files for length in file.blocks), default=1)
+    room = asyncio.Semaphore(max(1, min(PARALLEL, MEMORY_BYTES // max(largest, 1))))
+    # One plan after the other: their order decides block ids, and by them every toss of placement.
+    plans = [(file, await _plan(file, name_node, settings)) for file in files]
+    async with DataPlane(peers, token) as plane:
+        try:
+            async with asyncio.TaskGroup() as group:
+                sent = [(file.path, await _send(file, plan, plane, group, room)) for file, plan in plans]
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+    for path, tasks in sent:
+        await name_node("input_uploaded", path, [task.result() for task in tasks])
+
+
+async def _plan(file: InputFile, name_node: NameNodeCall, settings: BlockSettings) -> list[dict[str, Any]]:
+    return await name_node(
+        "plan_input",
+        file.path,
+        list(file.blocks),
+        settings.replication,
+        placement=settings.placement,
+        preferred=file.preferred,
+        skew=settings.skew,
+    )
+
+
+async def _send(
+    file: InputFile,
+    plan: Sequence[Mapping[str, Any]],
+    plane: DataPlane,
+    group: asyncio.TaskGroup,
+    room: asyncio.Semaphore,
+) -> list[asyncio.Task[dict[str, Any]]]:
+    """Begin to send each block of a file as soon as there is room; the tasks' results are as `_put`'s."""
+    tasks: list[asyncio.Task[dict[str, Any]]] = []
+    bodies = _bodies(file)
+    for planned in plan:
+        await room.acquire()
+        length, body = await asyncio.to_thread(next, bodies)
+        tasks.append(group.create_task(_put(file.path, plane, planned, body, length)))
+        tasks[-1].add_done_callback(lambda _: room.release())
+    return tasks
+
+
+async def _put(
+    path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
+) -> dict[str, Any]:
+    """Send a block until all planned nodes have it: {"block", "length", "nodes"}."""
+    block, nodes = planned["block"], planned["nodes"]
+    trouble = ""
+    for attempt in range(TRIES):
+        if attempt:
+            await asyncio.sleep(RETRY_S)
+        try:
+            answer = await plane.put(block, nodes, body(), length)
+        except BlockUnavailable as error:
+            trouble = str(error)
+            continue
+        missing = [node for node in nodes if node not in answer["nodes"]]
+        if not missing and answer["length"] == length:
+            return {"block": block, "length": length, "nodes": nodes}
+        trouble = f"it was stored on {', '.join(answer['nodes'])} only, with {answer['length']} bytes"
+    raise BlockUnavailable(
+        f"{path}: block {block} of {length} bytes did not reach {', '.join(nodes)}: {trouble}"
+    )
+
+
+# -- where bytes come from -----------------------------------------------------------------------------------
+
+
+def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
+    """Length and body of each block of a file, in order; generated data may end a little early."""
+    if file.source == "file":
+        return _real_bodies(file)
+    if file.source == "filler":
+        return ((length, _filler_body(length)) for length in file.blocks)
+    return _generated_bodies(file)
+
+
+def _real_bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
+    offset = 0
+    for length in file.blocks:
+        yield length, _real_body(Path(file.real_path or ""), offset, length)
+        offset += length
+
+
+def _real_body(path: Path, offset: int, length: int) -> Body:
+    async def read() -> AsyncIterator[bytes]:
+        try:
+            with path.open("rb") as source:
+                source.seek(offset)
+                left = length
+                while left:
+                    piece = await asyncio.to_thread(source.read, min(left, PIECE_BYTES))
+                    if not piece:
+                        raise BadInput(f"{path}: ends {left} bytes early, it had more when the run began")
+                    left -= len(piece)
+                    yield piece
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+
+    return read
+
+
+def _filler_body(length: int) -> Body:
+    async def fill() -> AsyncIterator[bytes]:
+        for start in range(0, length, len(_FILLER)):
+            yield _FILLER[: length - start]
+
+    return fill
+
+
+def _generated_bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
+    pieces = generate(file.generate or "", file.length, file.seed)
+    left = b""
+    for length in file.blocks:
+        block: list[bytes] = []
+        room = length
+        while room and (left := left or next(pieces, b"")):
+            block.append(left[:room])
+            left = left[room:]
+            room -= len(block[-1])
+        yield length - room, _held_body(block)
+
+
+def _held_body(pieces: Sequence[bytes]) -> Body:
+    async def give() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    return give
+
+
+# -- any file ------------------------------------------------------------------------------------------------
+
+
+async def fetch_file(
+    blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str
+) -> AsyncIterator[bytes]:
+    """The bytes of a located file (what the NameNode's `locate` answered for the whole of it).
+
+    A replica that is bad or gone is left for the next one; BlockUnavailable when none is left.
+    """
+    end = max((block["offset"] + block["length"] for block in blocks), default=0)
+    async with DataPlane(peers, token) as plane:
+        async for piece in plane.read(blocks, 0, end):
+            yield piece
+
+
+async def store_file(
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+) -> None:
+    """Write a new file from a stream of unknown length; whatever goes wrong, nothing half-written stays."""
+    await name_node("create", path, settings.replication, settings.size_bytes)
+    try:
+        await name_node("complete", path, await _write_blocks(path, data, name_node, plane, settings))
+    except BaseException:
+        await name_node("delete", path)
+        raise
+
+
+async def append_file(
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+) -> None:
+    """Add a stream to a file, in blocks of its own; whatever goes wrong, the file is then as before."""
+    old = await name_node("locate", path)
+    blocks = [{**block, "nodes": []} for block in old]  # the NameNode knows better who holds these by then
+    await name_node("reopen", path)
+    try:
+        blocks += await _write_blocks(path, data, name_node, plane, settings)
+    finally:
+        await name_node("complete", path, blocks)
+
+
+async def _write_blocks(
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+) -> list[dict[str, Any]]:
+    cutter = _Cutter(data, settings.size_bytes)
+    blocks: list[dict[str, Any]] = []
+    while await cutter.more():
+        given = await name_node("allocate", path, None, settings.replication, settings.size_bytes)
+        blocks.append(await plane.put(given["block"], given["nodes"], cutter.block(), None))
+    return blocks
+
+
+class _Cutter:
+    """Cuts a stream into blocks without holding more than a piece of it."""
+
+    def __init__(self, data: AsyncIterator[bytes], block_bytes: int) -> None:
+        self._data = data
+        self._block_bytes = block_bytes
+        self._left = b""
+
+    async def more(self) -> bool:
+        """Whether there is another byte."""
+        while not self._left:
+            try:
+                self._left = await anext(self._data)
+            except StopAsyncIteration:
+                return False
+        return True
+
+    async def block(self) -> AsyncIterator[bytes]:
+        """The pieces of the next block."""
+        room = self._block_bytes
+        while room and await self.more():
+            piece, self._left = self._left[:room], self._left[room:]
+            room -= len(piece)
+            yield piece

@@ -1,0 +1,392 @@
+"""The master of the block store as a plain object: namespace, block map and replication behind one set of methods.
+
+Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are
+BlockStoreErrors. Every change of the namespace is in the journal before it is answered; replicas are not,
+they come from the nodes' block reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.blocks.blockmanager import BlockManager
+from cluster.blocks.blockmap import BlockMap
+from cluster.blocks.errors import BadPath, NoNodes
+from cluster.blocks.field import Field
+from cluster.blocks.journal import Journal
+from cluster.blocks.memory import MemoryJournal
+from cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
+from cluster.blocks.placement import (
+    PLACEMENTS,
+    hot_nodes,
+    place_even,
+    place_file,
+    place_hdfs,
+    place_preferred,
+)
+from cluster.blocks.replication import Replication
+from cluster.blocks.status import check_blocks, pick_replica, status, summary
+from cluster.messages import FOR_ATTEMPTS
+from tasks.specs import NodeId
+
+Json = dict[str, Any]
+Rows = list[Json]
+
+_NODES = "register node_lost heartbeat block_event report_bad call settling"
+_FILES = "create reopen allocate complete plan_input input_uploaded rename delete mkdirs close"
+TIMED = frozenset((*_NODES.split(), *_FILES.split()))
+"""Methods whose first argument is `now_s`; whoever forwards calls adds it."""
+
+NEEDS_REPORTS = frozenset({"locate", "allocate", "plan_input"})
+"""Methods that a restarted NameNode should answer only when it is no longer `settling`."""
+
+POLL_LIMIT = 10_000
+
+
+class NameNode:
+    """Files, their blocks and where these are.
+
+    `order` are the declared nodes, first to last (which are hot under `skewed`). A NameNode that finds files
+    in its journal orders no copies for `settle_s` after the first node has registered, since most replicas
+    are merely not reported yet.
+    """
+
+    def __init__(
+        self,
+        journal: Path | str | Journal | MemoryJournal | None = None,
+        *,
+        seed: int = 0,
+        order: Sequence[NodeId] = (),
+        copies_per_node: int = 2,
+        copy_timeout_s: float = 60.0,
+        settle_s: float = 5.0,
+    ) -> None:
+        self._seed = seed
+        kept = isinstance(journal, Journal | MemoryJournal)
+        self._journal: Journal | MemoryJournal = journal if kept else Journal(journal)
+        self._names = Namespace()
+        for change in self._journal.changes():
+            self._names.apply(change)
+        replication = Replication(
+            BlockMap(), seed=seed, copies_per_node=copies_per_node, timeout_s=copy_timeout_s
+        )
+        self._blocks = BlockManager(self._names, self._journal, replication, list(order), settle_s)
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+
+    def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
+        """A node lives and holds exactly these blocks ({"block", "length"}); earlier knowledge of it is void."""
+        self._blocks.register(now_s, node, rack, url, blocks)
+
+    def node_lost(self, now_s: float, node: NodeId) -> None:
+        """A node is gone with all that it held; unknown nodes are ignored."""
+        self._blocks.node_lost(now_s, node)
+
+    def heartbeat(self, now_s: float, node: NodeId) -> Rows:
+        """What the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
+        this NameNode does not know it."""
+        return self._blocks.heartbeat(now_s, node)
+
+    def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
+        """A node tells that a replica was `added`, `kept` (see `keeps`) or `removed`, or found `corrupt`."""
+        self._blocks.block_event(now_s, node, event, block, length)
+
+    def settling(self, now_s: float) -> bool:
+        """Whether this NameNode has restarted and still waits for nodes to report what they hold.
+
+        Until then it knows too little to say where blocks are or to place new ones (HDFS's safe mode).
+        """
+        return self._blocks.settling(now_s)
+
+    def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
+        """A reader found a replica bad or gone. Unlike the node's own word this is not believed of the last
+        good replica: the fault may be the reader's."""
+        self._blocks.report_bad(block, node)
+
+    def keeps(self, node: NodeId, block: str, budget: float) -> Json:
+        """An attempt on a node fetches an input's block: {"keep"}, whether a replica of it shall stay there.
+
+        `budget` is what such replicas may take, as a share of the bytes of all inputs with their replicas.
+        """
+        return {"keep": self._blocks.keeps(node, block, budget)}
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def call(self, now_s: float, node: NodeId, method: str, args: Mapping[str, Any]) -> Any:
+        """What an attempt on a node asks: one of FOR_ATTEMPTS with named arguments."""
+        if method not in FOR_ATTEMPTS:
+            raise BadPath(f"{method!r}: attempts may call {', '.join(FOR_ATTEMPTS)}")
+        named = {key: value for key, value in args.items() if key != "attempt"}
+        if method == "allocate":
+            named["writer"] = node
+        elif method == "keeps":
+            named["node"] = node
+        result = getattr(self, method)(*((now_s,) if method in TIMED else ()), **named)
+        return {} if result is None else result
+
+    def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
+        """An empty file, still to be written; PathExists when there is one."""
+        self._change(self._creation(now_s, path, replication, block_bytes))
+
+    def reopen(self, now_s: float, path: str) -> None:
+        """Let blocks be added to a finished file, until it is completed again (with the old ones listed)."""
+        self._change({"op": "reopen", "path": path, "now_s": now_s})
+
+    def allocate(
+        self,
+        now_s: float,
+        path: str,
+        writer: NodeId | None,
+        replication: int,
+        length_hint: int = 0,
+        exclude: Sequence[NodeId] = (),
+    ) -> Json:
+        """One more block of a file (made if need be): {"block", "nodes"}, the writer's node first if it is one.
+
+        NoNodes when all nodes are excluded; fewer nodes than `replication` are no error.
+        """
+        block = block_id(self._names.next_block_number())
+        field = self._blocks.map.field
+        nodes = place_hdfs(field, replication, seed=self._seed, block=block, writer=writer, exclude=exclude)
+        if not nodes:
+            raise NoNodes(f"{path}: no node can take a block")
+        if self._names.find(path) is None:
+            self._change(self._creation(now_s, path, replication, length_hint))
+        self._change({"op": "allocate", "path": path, "block": block, "length": 0, "now_s": now_s})
+        self._blocks.map.add_block(block)
+        for index, node in enumerate(nodes):
+            self._blocks.map.expect(block, node, "pipeline" if index else "write", length_hint)
+        return {"block": block, "nodes": nodes}
+
+    def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
+        """A file is written: its blocks in order ({"block", "length", "nodes"} that stored them).
+
+        Blocks that were allocated and are not listed are abandoned. May be repeated.
+        """
+        lengths = [[raw["block"], raw["length"]] for raw in blocks]
+        if not blocks and self._names.find(path) is None:
+            self.create(now_s, path, 1)
+        file = self._names.file(path)
+        repeated = file.complete
+        change = {"op": "complete", "path": path, "blocks": lengths, "now_s": now_s}
+        self._names.check(change)
+        if not repeated:  # what a repeat says of the holders may be out of date
+            self._change(change)
+            self._blocks.stored(now_s, file, {raw["block"]: raw["nodes"] for raw in blocks})
+
+    # -- inputs ----------------------------------------------------------------------------------------------
+
+    def plan_input(
+        self,
+        now_s: float,
+        path: str,
+        lengths: Sequence[int],
+        replication: int,
+        placement: str = "hdfs",
+        preferred: Sequence[Sequence[NodeId]] | None = None,
+        skew: float | None = None,
+    ) -> Rows:
+        """An input file of blocks of these lengths, still to be uploaded: [{"block", "offset", "length", "nodes"}].
+
+        `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all; the replication is
+        cut to their number); `preferred` names nodes for each block, which come first. An unfinished upload
+        of the same path is begun anew.
+        """
+        if placement not in PLACEMENTS:
+            raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
+        old = self._names.find(path)
+        if isinstance(old, File) and not old.complete:
+            self.delete(now_s, path)
+        if not self._blocks.map.nodes:
+            raise NoNodes(f"{path}: no node has registered")
+        skew = (skew or 1.0) if placement == "skewed" else None
+        if skew is not None:
+            replication = min(replication, len(hot_nodes(self._blocks.order, skew)))
+        creation = self._creation(now_s, path, replication, max(lengths, default=0))
+        creation |= {"is_input": True, "placement": placement, "skew": skew}
+        self._names.check(creation)
+        first = self._names.next_block_number()
+        ids = [block_id(first + index) for index in range(len(lengths))]
+        allocations = [
+            {"op": "allocate", "path": path, "block": block, "length": length, "now_s": now_s}
+            for block, length in zip(ids, lengths, strict=True)
+        ]
+        self._journal.append([creation, *allocations])
+        for change in (creation, *allocations):
+            self._names.apply(change)
+        return self._lay_out(self._names.file(path), preferred)
+
+    def _lay_out(self, file: File, preferred: Sequence[Sequence[NodeId]] | None) -> Rows:
+        if file.placement == "hdfs" and file.skew is None and not preferred:
+            return self._lay_out_hdfs(file)
+        plan: Rows = []
+        offset = 0
+        file_blocks: dict[NodeId, int] = {}
+        for index, (block, length) in enumerate(file.blocks.items()):
+            nodes = self._place_input(file, block, file_blocks, preferred[index] if preferred else ())
+            self._blocks.map.add_block(block)
+            for node in nodes:
+                self._blocks.map.expect(block, node, "input", length)
+                file_blocks[node] = file_blocks.get(node, 0) + 1
+            plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+            offset += length
+        return plan
+
+    def _lay_out_hdfs(self, file: File) -> Rows:
+        plan: Rows = []
+        offset = 0
+        blocks, lengths = list(file.blocks), list(file.blocks.values())
+        places = place_file(self._blocks.map.field, file.replication, blocks, lengths, seed=self._seed)
+        for block, length, nodes in zip(blocks, lengths, places, strict=True):
+            self._blocks.map.promise(block, nodes, "input", length)
+            plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+            offset += length
+        return plan
+
+    def _place_input(
+        self, file: File, block: str, file_blocks: Mapping[NodeId, int], preferred: Sequence[NodeId]
+    ) -> list[NodeId]:
+        field, count = self._blocks.map.field, file.replication
+        if preferred:
+            return place_preferred(field, count, seed=self._seed, block=block, preferred=preferred)
+        if file.skew is not None:
+            hot = hot_nodes(self._blocks.order, file.skew)
+            hot = [each for each in field.candidates() if each.node in hot]
+            field = Field(hot) if hot else field
+        if file.placement == "hdfs":
+            return place_hdfs(field, count, seed=self._seed, block=block)
+        return place_even(field.candidates(), count, seed=self._seed, block=block, file_blocks=file_blocks)
+
+    def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
+        """The input is stored: as `blocks` say ({"block", "length", "nodes"}), or as planned. May be repeated."""
+        if blocks is None:
+            state = self._blocks.map.blocks
+            planned = self._names.file(path).blocks.items()
+            blocks = [{"block": b, "length": size, "nodes": list(state[b].expected)} for b, size in planned]
+        self.complete(now_s, path, blocks)
+
+    # -- the tree --------------------------------------------------------------------------------------------
+
+    def rename(self, now_s: float, src: str, dst: str) -> None:
+        """Move a file or directory (into `dst` if that is a directory); the same rename again changes nothing.
+
+        PathNotFound without a source, PathExists when `dst` is another file.
+        """
+        if not self._names.was_renamed(src, dst):
+            target = self._names.rename_target(src, dst)
+            self._change({"op": "rename", "src": src, "dst": target, "now_s": now_s})
+
+    def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
+        """Delete a file or directory; False when there is none, WrongKind when it is full and not `recursive`. Deleted
+        `for_good`, it cannot come back: who was given up and writes on is refused."""
+        found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
+        if found or for_good:
+            self._change({"op": "delete", "path": path, "recursive": recursive, "now_s": now_s, **more})
+        return found
+
+    def mkdirs(self, now_s: float, path: str) -> None:
+        """Make a directory and its parents, as far as they are not there."""
+        self._change({"op": "mkdirs", "path": path, "now_s": now_s})
+
+    def _change(self, change: Change) -> None:
+        """Check, write down, apply; blocks that are of no file any more are to be deleted."""
+        self._names.check(change)
+        self._journal.append([change])
+        self._blocks.forget(change["now_s"], self._names.apply(change))
+
+    def _creation(self, now_s: float, path: str, replication: int, block_bytes: int) -> Change:
+        sizes = {"replication": replication, "block_bytes": block_bytes}
+        return {"op": "create", "path": clean(path), **sizes, "now_s": now_s}
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
+        """The blocks that overlap a byte range (empty blocks too), as fields of BlockRange; only live nodes with
+        good replicas. Of a file that is being written, the blocks whose length is known."""
+        end = math.inf if length is None else offset + length
+        found: Rows = []
+        begin = 0
+        file = self._names.file(path)
+        for block, size in file.blocks.items():
+            overlaps = begin + size > offset if size else file.complete and begin >= offset
+            if begin < end and overlaps:
+                nodes = self._blocks.map.blocks[block].good()
+                found.append({"block": block, "offset": begin, "length": size, "nodes": nodes})
+            begin += size
+        return found
+
+    def stat(self, path: str) -> Json:
+        """A file or directory (see `status`); PathNotFound."""
+        return status(self._names.get(path))
+
+    def list(self, path: str) -> Rows:
+        """The status of each child by name, or of the file itself."""
+        entry = self._names.get(path)
+        if isinstance(entry, Directory):
+            return [status(entry.children[name]) for name in sorted(entry.children)]
+        return [status(entry)]
+
+    def content_summary(self, path: str) -> Json:
+        """{"length", "files", "directories", "space"}: `space` counts each byte as often as it is to be stored."""
+        return summary(self._names, self._names.get(path))
+
+    def holders(self, block: str) -> list[NodeId]:
+        """Live nodes with a good replica of a block; none of a block that is not known."""
+        state = self._blocks.map.blocks.get(block)
+        return state.good() if state is not None else []
+
+    def files(self) -> Iterator[tuple[str, Iterable[str]]]:
+        """All files: path and blocks."""
+        return ((file.path, file.blocks) for file in self._names.files())
+
+    def block_length(self, block: str) -> int | None:
+        """Bytes of a block; None while it is being written, and of a block that is not known."""
+        state = self._blocks.map.blocks.get(block)
+        return state.length if state is not None else None
+
+    def blocks_on(self, node: NodeId) -> Rows:
+        """A node's good replicas as it would report them: [{"block", "length"}]."""
+        return self._blocks.blocks_on(node)
+
+    def has_orders(self) -> bool:
+        """Whether a node's heartbeat could bring it an order, now or once copies on their way have ended."""
+        return self._blocks.has_orders()
+
+    def pick_replica(self, *which: Any) -> tuple[str, NodeId] | None:
+        """A replica that a fault may harm, and its node: see `status.pick_replica`."""
+        return pick_replica(self._names, self._blocks.map, *which)
+
+    def nodes(self) -> dict[NodeId, Json]:
+        """Live nodes: {"rack", "url", "used_bytes", "blocks"} (a count)."""
+        return {
+            node: {"rack": n.rack, "url": n.url, "used_bytes": n.used_bytes, "blocks": len(n.blocks)}
+            for node, n in self._blocks.map.nodes.items()
+        }
+
+    def fsck(self) -> Json:
+        """{"blocks": count} of finished files, and block ids by what is wrong: see `check_blocks`."""
+        return check_blocks(self._blocks.map)
+
+    def poll(self, cursor: int = 0) -> Json:
+        """{"cursor", "rows"}: rows of blocks.parquet since a cursor (at most 10,000, ask again until empty)."""
+        cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
+        return {"cursor": cursor, "rows": rows}
+
+    def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
+        """Input blocks whose replicas changed since the last call, with the nodes that hold good ones now."""
+        return self._blocks.take_replica_changes()
+
+    def has_replica_changes(self) -> bool:
+        """Whether `take_replica_changes` has anything to tell."""
+        return self._blocks.has_replica_changes()
+
+    def close(self, now_s: float) -> None:
+        """The run is over: rows for all replicas that still live (`removed` None). May be repeated."""
+        self._blocks.close()
+
+    def shutdown(self) -> None:
+        """Let go of the journal; no method may be called any more."""
+        self._journal.close()

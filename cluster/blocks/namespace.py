@@ -1,0 +1,300 @@
+"""The tree of files: which blocks a file has, in which order and how long; it knows nothing of nodes.
+
+Every change is a JSON value that `check` judges and `apply` makes, so that a journal of changes is the namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from cluster.blocks.errors import BadPath, PathExists, PathNotFound, WrongKind
+
+Change = dict[str, Any]
+"""`op` (create, reopen, allocate, complete, rename, delete, mkdirs), `now_s` and the operation's own arguments."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Entry:
+    """A name in the tree. `origin` is the path that it was renamed from, if it was."""
+
+    name: str
+    parent: Directory | None
+    modified_s: float
+    origin: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The absolute path."""
+        names: list[str] = []
+        entry: Entry = self
+        while entry.parent is not None:
+            names.append(entry.name)
+            entry = entry.parent
+        return "/" + "/".join(reversed(names))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Directory(Entry):
+    """A directory with its children by name."""
+
+    children: dict[str, Entry] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class File(Entry):
+    """A file: `blocks` maps block ids, in order, to lengths in bytes (0 while the length is not known).
+
+    `replication` is the target for each block. `placement` is how an input was laid out and `skew` its share
+    of nodes. A file that is not `complete` is still being written.
+    """
+
+    replication: int
+    block_bytes: int
+    placement: str = "hdfs"
+    skew: float | None = None
+    is_input: bool = False
+    complete: bool = False
+    blocks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """Bytes of all blocks."""
+        return sum(self.blocks.values())
+
+
+@lru_cache(4096)
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names of an absolute path (doubled and final slashes do not count); raises BadPath."""
+    names = tuple(name for name in path.split("/") if name)
+    if not path.startswith("/") or any(name in (".", "..") or "\0" in name for name in names):
+        raise BadPath(f"{path!r}: expected an absolute path without . or ..")
+    return names
+
+
+def clean(path: str) -> str:
+    """The one spelling of a path; raises BadPath."""
+    return "/" + "/".join(parts_of(path))
+
+
+def block_id(number: int) -> str:
+    """`blk_0000000001`."""
+    return f"blk_{number:010d}"
+
+
+class Namespace:
+    """All files and directories, and which file owns a block."""
+
+    def __init__(self) -> None:
+        self.root = Directory(name="", parent=None, modified_s=0.0)
+        self.owners: dict[str, File] = {}
+        self._last_block = 0
+        self._closed: dict[str, None] = {}  # paths at and below which nothing can be made any more
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def find(self, path: str) -> Entry | None:
+        """The entry at a path, None when there is none."""
+        entry: Entry = self.root
+        for name in parts_of(path):
+            child = entry.children.get(name) if isinstance(entry, Directory) else None
+            if child is None:
+                return None
+            entry = child
+        return entry
+
+    def get(self, path: str) -> Entry:
+        """The entry at a path; raises PathNotFound."""
+        entry = self.find(path)
+        if entry is None:
+            raise PathNotFound(f"{path}: no such file or directory")
+        return entry
+
+    def file(self, path: str) -> File:
+        """The file at a path; raises PathNotFound, or WrongKind for a directory."""
+        entry = self.get(path)
+        if not isinstance(entry, File):
+            raise WrongKind(f"{path}: is a directory")
+        return entry
+
+    def files(self, top: Entry | None = None) -> Iterator[File]:
+        """All files at or below an entry, in the order of creation within each directory."""
+        for entry in self.entries(top):
+            if isinstance(entry, File):
+                yield entry
+
+    def entries(self, top: Entry | None = None) -> Iterator[Entry]:
+        """An entry (the root when None) and all below it, parents first."""
+        pending: list[Entry] = [top or self.root]
+        while pending:
+            entry = pending.pop()
+            yield entry
+            if isinstance(entry, Directory):
+                pending.extend(reversed(entry.children.values()))
+
+    def next_block_number(self) -> int:
+        """The number (see `block_id`) that the next allocated block must have; none is used twice."""
+        return self._last_block + 1
+
+    def rename_target(self, src: str, dst: str) -> str:
+        """Where a rename really leads: into `dst` when that is a directory, as in HDFS."""
+        names = parts_of(src)
+        inside = isinstance(self.find(dst), Directory) and names
+        return clean(f"{dst}/{names[-1]}") if inside else clean(dst)
+
+    def was_renamed(self, src: str, dst: str) -> bool:
+        """Whether this very rename has been made already, so that repeating it changes nothing."""
+        source = clean(src)
+        if self.find(source) is not None:
+            return source == clean(dst)
+        places = (self.find(dst), self.find(self.rename_target(src, dst)))
+        return any(entry is not None and entry.origin == source for entry in places)
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def check(self, change: Change) -> None:
+        """Raise the BlockStoreError that forbids a change; change nothing."""
+        getattr(self, f"_check_{change['op']}")(change)
+
+    def apply(self, change: Change) -> dict[str, str]:
+        """Make a change that `check` let pass; the blocks that are of no file any more, with their file's path."""
+        return getattr(self, f"_apply_{change['op']}")(change)
+
+    def _check_new(self, path: str) -> None:
+        names = parts_of(path)
+        if self.find(path) is not None:
+            raise PathExists(f"{path}: exists already")
+        for depth in range(1, len(names) + 1):
+            parent = "/" + "/".join(names[:depth])
+            if parent in self._closed:
+                raise PathNotFound(f"{parent}: was deleted for good")
+            if isinstance(self.find(parent), File):
+                raise WrongKind(f"{parent}: is a file, not a directory")
+
+    def _check_create(self, change: Change) -> None:
+        self._check_new(change["path"])
+
+    def _apply_create(self, change: Change) -> dict[str, str]:
+        parent = self._directory(parts_of(change["path"])[:-1], change["now_s"])
+        parent.modified_s = change["now_s"]
+        file = File(
+            name=parts_of(change["path"])[-1],
+            parent=parent,
+            modified_s=change["now_s"],
+            replication=change["replication"],
+            block_bytes=change["block_bytes"],
+            placement=change.get("placement", "hdfs"),
+            skew=change.get("skew"),
+            is_input=change.get("is_input", False),
+        )
+        parent.children[file.name] = file
+        return {}
+
+    def _check_reopen(self, change: Change) -> None:
+        if not self.file(change["path"]).complete:
+            raise PathExists(f"{change['path']}: is still being written")
+
+    def _apply_reopen(self, change: Change) -> dict[str, str]:
+        self.file(change["path"]).complete = False
+        return {}
+
+    def _check_allocate(self, change: Change) -> None:
+        if self.file(change["path"]).complete:
+            raise PathExists(f"{change['path']}: is complete, no block can be added")
+
+    def _apply_allocate(self, change: Change) -> dict[str, str]:
+        file = self.file(change["path"])
+        file.blocks[change["block"]] = change["length"]
+        self.owners[change["block"]] = file
+        self._last_block = int(change["block"].removeprefix("blk_"))
+        return {}
+
+    def _check_complete(self, change: Change) -> None:
+        file = self.file(change["path"])
+        wanted = dict(change["blocks"])
+        if file.complete and file.blocks != wanted:
+            raise PathExists(f"{change['path']}: is complete with other blocks")
+        foreign = [block for block in wanted if block not in file.blocks]
+        if foreign:
+            raise PathNotFound(f"{change['path']}: block {foreign[0]} was not allocated for it")
+
+    def _apply_complete(self, change: Change) -> dict[str, str]:
+        file = self.file(change["path"])
+        kept = dict(change["blocks"])
+        dropped = {block: file.path for block in file.blocks if block not in kept}
+        file.blocks, file.complete, file.modified_s = kept, True, change["now_s"]
+        return self._disown(dropped)
+
+    def _check_mkdirs(self, change: Change) -> None:
+        if not isinstance(self.find(change["path"]), Directory):
+            self._check_new(change["path"])
+
+    def _apply_mkdirs(self, change: Change) -> dict[str, str]:
+        self._directory(parts_of(change["path"]), change["now_s"])
+        return {}
+
+    def _check_rename(self, change: Change) -> None:
+        src, dst = clean(change["src"]), clean(change["dst"])
+        self.get(src)
+        if src == "/" or dst.startswith(src + "/"):
+            raise WrongKind(f"{src}: cannot be moved into itself ({dst})")
+        self._check_new(dst)
+
+    def _apply_rename(self, change: Change) -> dict[str, str]:
+        entry = self.get(change["src"])
+        names = parts_of(change["dst"])
+        target = self._directory(names[:-1], change["now_s"])
+        entry.origin = clean(change["src"])
+        self._detach(entry, change["now_s"])
+        entry.name, entry.parent = names[-1], target
+        target.children[entry.name] = entry
+        target.modified_s = change["now_s"]
+        return {}
+
+    def _check_delete(self, change: Change) -> None:
+        if change.get("for_good") and self.find(change["path"]) is None:
+            return
+        entry = self.get(change["path"])
+        if entry is self.root:
+            raise WrongKind("/: cannot be deleted")
+        if isinstance(entry, Directory) and entry.children and not change["recursive"]:
+            raise WrongKind(f"{change['path']}: is a directory that is not empty")
+
+    def _apply_delete(self, change: Change) -> dict[str, str]:
+        if change.get("for_good"):
+            self._close(clean(change["path"]))
+        entry = self.find(change["path"])
+        if entry is None:
+            return {}
+        blocks = {block: file.path for file in self.files(entry) for block in file.blocks}
+        self._detach(entry, change["now_s"])
+        return self._disown(blocks)
+
+    def _close(self, path: str) -> None:
+        below = [other for other in self._closed if other.startswith(f"{path}/")]
+        for other in below:
+            del self._closed[other]
+        self._closed[path] = None
+
+    def _directory(self, names: tuple[str, ...], now_s: float) -> Directory:
+        here = self.root
+        for name in names:
+            child = here.children.get(name)
+            if not isinstance(child, Directory):
+                child = Directory(name=name, parent=here, modified_s=now_s)
+                here.children[name] = child
+                here.modified_s = now_s
+            here = child
+        return here
+
+    def _detach(self, entry: Entry, now_s: float) -> None:
+        if entry.parent is not None:
+            del entry.parent.children[entry.name]
+            entry.parent.modified_s = now_s
+
+    def _disown(self, blocks: dict[str, str]) -> dict[str, str]:
+        for block in blocks:
+            del self.owners[block]
+        return blocks

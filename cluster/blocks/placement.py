@@ -1,0 +1,194 @@
+"""Where replicas go: HDFS's rack rule, the `even` and `skewed` layouts of experiments, and hosts that a trace names.
+
+All functions are pure; all chance hangs on the seed and the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from cluster.blocks.field import Candidate, Field
+from tasks.chance import chance
+from tasks.specs import NodeId
+
+if TYPE_CHECKING:
+    from random import Random
+
+PLACEMENTS = ("hdfs", "even", "skewed")
+
+
+DRAWS = 8
+"""So many nodes are drawn at random for a wish before all that meet it are listed."""
+
+
+def place_hdfs(
+    candidates: Field | Iterable[Candidate],
+    count: int,
+    *,
+    seed: int,
+    block: str,
+    writer: NodeId | None = None,
+    existing: Sequence[Candidate] = (),
+    exclude: Sequence[NodeId] = (),
+) -> list[NodeId]:
+    """Up to `count` more nodes for a block that `existing` hold already, never one of these or of `exclude`.
+
+    HDFS's default: the first replica on the writer, or a random node when the writer is no candidate; the
+    second on another rack; the third beside the second; further ones random. Nodes with more than twice
+    the average load are chosen only when nothing else is left. Fewer nodes than asked give fewer replicas.
+    """
+    field = candidates if isinstance(candidates, Field) else Field(candidates)
+    taken = dict.fromkeys([*(held.node for held in existing), *exclude])
+    choice = _Choice(field, chance(seed, "place", block, len(existing)), taken)
+    racks = [held.rack for held in existing]
+    chosen: list[NodeId] = []
+    while len(chosen) < count:
+        node = choice.next_hdfs(racks, writer)
+        if node is None:
+            break
+        taken[node] = None
+        chosen.append(node)
+        racks.append(field.racks[node])
+    return chosen
+
+
+def place_file(
+    field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
+) -> list[list[NodeId]]:
+    """As `place_hdfs` without a writer for each block of a new file, one after the other; loads are charged.
+
+    One generator, named after the first block, serves the whole file.
+    """
+    luck = chance(seed, "place", blocks[0], "file") if blocks else None
+    placed: list[list[NodeId]] = []
+    names, racks, load_bytes, by_rack = field.names, field.racks, field.load_bytes, field.by_rack
+    for length in lengths:
+        assert luck is not None
+        random, most_bytes = luck.random, 2 * field.total_bytes / max(1, len(names))
+        chosen: list[NodeId] = []
+        pool = names
+        while len(chosen) < min(count, 3):
+            node = pool[int(random() * len(pool))] if pool else ""
+            # The plain case: each first draw is light, new, and where the rack rule wants it.
+            if not node or node in chosen or load_bytes[node] > most_bytes:
+                break
+            if len(chosen) == 1 and racks[node] == racks[chosen[0]]:
+                break
+            chosen.append(node)
+            pool = by_rack[racks[node]] if len(chosen) == 2 else names
+        if len(chosen) < count:
+            chosen = _complete(field, count, chosen, luck)
+        for node in chosen:
+            load_bytes[node] += length
+        field.total_bytes += length * len(chosen)
+        placed.append(chosen)
+    return placed
+
+
+def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
+    """Chooses the rest by the rack rule."""
+    taken: dict[NodeId, None] = {}
+    choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
+    taken.update(dict.fromkeys(chosen))
+    while len(chosen) < count:
+        node = choice.next_hdfs(racks, None)
+        if node is None:
+            break
+        taken[node] = None
+        chosen.append(node)
+        racks.append(field.racks[node])
+    return chosen
+
+
+class _Choice:
+    """Draws nodes that are not taken, those of no more than twice the average load first."""
+
+    def __init__(self, field: Field, luck: Random, taken: Mapping[NodeId, None]) -> None:
+        self._field = field
+        self._luck = luck
+        self._taken = taken
+        self._most_bytes = 2 * field.mean_bytes(taken)
+
+    def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
+        """By the rack rule, given the racks of the replicas so far; anywhere when the rule finds none."""
+        field, found = self._field, None
+        if not racks:
+            if writer in field.racks and writer not in self._taken:
+                return writer
+        elif len(set(racks)) == 1:
+            others = len(field.by_rack) - (racks[0] in field.by_rack)
+            found = self._any(field.names, racks[0]) if others else None
+        elif len(racks) == 2:
+            found = self._any(field.by_rack.get(racks[1], ()), None)
+        return found or self._any(field.names, None)
+
+    def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
+        """A random node of the pool, not of that rack."""
+        field, taken, most_bytes = self._field, self._taken, self._most_bytes
+        count = len(pool)
+        for _ in range(DRAWS if count else 0):
+            node = pool[int(self._luck.random() * count)]
+            if node in taken or field.load_bytes[node] > most_bytes:
+                continue
+            if but_rack is None or field.racks[node] != but_rack:
+                return node
+        left = [node for node in pool if node not in taken and field.racks[node] != but_rack]
+        light = [node for node in left if field.load_bytes[node] <= most_bytes] or left
+        return light[int(self._luck.random() * len(light))] if light else None
+
+
+def place_even(
+    candidates: Sequence[Candidate],
+    count: int,
+    *,
+    seed: int,
+    block: str,
+    file_blocks: Mapping[NodeId, int],
+) -> list[NodeId]:
+    """The `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
+
+    So every file is spread with at most one block of difference, and what is left over goes where there is
+    least. Among equals another rack than those chosen is preferred, then chance decides.
+    """
+    rng = chance(seed, "place", block, "even")
+    free = sorted(candidates, key=lambda c: c.node)
+    rng.shuffle(free)
+    chosen: list[Candidate] = []
+    while free and len(chosen) < count:
+        racks = [c.rack for c in chosen]
+        pick = min(free, key=lambda c: (file_blocks.get(c.node, 0), c.load_bytes, racks.count(c.rack)))
+        free.remove(pick)
+        chosen.append(pick)
+    return [c.node for c in chosen]
+
+
+def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
+    """The nodes that hold all inputs under `skewed`: the first ceil(share x N), at least one (xu2015)."""
+    exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
+    return list(order[: max(1, math.ceil(exact))])
+
+
+def place_preferred(
+    candidates: Field | Iterable[Candidate], count: int, *, seed: int, block: str, preferred: Sequence[NodeId]
+) -> list[NodeId]:
+    """The nodes that a trace names, in its order, as far as they live; the rest by HDFS's rule."""
+    field = candidates if isinstance(candidates, Field) else Field(candidates)
+    names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
+    named = [Candidate(node, field.racks[node], field.load_bytes[node]) for node in names]
+    more = place_hdfs(field, count - len(named), seed=seed, block=block, existing=named)
+    return [c.node for c in named] + more
+
+
+def surplus(holders: Sequence[Candidate], target: int) -> list[NodeId]:
+    """Which good replicas to drop so that `target` stay: from the rack with most, there the fullest node."""
+    staying = list(holders)
+    dropped: list[NodeId] = []
+    while len(staying) > target:
+        racks = [c.rack for c in staying]
+        victim = max(staying, key=lambda c: (racks.count(c.rack), c.load_bytes, c.node))
+        staying.remove(victim)
+        dropped.append(victim.node)
+    return dropped

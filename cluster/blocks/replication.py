@@ -1,0 +1,265 @@
+"""Keeps each block at its number of replicas: what to copy from where to where, and which replicas may go.
+
+It knows no namespace and no clock. A replica counts until the order to delete it is handed out, and every
+order is judged anew at that moment, so that the last good replica of a wanted block is never ordered away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.blocks.blockmap import BlockMap, BlockState
+from cluster.blocks.field import Candidate
+from cluster.blocks.kept import Kept
+from cluster.blocks.placement import place_hdfs, surplus
+from tasks.specs import NodeId
+
+Command = dict[str, Any]
+
+REFUSED_LIMIT = 200
+"""After so many blocks whose holders are all busy, planning waits for the next heartbeat: it must stay cheap."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A replica on its way by our order, given up at `until_s`; `sent` once its source has been told."""
+
+    source: NodeId
+    until_s: float
+    sent: bool = False
+
+
+class Replication:
+    """Orders copies and deletions; `reconsider` must be called for a block whose replicas changed.
+
+    `copies_per_node` limits the copies that a node sends at a time, and likewise those that it receives.
+    """
+
+    def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
+        self.map = blocks
+        self.kept = Kept()
+        self._seed = seed
+        self._limit = copies_per_node
+        self._timeout_s = timeout_s
+        self.preferred: dict[str, tuple[NodeId, ...]] = {}  # blocks kept on some nodes as long as these live
+        self._pending: dict[str, dict[NodeId, Copy]] = {}  # block -> target -> copy
+        self._tries: dict[str, int] = {}
+        self._under: dict[int, dict[str, None]] = {}  # good replicas -> blocks that want more
+        self._level: dict[str, int] = {}  # where in _under a block is
+        self._over: dict[str, None] = {}
+        self._parked: dict[str, None] = {}  # no node could take them; waiting for another node
+        self._unwanted: dict[NodeId, dict[str, None]] = {}  # of no file: to be deleted
+        self._leaving: dict[str, dict[NodeId, float]] = {}  # deletion ordered, not yet confirmed
+
+    # -- news ------------------------------------------------------------------------------------------------
+
+    def reconsider(self, block: str) -> None:
+        """A block's replicas, target or copies changed: file it as wanting more, having too many, or right."""
+        state = self.map.blocks.get(block)
+        if state is not None:
+            self.kept.settle(block, state.good(), state.target)
+        old = self._level.pop(block, None)
+        if old is not None:
+            del self._under[old][block]
+        self._over.pop(block, None)
+        self._parked.pop(block, None)
+        if state is None or state.target == 0:
+            return
+        good = len(state.good())
+        if good > state.target + self.kept.count(block):
+            self._over[block] = None
+        elif 0 < good < state.target - len(self._pending.get(block, ())):
+            self._level[block] = good
+            self._under.setdefault(good, {})[block] = None
+
+    def node_came(self, node: NodeId) -> None:
+        """There is a new place for blocks; what it was told before it has forgotten."""
+        self._unwanted.pop(node, None)
+        for leaving in self._leaving.values():
+            leaving.pop(node, None)
+        for block in list(self._parked):
+            self.reconsider(block)
+
+    def node_went(self, node: NodeId) -> None:
+        """Copies from and to a node come to nothing; blocks that it held are reconsidered by the caller."""
+        self._unwanted.pop(node, None)
+        for block, copies in list(self._pending.items()):
+            for target, copy in list(copies.items()):
+                if node in (target, copy.source):
+                    self._end_copy(block, target)
+
+    def replica_came(self, block: str, node: NodeId) -> bool:
+        """A replica arrived; whether it was one of our copies."""
+        self._leaving.get(block, {}).pop(node, None)
+        ours = node in self._pending.get(block, {})
+        if ours:
+            self._tries.pop(block, None)
+            self._end_copy(block, node)
+        return ours
+
+    def replica_went(self, block: str, node: NodeId) -> None:
+        """A node says that it has deleted a block, or that its replica is bad: it sends no copies of it."""
+        self._leaving.get(block, {}).pop(node, None)
+        self._end_copies_from(block, node)
+
+    def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
+        """A block belongs to no file (any more): delete it where it is."""
+        self._pending.pop(block, None)
+        self._tries.pop(block, None)
+        self._leaving.pop(block, None)
+        self.preferred.pop(block, None)
+        self.kept.forget(block)
+        for node in holders:
+            self._unwanted.setdefault(node, {})[block] = None
+        self.reconsider(block)
+
+    def keep(self, block: str, node: NodeId, length: int) -> None:
+        """A replica that came stays on top of the block's target, and others may have to go for it."""
+        for evicted in self.kept.add(block, node, length):
+            self.reconsider(evicted)
+
+    def is_new(self, block: str) -> bool:
+        """Whether nothing is ordered or awaited of a block, as of one that was never stored."""
+        known = (self._pending, self._leaving, self._level, self._over, self._parked)
+        return not any(block in blocks for blocks in known)
+
+    # -- orders ----------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to order or to wait for; blocks that no node can take do not count."""
+        return bool(self._pending or self._level or self._over or self._unwanted)
+
+    def deletions(self, now_s: float, node: NodeId) -> list[str]:
+        """Blocks that a live node is to delete now; the caller strikes the replicas from the map."""
+        orders = list(self._unwanted.pop(node, {}))
+        for block in self.map.corrupt_on(node):
+            if self.map.blocks[block].good():
+                orders.append(self._order_away(now_s, block, node))
+        for block in list(self._over):
+            state = self.map.blocks[block]
+            if node in state.replicas and node in self._surplus(block, state):
+                orders.append(self._order_away(now_s, block, node))
+        return orders
+
+    def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
+        """Good replicas that may go now: copies that were evicted first, never those that are kept."""
+        good, kept = state.good(), self.kept
+        many = len(good) - state.target - kept.count(block)
+        evicted = [node for node in kept.let_go(block) if node in good][:many]
+        if evicted:
+            return evicted
+        return surplus(self._candidates([n for n in good if not kept.is_copy(block, n)]), state.target)
+
+    def copies(self, now_s: float, node: NodeId) -> list[Command]:
+        """Plan copies all over the cluster; those that a live node is to send now."""
+        self._expire(now_s)
+        self._plan(now_s)
+        orders: list[Command] = []
+        for block, copies in self._pending.items():
+            targets = [to for to, copy in copies.items() if copy.source == node and not copy.sent]
+            for target in targets:
+                copies[target].sent = True
+                orders.append({"type": "replicate", "block": block, "to": [target]})
+        return orders
+
+    def _order_away(self, now_s: float, block: str, node: NodeId) -> str:
+        self._end_copies_from(block, node)
+        self._leaving.setdefault(block, {})[node] = now_s + self._timeout_s
+        return block
+
+    def _expire(self, now_s: float) -> None:
+        """Give up copies that take too long, and those not yet begun of blocks that came back meanwhile."""
+        for block, copies in list(self._pending.items()):
+            state = self.map.blocks[block]
+            enough = len(state.good()) >= state.target
+            for target, copy in list(copies.items()):
+                if copy.until_s <= now_s or (enough and not copy.sent):
+                    self._end_copy(block, target)
+
+    def _end_copies_from(self, block: str, source: NodeId) -> None:
+        for target, copy in list(self._pending.get(block, {}).items()):
+            if copy.source == source:
+                self._end_copy(block, target)
+
+    def _end_copy(self, block: str, target: NodeId) -> None:
+        copies = self._pending[block]
+        del copies[target]
+        if not copies:
+            del self._pending[block]
+        self.reconsider(block)
+
+    def _plan(self, now_s: float) -> None:
+        """Most endangered blocks first: those with the fewest good replicas, the oldest of these."""
+        if not self._level:
+            return
+        sending, receiving = self._outstanding()
+        waiting = [block for good in sorted(self._under) for block in self._under[good]]
+        refused = 0
+        for block in waiting:
+            if refused == REFUSED_LIMIT or all(sending.get(n, 0) >= self._limit for n in self.map.nodes):
+                return
+            while block in self._level and self._plan_one(now_s, block, sending, receiving):
+                pass
+            refused += block in self._level
+
+    def _outstanding(self) -> tuple[dict[NodeId, int], dict[NodeId, int]]:
+        sending: dict[NodeId, int] = {}
+        receiving: dict[NodeId, int] = {}
+        for copies in self._pending.values():
+            for target, copy in copies.items():
+                sending[copy.source] = sending.get(copy.source, 0) + 1
+                receiving[target] = receiving.get(target, 0) + 1
+        return sending, receiving
+
+    def _plan_one(
+        self, now_s: float, block: str, sending: dict[NodeId, int], receiving: dict[NodeId, int]
+    ) -> bool:
+        """Order one more copy of a block if a source and a target have room; whether it was ordered."""
+        places = self._places(now_s, block)
+        if not places and self._leaving.get(block):
+            return False
+        if not places:
+            del self._under[self._level.pop(block)][block]
+            self._parked[block] = None
+            return False
+        sources = [n for n in self.map.blocks[block].good() if sending.get(n, 0) < self._limit]
+        targets = [n for n in places if receiving.get(n, 0) < self._limit]
+        if not sources or not targets:
+            return False
+        source = min(sources, key=lambda n: (sending.get(n, 0), self._load_bytes(n), n))
+        target = self._choose(block, targets)
+        self._pending.setdefault(block, {})[target] = Copy(source, now_s + self._timeout_s)
+        sending[source] = sending.get(source, 0) + 1
+        receiving[target] = receiving.get(target, 0) + 1
+        self.reconsider(block)
+        return True
+
+    def _places(self, now_s: float, block: str) -> list[NodeId]:
+        """Live nodes without the block, on their way to it or not yet rid of it."""
+        leaving = self._leaving.get(block, {})
+        for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
+            del leaving[node]
+        taken = (*self.map.blocks[block].replicas, *self._pending.get(block, ()), *leaving)
+        return [node for node in self.map.nodes if node not in taken]
+
+    def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
+        """By HDFS's rule; another try after a failure draws anew."""
+        tries = self._tries[block] = self._tries.get(block, 0) + 1
+        state = self.map.blocks[block]
+        kept = [node for node in targets if node in self.preferred.get(block, ())]
+        chosen = place_hdfs(
+            self._candidates(kept or targets),
+            1,
+            seed=self._seed,
+            block=f"{block}/{tries}",
+            existing=self._candidates([*state.good(), *self._pending.get(block, ())]),
+        )
+        return chosen[0]
+
+    def _candidates(self, nodes: list[NodeId]) -> list[Candidate]:
+        return [Candidate(node, self.map.rack(node), self._load_bytes(node)) for node in nodes]
+
+    def _load_bytes(self, node: NodeId) -> int:
+        return self.map.load_bytes(node)

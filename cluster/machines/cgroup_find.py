@@ -1,0 +1,100 @@
+"""Where this process may make control groups: version 1 or 2, below its own present group."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class CgroupError(Exception):
+    """Control groups cannot be used, or did not take a limit: one line saying why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where this process may make groups: `version`, and the folder for each controller that it may use."""
+
+    version: int
+    cpu: Path
+    memory: Path | None
+
+    @property
+    def bases(self) -> tuple[Path, ...]:
+        """The distinct folders."""
+        return tuple(dict.fromkeys(path for path in (self.cpu, self.memory) if path is not None))
+
+
+def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
+    """The hierarchies in which this process can make groups. Raises CgroupError saying what is missing."""
+    try:
+        mounts = _mounts((proc_self / "mountinfo").read_text())
+        present = _present((proc_self / "cgroup").read_text())
+    except OSError as error:
+        raise CgroupError(f"no cgroups on this host: {error}") from error
+    if "cpu" in mounts and "cpu" in present:
+        return _version_1(mounts, present)
+    if "" in mounts and "" in present:
+        return _version_2(_below(mounts[""], present[""]), mounts[""][1])
+    raise CgroupError("no cgroup hierarchy with the cpu controller is mounted")
+
+
+def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
+    """Root and mount point of each v1 controller, and of v2 under the empty name."""
+    found: dict[str, tuple[str, Path]] = {}
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split(maxsplit=2)
+        names = [""] if kind == "cgroup2" else options.split(",") if kind == "cgroup" else []
+        for name in names:
+            found.setdefault(name, (root, Path(point)))
+    return found
+
+
+def _present(cgroup: str) -> dict[str, str]:
+    """This process's path by v1 controller, and in v2 under the empty name."""
+    found: dict[str, str] = {}
+    for line in cgroup.splitlines():
+        _, names, path = line.split(":", 2)
+        found.update(dict.fromkeys(names.split(","), path))
+    return found
+
+
+def _below(mount: tuple[str, Path], path: str) -> Path:
+    """The folder of a group; in a container the mount may show only a part of the hierarchy."""
+    root, point = mount
+    inside = path[len(root) :] if root != "/" and path.startswith(root) else path
+    return point / inside.lstrip("/")
+
+
+def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> Hierarchies:
+    cpu = _below(mounts["cpu"], present["cpu"])
+    if not os.access(cpu, os.W_OK):
+        raise CgroupError(f"cgroup v1: {cpu} is not writable")
+    memory = _below(mounts["memory"], present["memory"]) if "memory" in mounts else None
+    return Hierarchies(1, cpu, memory if memory and os.access(memory, os.W_OK) else None)
+
+
+def _version_2(own: Path, top: Path) -> Hierarchies:
+    """Our own group, or its parent: a group that holds processes can seldom hand controllers on to children."""
+    refused = ""
+    for base in (own, own.parent) if own != top else (own,):
+        try:
+            hand_on(base, ("cpu", "memory"))
+            if os.access(base, os.W_OK) and os.access(base / "cgroup.procs", os.W_OK):
+                return Hierarchies(2, base, base)
+            refused = f"{base} is not writable"
+        except OSError as error:
+            refused = f"{base}: {error.strerror}"
+    raise CgroupError(f"cgroup v2: no subtree is delegated to us ({refused})")
+
+
+def hand_on(group: Path, controllers: tuple[str, ...]) -> None:
+    """Lets children of a v2 group use these controllers, verified."""
+    control = group / "cgroup.subtree_control"
+    missing = [name for name in controllers if name not in control.read_text().split()]
+    if missing:
+        control.write_text(" ".join(f"+{name}" for name in missing))
+        if set(missing) - set(control.read_text().split()):
+            raise CgroupError(f"{control} did not take {missing}")

@@ -1,0 +1,68 @@
+"""What goes in and out of a container: its standard streams, held open for as long as it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from docker.utils.socket import STDOUT, frames_iter
+
+END_S = 10.0  # for the engine to let go of a stream
+
+
+class Streams:
+    """The standard streams of one container; what it says on standard error goes to a file on this host."""
+
+    def __init__(self, api: Any, container: str, log: Path) -> None:
+        """Attaches to a container that is not started yet, so that nothing is missed."""
+        self._stream = api.attach_socket(
+            container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1, "logs": 0}
+        )
+        self._socket: socket.socket = self._stream._sock
+        self._socket.settimeout(None)
+        self._log = log
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self.ended = threading.Event()
+        threading.Thread(target=self._pump, daemon=True, name=f"{container} output").start()
+
+    def send(self, text: str) -> None:
+        """Writes to standard input; a container that has died already is seen by its silence."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(text.encode())
+
+    def first(self, patience_s: float) -> bytes:
+        """The first line of standard output; empty when it ended or took longer."""
+        with contextlib.suppress(queue.Empty):
+            return self._lines.get(timeout=patience_s)
+        return b""
+
+    def close_input(self) -> None:
+        """End of file on standard input."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Lets go of the streams."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self.ended.wait(END_S)
+        self._stream.close()
+
+    def _pump(self) -> None:
+        left = b""
+        try:
+            with contextlib.suppress(OSError), self._log.open("ab", buffering=0) as log:
+                for stream, data in frames_iter(self._stream, tty=False):
+                    if stream == STDOUT:
+                        *lines, left = (left + data).split(b"\n")
+                        for line in lines:
+                            self._lines.put(line)
+                    else:
+                        log.write(data)
+        finally:
+            self.ended.set()
+            self._lines.put(b"")

@@ -1,0 +1,50 @@
+"""What the JobTracker said of map outputs, per job: a list that only grows, which reduces read with a cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Job:
+    outputs: list[Message] = field(default_factory=list)
+    all_done: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class OutputBoard:
+    """Outputs by job (fields of MapOutput); a later entry replaces earlier ones of the same index."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Job] = {}
+
+    def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
+        """Appends what is new and wakes who waits."""
+        known = self._jobs.setdefault(job, _Job())
+        known.outputs.extend(outputs)
+        known.all_done = all_done
+        known.news.set()
+        known.news = asyncio.Event()
+
+    def forget(self, job: str) -> None:
+        """Drops a job that has ended."""
+        if known := self._jobs.pop(job, None):
+            known.news.set()
+
+    async def read(self, job: str, cursor: int, patience_s: float) -> Message:
+        """{"cursor", "outputs", "all_done"} after `cursor`; waits for news when there is none to give."""
+        known = self._jobs.setdefault(job, _Job())
+        if cursor >= len(known.outputs) and not known.all_done:
+            try:
+                await asyncio.wait_for(known.news.wait(), patience_s)
+            except TimeoutError:
+                pass
+        return {
+            "cursor": len(known.outputs),
+            "outputs": known.outputs[cursor:],
+            "all_done": known.all_done,
+        }

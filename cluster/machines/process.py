@@ -1,0 +1,177 @@
+"""A machine made of processes of this host: an agent in a session of its own, its zygote, its attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import cluster
+from cluster.machines.cgroups import group_name, remove_node
+from cluster.machines.config import LOOPBACK, RUNNER, AgentConfig
+from cluster.machines.machine import Hello, MachineFailed
+from cluster.spec import NodeSpec
+from tasks.errors import BadInput
+
+START_S = 60.0
+STOP_S = 8.0
+EXIT_BAD_INPUT = 2
+
+
+class ProcessMachine:
+    """One life of a node on this host. Everything but `root` is gone after `stop` or `kill`."""
+
+    def __init__(
+        self,
+        node: NodeSpec,
+        root: Path,
+        *,
+        token: str,
+        epoch_s: float,
+        heartbeat_s: float,
+        limits: str,
+        run_id: str,
+        runner: str = RUNNER,
+        listen: str = LOOPBACK,
+        uplink: Path | None = None,
+    ) -> None:
+        self._config = AgentConfig(
+            node=node,
+            root=root.resolve(),
+            token=token,
+            epoch_s=epoch_s,
+            heartbeat_s=heartbeat_s,
+            limits=limits,
+            run_id=run_id,
+            runner=runner,
+            listen=listen,
+            uplink=uplink,
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._group = ""
+
+    @property
+    def node(self) -> NodeSpec:
+        """The node that this machine is."""
+        return self._config.node
+
+    async def start(self) -> Hello:
+        """Starts the agent and waits until it serves. Raises BadInput (impossible limits) or MachineFailed."""
+        process = self._process = await asyncio.to_thread(self._spawn)
+        self._group = group_name(self._config.node.node, process.pid)
+        try:
+            line = await asyncio.wait_for(asyncio.to_thread(_greeting, process), START_S)
+            said: dict[str, Any] = json.loads(line)
+        except (TimeoutError, ValueError, OSError) as error:
+            await self.kill()
+            raise MachineFailed(f"{self._config.node.node}: no answer; see {self._log}") from error
+        except BaseException:
+            await self.kill()
+            raise
+        if "error" in said:
+            code = await asyncio.to_thread(process.wait)
+            await self.kill()
+            failure = BadInput if code == EXIT_BAD_INPUT else MachineFailed
+            raise failure(f"{self._config.node.node}: {said['error']}")
+        return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
+
+    async def stop(self) -> None:
+        """Closes the agent's standard input, which ends it and all it started; kills it when it does not end."""
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            await self.thaw()
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(process.wait, STOP_S)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """SIGKILL to agent and zygote; the attempts die with the zygote. Then removes their control groups."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # The group outlives its leader while the zygote is in it, so the id cannot be anyone else's before
+        # the leader has been waited for.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(self._bury, process)
+
+    async def freeze(self) -> None:
+        """SIGSTOP to everything on the machine."""
+        self._signal_all(signal.SIGSTOP)
+
+    async def thaw(self) -> None:
+        """SIGCONT to everything on the machine."""
+        self._signal_all(signal.SIGCONT)
+
+    async def set_rates(self, cpu: float, disk: float, network: float) -> None:
+        """Nothing: all limits are the agent's."""
+
+    async def dispose(self) -> None:
+        """Nothing: the folder goes with the run's."""
+
+    def is_alive(self) -> bool:
+        """Whether the agent runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def _log(self) -> Path:
+        return self._config.root / "agent.log"
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._config.root.mkdir(parents=True, exist_ok=True)
+        top = str(Path(cluster.__file__).resolve().parent.parent)
+        path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cluster.machines.agent"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):  # an agent that has died already is seen by its silence
+            process.stdin.write(self._config.to_line().encode())
+            process.stdin.flush()
+        return process
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+        """Waits for agent and zygote (both hold the pipe of standard output), then removes what they left."""
+        assert process.stdin is not None and process.stdout is not None
+        with process.stdout, contextlib.suppress(OSError):
+            while process.stdout.read(65536):
+                pass
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.wait()
+        if self._config.limits in ("auto", "cgroup"):
+            remove_node(self._config.run_id, self._config.node.node, self._group)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        """The agent first when stopping, so that it cannot see its children stand still."""
+        if not self.is_alive() or self._process is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            agent = psutil.Process(self._process.pid)
+            for process in (agent, *agent.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+
+
+def _greeting(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()

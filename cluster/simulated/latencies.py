@@ -1,0 +1,54 @@
+"""What takes time beside CPU, disk and network: starting an attempt, asking for a block, fetching a map's output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """The overheads of a live attempt. `_cpu_s` are core-seconds of the host, so that slow cores take longer.
+
+    Defaults: launches as in live runs of the shipped scenarios (30 ms at 0.08 of a core, the reply included), and the
+    round trips of HTTP between processes of one host.
+    """
+
+    launch_s: float = 0.010  # from the heartbeat's answer to the fork
+    launch_cpu_s: float = 0.0014  # from the fork to the first line of task code
+    end_s: float = 0.005  # from the last line of task code to the TaskTracker's knowing
+    end_cpu_s: float = 0.001
+    fetch_s: float = 0.002  # a map output's round trip, beside its bytes
+    fetch_cpu_s: float = 0.001
+    block_s: float = 0.004  # asking the NameNode for a block to write, and ending it
+    block_cpu_s: float = 0.001
+    core_share: float = 1.01  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
+
+    def launch(self, core_speed: float) -> float:
+        """Seconds from a launch order to the first line of task code; what the driver puts into a plan's `start_s`."""
+        return self.launch_s + self.launch_cpu_s / core_speed
+
+    def end(self, core_speed: float) -> float:
+        """Seconds from the last line of task code to the report."""
+        return self.end_s + self.end_cpu_s / core_speed
+
+    def fetch(self, core_speed: float) -> float:
+        """Seconds that one fetch takes however small it is."""
+        return self.fetch_s + self.fetch_cpu_s / core_speed
+
+    def block(self, core_speed: float) -> float:
+        """Seconds that one block of output takes however small it is."""
+        return self.block_s + self.block_cpu_s / core_speed
+
+
+NO_LATENCIES = Latencies(
+    launch_s=0.0,
+    launch_cpu_s=0.0,
+    end_s=0.0,
+    end_cpu_s=0.0,
+    fetch_s=0.0,
+    fetch_cpu_s=0.0,
+    block_s=0.0,
+    block_cpu_s=0.0,
+    core_share=1.0,
+)
+"""Nothing but CPU, disk and network takes time."""

@@ -1,0 +1,13 @@
+"""When a live attempt tries again what failed, and when it gives up."""
+
+from __future__ import annotations
+
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # before looking again for a block's replicas
+FAILURES_MAX = 30  # of one map's output, then the reduce fails
+_RETRY_S = 0.25
+_RETRY_MAX_S = 8.0
+
+
+def retry_after_s(failures: int) -> float:
+    """The pause before a map's output is asked for again, after so many failures."""
+    return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

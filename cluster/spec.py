@@ -1,0 +1,64 @@
+"""A cluster as values: its nodes with declared rates, racks and block settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tasks.specs import NodeId
+
+BY_HOST = "by-host"
+"""The rack of nodes whose rack is to be the host that they will lie on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """One emulated node. `core_speed` is the share of a host core that one emulated core gets."""
+
+    node: NodeId
+    rack: str
+    cores: int
+    core_speed: float
+    memory_bytes: int
+    disk_bps: float  # bytes/s, reads and writes together
+    network_bps: float  # bytes/s each way
+    map_slots: int
+    reduce_slots: int
+
+    @property
+    def cpu_rate(self) -> float:
+        """Host core-seconds a second for all attempts of the node together."""
+        return self.cores * self.core_speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSettings:
+    """How files are cut and placed. `skew` is the share of nodes that hold everything under `skewed`.
+
+    `keep_share` of the maps that fetch their block leave a replica of it (DARE); these take at most `keep_budget` of
+    what the inputs take with their replicas.
+    """
+
+    size_bytes: int = 64 * 2**20
+    replication: int = 3
+    placement: str = "hdfs"  # hdfs | even | skewed
+    skew: float | None = None
+    keep_share: float = 0.0
+    keep_budget: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """All nodes and what holds for all of them. `limits`: auto | cgroup | software | off."""
+
+    nodes: tuple[NodeSpec, ...]
+    heartbeat_s: float = 0.5
+    uplink_bps: float | None = None  # bytes/s shared by a rack towards other racks
+    limits: str = "auto"
+    blocks: BlockSettings = field(default_factory=BlockSettings)
+
+    def node(self, name: NodeId) -> NodeSpec:
+        """The node of that name; KeyError when there is none."""
+        for node in self.nodes:
+            if node.node == name:
+                return node
+        raise KeyError(name)

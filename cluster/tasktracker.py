@@ -1,0 +1,337 @@
+"""The TaskTracker, live: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
+
+A plain asyncio class; the launcher makes a Ray actor of it. The agent's own timer drives the heartbeats, so a
+node that hangs falls silent, as a real one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+import aiohttp
+
+from cluster.clock import RunClock
+from cluster.faults import USUAL
+from cluster.faultylink import FaultyLink
+from cluster.machines.machine import Machine
+from cluster.masters import Answer, MasterGone, Masters
+from cluster.messages import (
+    AttemptReport,
+    AttemptStatus,
+    FetchFailure,
+    ForgetJob,
+    Kill,
+    Launch,
+    MapOutputs,
+    Reregister,
+    Usage,
+)
+from cluster.spec import NodeSpec
+from cluster.tracker import Tracker
+from tasks.specs import Counters
+
+log = logging.getLogger(__name__)
+
+NAMENODE_BEAT_S = 2.0
+RETRY_S = 0.1
+
+
+class TaskTracker:
+    """Runs one node of one run. `make_machine(epoch_s)` gives a fresh machine on the node's folder for each life.
+
+    `epoch_s` 0 means that the run's clock has not started yet: the machine comes up and holds blocks, and joins
+    the JobTracker when `introduce` names the epoch.
+    """
+
+    def __init__(
+        self,
+        node: NodeSpec,
+        make_machine: Callable[[float], Machine],
+        masters: Masters,
+        *,
+        epoch_s: float,
+        token: str,
+        seed: int = 0,
+    ) -> None:
+        self.node = node
+        self._make_machine = make_machine
+        self._masters = masters
+        self._clock = RunClock(epoch_s)
+        self._token = token
+        self._machine: Machine | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._tracker = Tracker(node.node, 0)
+        self._due = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._life: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._joined = -1  # the incarnation that the JobTracker has taken in
+        self._down = False  # killed by a fault, not to be restarted
+        self._link = FaultyLink(node.node, seed)
+        self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
+        self._peers: dict[str, Any] = {}
+        self.limits: dict[str, str] = {}
+        self.url = ""
+
+    # ------------------------------------------------------------------ life
+
+    async def start(self) -> dict[str, Any]:
+        """Starts the machine as a DataNode; returns {"node", "url", "limits"}. Raises what the machine raises."""
+        await self._boot()
+        self._life = asyncio.create_task(self._live())
+        return {"node": self.node.node, "url": self.url, "limits": self.limits}
+
+    async def stop(self) -> None:
+        """Stops everything of this node; nothing of it is left running."""
+        self._stopping = True
+        if self._life is not None:
+            self._life.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._life
+        await self._disconnect()
+        if self._machine is not None:
+            await self._machine.stop()
+            await self._machine.dispose()
+
+    async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
+        """Tells the agent where the others are and, once it is known, when the run began; then joins the JobTracker."""
+        joins = bool(epoch_s) and not self._clock.epoch_s
+        if joins:
+            self._clock = RunClock(epoch_s)
+        self._peers = {"peers": peers, "racks": racks}
+        await self._introduce()
+        if joins:
+            await self._join()
+
+    async def _introduce(self) -> None:
+        await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
+
+    async def fault(self, kind: str, **arguments: Any) -> str:
+        """Applies a fault: kill, restart, freeze, thaw, an order of `cluster.faults.Conditions`, or a blow:
+        kill_attempt (target, luck), corrupt_block or delete_block (block). Says what a blow has hit, if anything."""
+        if kind == "kill" and self._machine is not None:
+            self._down = True
+            await self._machine.kill()
+        elif kind == "restart":
+            self._down = False
+        elif kind in ("freeze", "thaw") and self._machine is not None:
+            await getattr(self._machine, kind)()
+        elif kind == "messages":
+            self._link.set(**arguments)
+        elif kind == "kill_attempt":
+            return await self._kill_attempt(**arguments)
+        else:
+            if kind in USUAL:
+                self._orders[kind] = arguments
+            await self._order(kind, arguments)
+        return ""
+
+    async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
+        """Tells the agent, and the machine what an agent cannot do."""
+        await self._send({"type": kind, **arguments})
+        if kind == "rates" and self._machine is not None:
+            await self._machine.set_rates(**arguments)
+
+    async def _kill_attempt(self, target: str, luck: float) -> str:
+        """Kills a running attempt (that one, one of that task, or any) as an accident would: it has failed."""
+        running = [
+            name
+            for name in self._tracker.running
+            if not target or name == target or name.startswith(f"{target}_")
+        ]
+        if not running:
+            return ""
+        attempt = running[int(luck * len(running))]
+        await self._send({"type": "kill_attempt", "attempt": attempt})
+        return attempt
+
+    async def _boot(self) -> None:
+        self._machine = self._make_machine(self._clock.epoch_s)
+        hello = await self._machine.start()
+        self.url, self.limits = hello.url, dict(hello.limits)
+        self._tracker = Tracker(self.node.node, self._next_incarnation())
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
+        first = await self._socket.receive_json()
+        if self._peers:
+            self._peers["peers"][self.node.node] = self.url
+            await self._introduce()
+        for kind, arguments in self._orders.items():
+            await self._order(kind, arguments)
+        await self._register(first["blocks"])
+
+    async def _register(self, blocks: list[dict[str, Any]]) -> None:
+        """Reports the blocks of this life to the NameNode, then joins the JobTracker if the run has begun."""
+        node = self.node
+        await self._until_heard(
+            lambda: self._masters.name_node("register", node.node, node.rack, self.url, blocks)
+        )
+        if self._clock.epoch_s:
+            await self._join()
+
+    async def _join(self) -> None:
+        incarnation = self._tracker.incarnation
+        await self._until_heard(lambda: self._masters.job_tracker("register", self.node, incarnation))
+        self._joined = incarnation
+        self._due.set()
+
+    def _next_incarnation(self) -> int:
+        """Higher than any before, also when another process held this node: it grows with the time of day."""
+        return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
+
+    async def _live(self) -> None:
+        """One life of the machine after the other, until stopped."""
+        while not self._stopping:
+            workers = [
+                asyncio.create_task(work) for work in (self._read(), self._beat(), self._tend_blocks())
+            ]
+            await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+            for worker in workers:
+                worker.cancel()
+            for outcome in await asyncio.gather(*workers, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    log.error("%s: %r", self.node.node, outcome)
+            await self._disconnect()
+            if self._machine is not None:
+                await self._machine.stop()
+            await self._reboot()
+
+    async def _reboot(self) -> None:
+        """Restarts the machine once no fault keeps it down, again and again should it fail to come up."""
+        while not self._stopping:
+            while self._down:
+                await asyncio.sleep(RETRY_S)
+            try:
+                await self._boot()
+                return
+            except Exception:
+                log.exception("%s: the machine did not start again", self.node.node)
+                await self._disconnect()
+                await asyncio.sleep(1.0)
+
+    async def _disconnect(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._session is not None:
+            await self._session.close()
+        self._session = self._socket = None
+
+    # ------------------------------------------------------------- the agent
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if self._socket is not None and not self._socket.closed:
+            with contextlib.suppress(ConnectionError):
+                await self._socket.send_str(json.dumps(message))
+
+    async def _read(self) -> None:
+        """Takes the agent's messages until it is gone."""
+        assert self._socket is not None
+        async for message in self._socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                return
+            raw = json.loads(message.data)
+            getattr(self, f"_on_{raw.pop('type')}")(raw)
+
+    def _on_beat(self, raw: dict[str, Any]) -> None:
+        self._tracker.on_running(
+            [AttemptStatus(**status) for status in raw["running"]], Usage(**raw["usage"])
+        )
+        self._due.set()
+
+    def _on_ended(self, raw: dict[str, Any]) -> None:
+        counters = Counters(**raw.pop("counters"))
+        partitions = tuple(raw.pop("partitions", ()))
+        self._tracker.on_ended(AttemptReport(**raw, counters=counters, partitions=partitions))
+        self._due.set()
+
+    def _on_fetch_failed(self, raw: dict[str, Any]) -> None:
+        self._tracker.on_fetch_failed(FetchFailure(**raw))
+        self._due.set()
+
+    def _on_block(self, raw: dict[str, Any]) -> None:
+        arguments = (self.node.node, raw["event"], raw["block"], raw["length"])
+        self._spawn(self._until_heard(lambda: self._masters.name_node("block_event", *arguments)))
+
+    def _on_call(self, raw: dict[str, Any]) -> None:
+        self._spawn(self._forward(raw))
+
+    async def _forward(self, raw: dict[str, Any]) -> None:
+        """Asks the NameNode for an attempt and sends the answer back."""
+        try:
+            result = await self._until_heard(
+                lambda: self._masters.name_node("call", self.node.node, raw["method"], raw["args"])
+            )
+            await self._send({"type": "answer", "id": raw["id"], "result": result})
+        except Exception as error:
+            await self._send({"type": "answer", "id": raw["id"], "error": str(error)})
+
+    # ----------------------------------------------------------- the masters
+
+    async def _beat(self) -> None:
+        """Sends a heartbeat whenever the agent beat or something ended; a lost one is sent again, unchanged."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if self._joined != self._tracker.incarnation:
+                continue
+            beat = self._tracker.beat()
+            answer: Answer = await self._until_heard(
+                lambda beat=beat: self._masters.job_tracker("heartbeat", beat), may_be_lost=True
+            )
+            await self._act(answer)
+            if self._tracker.has_news:
+                self._due.set()
+
+    async def _act(self, answer: Answer) -> None:
+        for action in self._tracker.on_reply(answer.reply):
+            match action:
+                case Launch():
+                    await self._send({"type": "launch", "spec": answer.specs[action.attempt]})
+                case Kill():
+                    await self._send({"type": "kill", "attempt": action.attempt, "reason": action.reason})
+                case MapOutputs():
+                    outputs = [asdict(output) for output in action.outputs]
+                    message = {"type": "outputs", "job": action.job, "outputs": outputs}
+                    await self._send({**message, "all_done": action.all_done})
+                case ForgetJob():
+                    await self._send({"type": "forget_job", "job": action.job})
+                case Reregister():
+                    await self._start_over()
+
+    async def _start_over(self) -> None:
+        """The JobTracker gave this life up: drop what runs, then begin another on the same machine."""
+        for attempt in self._tracker.running:
+            await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
+        self._tracker = Tracker(self.node.node, self._next_incarnation())
+        await self._send({"type": "report_blocks"})
+
+    def _on_blocks(self, raw: dict[str, Any]) -> None:
+        self._spawn(self._register(raw["blocks"]))
+
+    async def _tend_blocks(self) -> None:
+        """Fetches the NameNode's commands for this node, as a DataNode's heartbeat does."""
+        while True:
+            await asyncio.sleep(NAMENODE_BEAT_S)
+            commands = await self._until_heard(lambda: self._masters.name_node("heartbeat", self.node.node))
+            for command in commands:
+                await self._send(command)
+
+    async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
+        """Repeats a call until the master answers; masters restart by themselves."""
+        while True:
+            try:
+                return await self._link.carry(call, may_be_lost=may_be_lost)
+            except MasterGone:
+                await asyncio.sleep(RETRY_S)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,88 @@
+"""Starts the service of a cluster that stays up, in a session of its own that outlives the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import deploy
+from deploy.cluster_files import ClusterRecord
+from deploy.errors import RunFailed
+from deploy.scenario_resolved import ResolvedScenario
+from tasks.errors import BadInput
+
+STOP_S = 60.0
+BAD_INPUT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a service is told to be."""
+
+    name: str
+    scenario: ResolvedScenario
+    out: Path | None
+    machines: str
+    keep_outputs: bool
+
+    def to_line(self) -> str:
+        """One line of JSON."""
+        out = None if self.out is None else str(self.out)
+        plain = {"name": self.name, "out": out, "machines": self.machines, "keep_outputs": self.keep_outputs}
+        return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
+
+    @staticmethod
+    def from_line(line: str) -> Order:
+        """The inverse of `to_line`."""
+        raw = json.loads(line)
+        raw["out"] = None if raw["out"] is None else Path(raw["out"])
+        return Order(**{**raw, "scenario": ResolvedScenario.from_json(raw["scenario"])})
+
+
+def start(order: Order) -> ClusterRecord:
+    """Returns when the cluster takes jobs. Raises BadInput and RunFailed as `serve`; a Ctrl-C ends what was begun."""
+    top = str(Path(deploy.__file__).resolve().parent.parent)
+    path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "deploy.cluster_service"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    last = ""
+    try:
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(order.to_line())
+        for line in process.stdout:
+            last = line.strip() or last
+            with suppress(ValueError, TypeError):
+                said = json.loads(line)
+                if "ready" in said:
+                    return ClusterRecord(**said["ready"])
+                process.wait()
+                raise (BadInput if said["code"] == BAD_INPUT else RunFailed)(said["error"])
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+    finally:
+        process.stdout.close()
+    raise RunFailed(f"the cluster's process ended with {process.wait()}: {last or 'it said nothing'}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stops a service that has just been begun, in order if it can."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

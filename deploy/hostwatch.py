@@ -1,0 +1,48 @@
+"""The host as part of the experiment: what it is, and how busy it was while a run went on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from typing import Any
+
+import psutil
+
+from cluster.clock import RunClock
+
+SAMPLE_S = 1.0
+PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")
+
+
+def describe_host() -> dict[str, Any]:
+    """Cores, memory and system of this host."""
+    return {
+        "cores": psutil.cpu_count() or 1,
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of what decides a run."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        found[package] = importlib.metadata.version(package)
+    return found
+
+
+class HostWatch:
+    """Samples the host's CPU about once a second; `samples` are [seconds since the run's start, share in use]."""
+
+    def __init__(self, clock: RunClock) -> None:
+        self._clock = clock
+        self._next_s = clock.now_s() + SAMPLE_S
+        self.samples: list[list[float]] = []
+        psutil.cpu_percent(None)
+
+    def look(self) -> None:
+        """Takes a sample when one is due."""
+        now_s = self._clock.now_s()
+        if now_s >= self._next_s:
+            self._next_s = now_s + SAMPLE_S
+            self.samples.append([round(now_s, 3), psutil.cpu_percent(None) / 100])

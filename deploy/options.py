@@ -1,0 +1,69 @@
+"""What every way of running shares: the options, the order of play, and a pause for Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is done, beside what is run."""
+
+    out: Path | None = None
+    machines: str = "process"
+    address: str | None = None  # of a running Ray cluster over whose hosts the nodes are dealt
+    keep_outputs: bool = False
+    live: bool = True
+    check: bool = True  # that outputs are right, for applications that can be checked
+    plots: bool = True  # the pictures beside the report, which take longer than a small run
+    webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
+
+    def __post_init__(self) -> None:
+        if self.address is not None and self.machines != "process":
+            raise BadInput(
+                f"--address: machines of {self.machines} stay on one host, expected --machines process beside it"
+            )
+
+
+def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
+    """(repeat, policy) pairs: each repeat plays all policies, every other one backwards, so that drift cancels."""
+    forwards = list(range(policies))
+    return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """A Ctrl-C within the block is raised at its end: what cannot be cut short without leaving something behind."""
+    came: list[int] = []
+    with _on_interrupt(lambda number, _: came.append(number)):
+        yield
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def no_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until the block is done: cleaning up must not be cut short by an impatient second one."""
+    with _on_interrupt(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _on_interrupt(handler: Any) -> Iterator[None]:
+    """Within the block Ctrl-C goes to `handler`, which is one of `signal.signal`'s."""
+    try:
+        before = signal.signal(signal.SIGINT, handler)
+    except ValueError:  # not in the main thread: signals do not come here
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,118 @@
+"""What an experiment has at hand: it plays scenarios as `schedbed run` does, and gives back their tables."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deploy.experiment import RunOptions, run_scenario
+from deploy.recorded import Recorded
+from deploy.runfile import RunFile
+from deploy.scenario import resolve
+from deploy.scenario_resolved import ResolvedScenario
+from deploy.summary import load
+
+if TYPE_CHECKING:
+    from deploy.metrics import RunTables
+
+LOG = "log.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A finished run: its folder and what was recorded."""
+
+    folder: Path
+    run: RunFile
+    recorded: Recorded
+
+    @property
+    def policies(self) -> list[str]:
+        """As they are named in every table, in the order given."""
+        return self.run.policies
+
+    def of(self, policy: str, repeat: int = 0) -> RunTables:
+        """The tables of one policy and repeat."""
+        return self.recorded.tables(policy, repeat)
+
+    def each(self, policy: str) -> list[RunTables]:
+        """The tables of a policy, a repeat after the other. All are held: for small runs."""
+        return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
+
+    def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
+        """What the policy reported at its end."""
+        record = self.run.run(policy, repeat)
+        return record.findings if record else {}
+
+    def figures(self, policy: str, *path: str) -> list[float]:
+        """One number a repeat from summary.json, such as `figures("fair", "makespan_s")`."""
+        found: Any = load(self.folder)["policies"][policy]
+        for key in path:
+            found = found[key]
+        return [float("nan") if value is None else value for value in found["repeats"]]
+
+
+class Bench:
+    """Of one experiment in one `reproduce`. `folder` keeps the paper's runs; `seed` is where all chance comes from.
+
+    `played` are the runs of this command so far, by folder; `full` asks for the paper's own size, whatever it takes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        machines: str,
+        repeats: int,
+        seed: int,
+        played: dict[Path, Played] | None = None,
+        full: bool = False,
+    ) -> None:
+        self.folder, self.machines, self.repeats, self.seed = folder, machines, repeats, seed
+        self._played = {} if played is None else played
+        self.full = full
+        self.used: list[Path] = []  # folders of the runs that the experiment looked at
+
+    @property
+    def live(self) -> bool:
+        """Whether time is the wall's: then what is played must be small."""
+        return self.machines != "sim"
+
+    def play(
+        self, name: str, scenario: Mapping[str, Any] | ResolvedScenario, *, repeats: int | None = None
+    ) -> Played:
+        """Plays a scenario (as in a file, or resolved) into `folder`/`name`, with the bench's repeats unless given.
+
+        A `seed` of its own counts before the bench's. A name that was played before is
+        not played again: experiments on the same runs share them. Raises RunFailed as `schedbed run` does.
+        """
+        folder = self.folder / name
+        self.used.append(folder)
+        if folder not in self._played:
+            self._play(folder, self._resolved(scenario, name, repeats or self.repeats))
+            run = RunFile.load(folder)
+            self._played[folder] = Played(folder, run, Recorded(folder, run))
+        return self._played[folder]
+
+    def _resolved(
+        self, scenario: Mapping[str, Any] | ResolvedScenario, name: str, repeats: int
+    ) -> ResolvedScenario:
+        if isinstance(scenario, ResolvedScenario):
+            return replace(scenario, repeats=repeats)
+        own: dict[str, Any] = {"name": name, "seed": self.seed, "repeats": repeats}
+        own["profiles"] = {"store": "none"}  # what the user's earlier runs were like must not matter
+        return resolve({**own, **scenario})
+
+    def _play(self, folder: Path, scenario: ResolvedScenario) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        options = RunOptions(out=folder, machines=self.machines, live=False, plots=False)
+        with (folder / LOG).open("w") as log, contextlib.redirect_stdout(log):
+            run_scenario(scenario, options)
+
+
+def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
+    """How much less than `first` is, as a share of it, repeat by repeat: 0.2 is 20% less."""
+    return [(b - a) / b for a, b in zip(mine, first, strict=True)]

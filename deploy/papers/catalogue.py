@@ -1,0 +1,72 @@
+"""Which papers and experiments there are, and which of them a person means."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deploy.papers import values
+from deploy.papers.experiment import Experiment
+from deploy.papers.values import About, Paper
+from deploy.scenario_check import did_you_mean
+from tasks.errors import BadInput
+
+PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011")
+"""Each a folder beside this file with paper.yaml and a list EXPERIMENTS in its __init__.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An experiment with what its paper says."""
+
+    paper: str
+    said: Paper
+    experiment: Experiment
+
+    @property
+    def label(self) -> str:
+        """PAPER/EXPERIMENT."""
+        return f"{self.paper}/{self.experiment.name}"
+
+    @property
+    def about(self) -> About:
+        """What the paper says of it."""
+        return self.said.experiments[self.experiment.name]
+
+
+def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, Entry]:
+    """All experiments by label, in the order of the papers' lists."""
+    found: dict[str, Entry] = {}
+    for paper in papers:
+        said = values.load(paper)
+        for experiment in importlib.import_module(f"deploy.papers.{paper}").EXPERIMENTS:
+            entry = Entry(paper, said, experiment)
+            found[entry.label] = entry
+    return found
+
+
+def chosen(known: Mapping[str, Entry], target: str | None, machines: str, *, quick: bool) -> list[Entry]:
+    """The experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
+
+    BadInput for a name that is not there, and for one experiment that cannot run there.
+    """
+    if target is None:
+        mine = list(known.values())
+    elif "/" in target:
+        mine = [known[_known(target, known, "experiment")]]
+    else:
+        paper = _known(target, {entry.paper: entry for entry in known.values()}, "paper")
+        mine = [entry for entry in known.values() if entry.paper == paper]
+    there = [e for e in mine if e.experiment.runs_on(machines) and (e.experiment.quick or not quick)]
+    if not there:
+        kinds = ", ".join(sorted({kind for entry in mine for kind in entry.experiment.takes_s}))
+        wanted = f"{target or 'all'}{' --quick' if quick else ''}"
+        raise BadInput(f"reproduce {wanted}: nothing runs on --machines {machines}, expected {kinds}")
+    return there
+
+
+def _known(name: str, names: Mapping[str, object], what: str) -> str:
+    if name not in names:
+        raise BadInput(f"reproduce {name}: unknown {what}, {did_you_mean(name, names)}")
+    return name

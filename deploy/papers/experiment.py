@@ -1,0 +1,66 @@
+"""An experiment of a paper: what it measures with a bench, what it draws; one small file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deploy.papers.values import Value
+from deploy.papers.verdict import Exact
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from deploy.papers.bench import Bench
+
+Values = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What an experiment found. `values` by the keys of paper.yaml: Exact, or one number a repeat.
+
+    `series` is what the figure needs beside them, `notes` what the reader has to know of this run.
+    """
+
+    values: Mapping[str, Exact | Sequence[float]]
+    series: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    def samples(self, key: str) -> list[float]:
+        """The value of each repeat; of an Exact one number, once."""
+        found = self.values[key]
+        if not isinstance(found, Exact):
+            return list(found)
+        if isinstance(found.value, tuple):
+            raise ValueError(f"{key}: {found.value} are several numbers")
+        return [found.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """`takes_s` says on which kinds of machines it can run and about how long all its repeats take there, in s.
+
+    `sim` and `process`; what runs in processes runs in containers as well. `quick`: part of `reproduce --quick`.
+    `repeats` is the default, 1 where there is no chance in it; `full_repeats` the paper's own number, where that takes
+    hours: `reproduce --full` plays so many, each of the paper's own size.
+    """
+
+    name: str  # the key in paper.yaml
+    measure: Callable[[Bench], Measured]
+    draw: Callable[[Figure, Values, Measured], None]
+    takes_s: Mapping[str, float]
+    repeats: int = 3
+    full_repeats: int | None = None
+    quick: bool = False
+    size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
+
+    def runs_on(self, machines: str) -> bool:
+        """Whether it can run there."""
+        return kind(machines) in self.takes_s
+
+
+def kind(machines: str) -> str:
+    """`sim`, or `process` for all that is live."""
+    return "sim" if machines == "sim" else "process"

@@ -1,0 +1,68 @@
+"""The figures: one SVG an experiment, and the drawings that several experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deploy.plots import OKABE, RC
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from deploy.papers.experiment import Experiment, Measured, Values
+
+PAPER, OURS = "#999999", OKABE[0]
+"""The paper's numbers are grey in all figures; ours take the colours that the colour-blind can tell apart."""
+
+
+def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
+    """Writes the experiment's figure as SVG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context(RC):
+        figure = plt.figure(figsize=experiment.size, layout="constrained")
+        try:
+            experiment.draw(figure, said, measured)
+            figure.savefig(path, metadata={"Date": None})
+        finally:
+            plt.close(figure)
+
+
+Bars = Sequence[float | None]
+Errors = Sequence[tuple[float, float] | None]
+
+
+def grouped_bars(
+    ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
+) -> None:
+    """Bars side by side for each group: (legend, colour, one value a group, None for none).
+
+    `errors`, if any, are 95% intervals for each of `bars` and group.
+    """
+    width = 0.8 / len(bars)
+    for place, (label, shade, heights) in enumerate(bars):
+        at = np.arange(len(groups)) + (place - (len(bars) - 1) / 2) * width
+        values = np.array([np.nan if height is None else height for height in heights], float)
+        hatch = "//" if shade == PAPER else None
+        ax.bar(
+            at, values, width * 0.92, label=label, color=shade, hatch=hatch, edgecolor="white", linewidth=0
+        )
+        for x, value, interval in zip(at, values, errors[place] if errors else (), strict=False):
+            if interval is not None:
+                ax.errorbar(x, value, [[max(0.0, value - interval[0])], [max(0.0, interval[1] - value)]],
+                            color="black", linewidth=0.8, capsize=2)  # fmt: skip
+    ax.set_xticks(range(len(groups)), groups)
+    legend(ax)
+
+
+def legend(ax: Axes) -> None:
+    """Above the axes, where it hides nothing."""
+    ax.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(-0.02, 0.99), borderpad=0)

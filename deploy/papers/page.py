@@ -1,0 +1,141 @@
+"""`index.html`: all results on one page that needs nothing beside it, made of what results.json holds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from deploy.papers.show import number
+from deploy.papers.verdict import FAILS, HOLDS, OPEN
+
+NAME = "index.html"
+MARKS = {HOLDS: "good", FAILS: "bad", OPEN: "open"}
+
+Content = Mapping[str, Any]
+
+
+def text(content: Content, folder: Path) -> str:
+    """The HTML text; figures are read from `folder` and embedded."""
+    experiments = content["experiments"]
+    sections = [
+        _paper(content["papers"][name], list(mine), folder)
+        for name, mine in groupby(experiments, lambda each: each["paper"])
+    ]
+    report = resources.files("deploy").joinpath("report", "style.css").read_text(encoding="utf-8")
+    parts = resources.files("deploy.papers")
+    return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+        style=report,
+        facts=_facts(content),
+        overview=_overview(experiments),
+        sections="\n".join(sections),
+        versions=escape(", ".join(f"{name} {version}" for name, version in content["versions"].items())),
+    )
+
+
+def _facts(content: Content) -> str:
+    host = content["host"]
+    memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
+    facts = [
+        "simulated, at the papers' sizes"
+        if content["machines"] == "sim"
+        else f"{content['machines']} machines",
+        f"seed {content['seed']}",
+        f"host: {host.get('cores', '?')} cores{memory}, {host.get('system', '')}",
+        content["wall_start"],
+    ]
+    return " · ".join(escape(str(fact)) for fact in facts)
+
+
+def _overview(experiments: Sequence[Content]) -> str:
+    rows: list[str] = []
+    for each in experiments:
+        counts = [
+            sum(row["verdict"] == verdict for row in each["rows"] if row["wanted"]) for verdict in MARKS
+        ]
+        cells = "".join(
+            f'<td class="{mark if count else "none"}">{count or "–"}</td>'
+            for mark, count in zip(MARKS.values(), counts, strict=True)
+        )
+        link = f'<a href="#{_id(each)}">{escape(each["paper"])}/{escape(each["experiment"])}</a>'
+        title = escape(each["title"]) + (" <b>(broken)</b>" if each["note"] else "")
+        rows.append(f'<tr><th>{link}</th><td class="text">{title}</td>{cells}</tr>')
+    heads = "".join(f"<th>{head}</th>" for head in ("hold", "do not", "open"))
+    return (
+        f'<table><thead><tr><th></th><th class="text"></th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _paper(said: Content, experiments: Sequence[Content], folder: Path) -> str:
+    head = (
+        f"<h2>{escape(said['title'])}</h2>"
+        f'<p class="note">{escape(said["authors"])}. {escape(said["published"])}.</p>'
+    )
+    return f"<section>{head}{''.join(_experiment(each, folder) for each in experiments)}</section>"
+
+
+def _experiment(each: Content, folder: Path) -> str:
+    about = f"{each['repeats']} repeat{'' if each['repeats'] == 1 else 's'}, {each['took_s']:.0f} s"
+    head = (
+        f'<article id="{_id(each)}"><h3>{escape(each["paper"])}/{escape(each["experiment"])}: '
+        f'{escape(each["title"])}</h3><p class="note">{escape(each["where"])} · {about}</p>'
+        f'<p class="setup">{escape(each["setup"])}</p>'
+    )
+    if each["note"]:
+        return f'{head}<div class="banner doubt"><b>Broken.</b> {escape(each["note"])}</div></article>'
+    notes = "".join(f"<li>{escape(note)}</li>" for note in each["notes"])
+    runs = ", ".join(f'<a href="{escape(run)}/report.html">{escape(run)}</a>' for run in each["runs"])
+    return (
+        f'{head}<div class="outcome"><div class="scroll">{_table(each["rows"])}</div>'
+        f"{_picture(each, folder)}</div>"
+        + (f'<ul class="note">{notes}</ul>' if notes else "")
+        + (f"<details><summary>runs</summary>{runs}</details>" if runs else "")
+        + "</article>"
+    )
+
+
+def _table(rows: Sequence[Content]) -> str:
+    body = "".join(
+        f"<tr><th>{escape(row['what'])}</th><td>{_said(row)}</td><td>{_ours(row)}</td>"
+        f'<td class="text {MARKS.get(row["verdict"], "")}">{_claim(row)}</td></tr>'
+        for row in rows
+    )
+    heads = '<th></th><th>paper</th><th>ours</th><th class="text">claim</th>'
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _said(row: Content) -> str:
+    if row["paper"] is None:
+        return "–"
+    mark = '<span title="read off the figure">≈ </span>' if row["read_off"] else ""
+    return mark + escape(f"{number(row['paper'])} {row['unit']}".strip())
+
+
+def _ours(row: Content) -> str:
+    if row["mean"] is None:
+        return "–"
+    interval = row["ci95"]
+    shown = f'<span class="ci">[{number(interval[0])}, {number(interval[1])}]</span>' if interval else ""
+    return escape(number(row["mean"])) + shown
+
+
+def _claim(row: Content) -> str:
+    if not row["wanted"]:
+        return ""
+    return f'{escape(row["verdict"])}<span class="diff">{escape(row["wanted"])}</span>'
+
+
+def _picture(each: Content, folder: Path) -> str:
+    data = base64.b64encode((folder / each["figure"]).read_bytes()).decode("ascii")
+    alt = escape(f"{each['title']}: the paper's values and ours")
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _id(each: Content) -> str:
+    return escape(f"{each['paper']}-{each['experiment']}")

@@ -1,0 +1,36 @@
+"""Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3: a policy of one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scheduler.admission.slots import Slots
+from scheduler.locality.greedy import Greedy
+from scheduler.order.fair import Fair
+from scheduler.policy import Composed
+from scheduler.view import NodeView
+from tasks.specs import TaskKind
+
+
+def spec(map_slots: int) -> str:
+    """The SPEC of Fair with so many."""
+    return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
+
+
+class Fewer(Slots):
+    """Admission axis: at most `map_slots` maps on a node, as if it had no more slots."""
+
+    def __init__(self, map_slots: int) -> None:
+        self._map_slots = map_slots
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """As in `Admission`."""
+        free = node.free_slots(kind)
+        return free > (max(0, node.spec.map_slots - self._map_slots) if kind is TaskKind.MAP else 0)
+
+
+class FairSlots(Composed):
+    """`fair` on nodes of `map_slots` map slots."""
+
+    def __init__(self, *, map_slots: int) -> None:
+        super().__init__(Fair(), Greedy(), Fewer(map_slots))

@@ -1,0 +1,233 @@
+"""Runs experiments one after the other and keeps what came out: results.json, figures and index.html in one folder."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deploy import hostwatch
+from deploy.errors import RunFailed
+from deploy.papers import page, show, side_by_side
+from deploy.papers.bench import Bench, Played
+from deploy.papers.catalogue import Entry
+from deploy.papers.experiment import kind
+from deploy.papers.figures import draw
+from deploy.papers.verdict import Row, judge
+from deploy.summary import load
+from deploy.workspace import locked, result_folder
+from tasks.errors import BadInput
+
+RESULTS = "results.json"
+DONE, BROKEN = "done", "broken"
+
+Say = Callable[[str], object]
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What became of an experiment. `note` says why when it broke; `figure` is below the folder."""
+
+    entry: Entry
+    state: str = DONE
+    note: str = ""
+    took_s: float = 0.0
+    repeats: int = 0
+    rows: Sequence[Row] = ()
+    notes: Sequence[str] = ()
+    figure: str = ""
+    runs: Sequence[str] = ()  # folders
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        about = self.entry.about
+        return {
+            "paper": self.entry.paper,
+            "experiment": self.entry.experiment.name,
+            "title": about.title,
+            "where": about.where,
+            "setup": about.setup,
+            "state": self.state,
+            "note": self.note,
+            "took_s": round(self.took_s, 1),
+            "repeats": self.repeats,
+            "rows": [row.to_json() for row in self.rows],
+            "notes": list(self.notes),
+            "figure": self.figure,
+            "runs": list(self.runs),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An experiment to be run, the how manieth of the command, into which folder."""
+
+    number: int
+    entry: Entry
+    machines: str
+    repeats: int
+    seed: int
+    full: bool
+    folder: Path
+
+    @property
+    def takes_s(self) -> float:
+        """About how long, with its usual repeats."""
+        return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reproduction:
+    """One command's results."""
+
+    machines: str
+    seed: int
+    wall_start: str
+    versions: dict[str, str]
+    host: dict[str, Any]
+    results: list[Result] = field(default_factory=list)
+
+    def save(self, folder: Path) -> None:
+        """Writes results.json and index.html; after each experiment, so that what is done is kept."""
+        content = {
+            "machines": self.machines,
+            "seed": self.seed,
+            "wall_start": self.wall_start,
+            "versions": self.versions,
+            "host": self.host,
+            "papers": {
+                each.entry.paper: each.entry.said.model_dump(exclude={"experiments"}) for each in self.results
+            },
+            "experiments": [result.to_json() for result in self.results],
+        }
+        _write(folder / RESULTS, json.dumps(content, indent=1, allow_nan=False, default=str) + "\n")
+        _write(folder / page.NAME, page.text(content, folder))
+
+
+def reproduce(
+    chosen: Sequence[Entry],
+    *,
+    machines: str,
+    repeats: int | None,
+    seed: int,
+    out: Path | None,
+    say: Say,
+    full: bool = False,
+) -> Path:
+    """Runs the experiments into `out` (`runs/reproduce-<time>` unless given); returns it.
+
+    A claim that does not hold is a finding; RunFailed, after all have been tried, when an experiment itself broke.
+    BadInput when the folder holds results already. After Ctrl-C what is done is kept.
+    """
+    started = datetime.now(UTC)
+    folder = result_folder(out, "reproduce", started)
+    if (folder / RESULTS).exists():
+        raise BadInput(f"--out {folder}: holds a reproduction already, expected a new or empty folder")
+    made = Reproduction(
+        machines=machines,
+        seed=seed,
+        wall_start=started.isoformat(timespec="seconds"),
+        versions=hostwatch.versions(),
+        host=hostwatch.describe_host(),
+    )
+    jobs = [
+        Job(
+            number=number,
+            entry=entry,
+            machines=machines,
+            repeats=repeats or (full and entry.experiment.full_repeats) or entry.experiment.repeats,
+            seed=seed,
+            full=full,
+            folder=folder,
+        )
+        for number, entry in enumerate(chosen, 1)
+    ]
+    with locked(folder):
+        _play(jobs, made, folder, say)
+    say(f"{show.tally(made.results)}\nResults: {folder}  (open {folder / page.NAME})")
+    broken = [result.entry.label for result in made.results if result.state == BROKEN]
+    if broken:
+        raise RunFailed(f"broken: {', '.join(broken)}; see {folder / RESULTS}")
+    return folder
+
+
+def _play(jobs: Sequence[Job], made: Reproduction, folder: Path, say: Say) -> None:
+    """Runs them and keeps each result as it comes."""
+    results: dict[int, Result] = {}
+
+    def begin(job: Job) -> None:
+        say(show.heading(job.entry, job.machines, job.number, len(jobs)))
+
+    def done(job: Job, result: Result) -> None:
+        results[job.number] = result
+        made.results = [results[number] for number in sorted(results)]
+        made.save(folder)
+        say(show.result(result))
+
+    def done_aside(job: Job, result: Result) -> None:
+        begin(job)
+        done(job, result)
+
+    if made.machines == "sim" and len({job.entry.paper for job in jobs}) > 1:
+        side_by_side.play(jobs, done_aside)
+        return
+    played: dict[Path, Played] = {}
+    for job in jobs:
+        begin(job)
+        done(job, run(job, played))
+
+
+def run(job: Job, played: dict[Path, Played]) -> Result:
+    """One experiment; whatever goes wrong in it leaves the others alone. `played` are its paper's runs so far."""
+    began_s = time.monotonic()
+    entry, folder = job.entry, job.folder
+    bench = Bench(
+        folder / "runs" / entry.paper,
+        machines=job.machines,
+        repeats=job.repeats,
+        seed=job.seed,
+        played=played,
+        full=job.full,
+    )
+    result = Result(entry=entry, repeats=bench.repeats)
+    try:
+        measured = entry.experiment.measure(bench)
+        said = entry.about.values
+        unknown = set(measured.values) - set(said)
+        if unknown:
+            raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
+        result.rows = [
+            judge(key, value, entry.about.where, measured.values[key], bench.seed)
+            for key, value in said.items()
+            if key in measured.values
+        ]
+        result.notes = (*measured.notes, *_doubts(bench))
+        result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
+        draw(folder / result.figure, entry.experiment, said, measured)
+    except (BadInput, RunFailed) as error:
+        result.state, result.note = BROKEN, str(error)
+    except Exception as error:
+        result.state, result.note = BROKEN, f"{type(error).__name__}: {error}"
+        _write(folder / f"{entry.paper}-{entry.experiment.name}.traceback.txt", traceback.format_exc())
+    result.took_s = time.monotonic() - began_s
+    result.runs = [str(path.relative_to(folder)) for path in bench.used]
+    return result
+
+
+def _doubts(bench: Bench) -> Iterator[str]:
+    """What speaks against the runs that were looked at: that a host was too slow, say."""
+    for folder in dict.fromkeys(bench.used):
+        fidelity = load(folder)["fidelity"]
+        if not fidelity["trusted"]:
+            yield f"Not to be trusted, the run {folder.name}: {' '.join(fidelity['why'])}"
+
+
+def _write(path: Path, text: str) -> None:
+    tmp = path.with_name(f".{path.name}.tmp")
+    tmp.write_text(text, encoding="utf-8")
+    tmp.replace(path)

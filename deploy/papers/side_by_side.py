@@ -1,0 +1,67 @@
+"""Papers side by side, a process each: simulations need a core, not a host to themselves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from queue import Empty
+from typing import TYPE_CHECKING, Any
+
+from deploy.errors import RunFailed
+
+if TYPE_CHECKING:
+    from deploy.papers.reproduce import Job, Result
+
+LOOK_S = 1.0  # between two looks at whether a process has died
+
+
+def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
+    """Plays experiments, those of a paper one after the other; `done` hears of each in this process.
+
+    Raises RunFailed when a process dies. None is left behind.
+    """
+    papers: dict[str, list[Job]] = {}
+    for job in jobs:
+        papers.setdefault(job.entry.paper, []).append(job)
+    waiting = sorted(papers.values(), key=lambda paper: sum(job.takes_s for job in paper))
+    context = multiprocessing.get_context("spawn")
+    said: Any = context.Queue()
+    running: list[Any] = []
+    left = {job.number: job for job in jobs}
+    try:
+        while left:
+            running = [process for process in running if process.exitcode != 0]
+            while waiting and len(running) < (os.cpu_count() or 1):
+                paper = waiting.pop()
+                process = context.Process(
+                    target=_play_paper, name=paper[0].entry.paper, args=(paper, said, os.getpid())
+                )
+                running.append(process)
+                process.start()
+            try:
+                number, result = said.get(timeout=LOOK_S)
+            except Empty:
+                for process in running:
+                    if process.exitcode:
+                        first = next(job for job in left.values() if job.entry.paper == process.name)
+                        raise RunFailed(f"the process of {first.entry.label} died") from None
+            else:
+                done(left.pop(number), result)
+    finally:
+        for process in running:
+            process.terminate()
+            process.join()
+
+
+def _play_paper(jobs: Sequence[Job], said: Any, parent: int) -> None:
+    """In a process of its own, which the parent ends."""
+    from deploy.papers.reproduce import run
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    played: dict[Any, Any] = {}
+    for job in jobs:
+        if os.getppid() != parent:
+            return
+        said.put((job.number, run(job, played)))

@@ -1,0 +1,113 @@
+"""Our value beside the paper's: mean, interval, and whether the claim holds, which only the interval decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from deploy import stats
+from deploy.papers.values import Shown, Value
+
+HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
+"""`open`: the interval reaches over the criterion's edge, or there is none since there was only one repeat."""
+
+Ours = float | Sequence[float] | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A figure that no chance is in, such as a model's: it needs no repeats. A tuple is compared as a whole."""
+
+    value: float | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A value of the paper and ours, as it is printed and kept in results.json."""
+
+    key: str
+    what: str
+    unit: str
+    where: str
+    paper: Shown
+    read_off: bool
+    wanted: str  # the criterion in words, empty without one
+    mean: float | tuple[float, ...] | None
+    ci95: tuple[float, float] | None
+    repeats: tuple[float | None, ...]
+    verdict: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float], seed: int) -> Row:
+    """The row of a value: `ours` is Exact, or one number a repeat (paired differences where policies are compared).
+
+    A claim holds when the whole 95% bootstrap interval of the mean is where the criterion wants it, does not
+    when the whole interval is outside, and is open else.
+    """
+    mean: float | tuple[float, ...] | None
+    if isinstance(ours, Exact):
+        mean, interval, repeats = ours.value, None, ()
+        verdict = _exactly(said, ours.value)
+    else:
+        leaf = stats.leaf(ours, seed=seed)
+        low, high = leaf["ci95"]
+        mean, repeats = leaf["mean"], tuple(leaf["repeats"])
+        interval = None if low is None else (low, high)
+        verdict = _surely(said, interval)
+    return Row(
+        key=key,
+        what=said.what,
+        unit=said.unit,
+        where=said.where or where,
+        paper=said.value,
+        read_off=said.read_off,
+        wanted=wanted(said),
+        mean=mean,
+        ci95=interval,
+        repeats=repeats,
+        verdict=verdict,
+    )
+
+
+def wanted(said: Value) -> str:
+    """The criterion in words."""
+    asked = said.holds
+    if asked is None:
+        return ""
+    if asked.equal:
+        return "the same"
+    if asked.within is not None:
+        return f"within {100 * asked.within:g}%"
+    parts = [("at least", asked.at_least), ("at most", asked.at_most)]
+    return ", ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+
+
+def _exactly(said: Value, ours: float | tuple[float, ...]) -> str:
+    if said.holds is None:
+        return COMPARED
+    if said.holds.equal:
+        mine = list(ours) if isinstance(ours, tuple) else ours
+        return HOLDS if mine == said.value else FAILS
+    if isinstance(ours, tuple):
+        raise ValueError(f"{said.what}: several numbers {ours} can only be held against `equal`")
+    low, high = said.bounds()
+    return HOLDS if low <= ours <= high else FAILS
+
+
+def _surely(said: Value, interval: tuple[float, float] | None) -> str:
+    if said.holds is None:
+        return COMPARED
+    if said.holds.equal:
+        raise ValueError(f"{said.what}: `equal` is for figures without chance")
+    if interval is None or any(math.isnan(edge) for edge in interval):
+        return OPEN
+    low, high = said.bounds()
+    if low <= interval[0] and interval[1] <= high:
+        return HOLDS
+    return FAILS if interval[1] < low or interval[0] > high else OPEN

@@ -1,0 +1,166 @@
+"""Jobs spawned by the cluster's load (7.2), in the simulator: the next one as soon as its minimum pair fits in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from cluster.simulated.latencies import Latencies
+from deploy.papers.verma2011.workloads import MAP_SLOTS, NODES, REDUCE_SLOTS, DueJob, load
+from deploy.scenario import resolve
+from deploy.scenario_resolved import ResolvedScenario, SimulateChoice
+from deploy.sim_costs import costs_of
+from deploy.sim_run import setup_of
+from scheduler.records import AttemptRow, DecisionRow, JobRow
+from scheduler.simulate.setup import Setup
+from scheduler.simulate.simulation import Simulation
+from tasks.specs import Cost
+from tasks.workload import PlannedJob
+
+USER = "verma"
+SLOTS = MAP_SLOTS + REDUCE_SLOTS
+TESTBED: dict[str, Any] = {
+    "nodes": NODES,
+    "racks": 2,
+    "heartbeat": "3s",
+    "node": {"cores": 8, "core_speed": 1.0, "memory": "8GiB", "map_slots": 4, "reduce_slots": 4},
+}
+"""A core for each slot: Table 2's durations are what tasks took with four cores and eight slots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Of a run: each job's submission, finish and deadline (s since the start), and the mean share of busy slots."""
+
+    jobs: tuple[tuple[float, float, float], ...]
+    load: float
+    attempts: Mapping[str, list[tuple[float, float]]]  # by kind, when each held its slot
+
+    @property
+    def late(self) -> int:
+        """How many jobs ended after their deadline."""
+        return sum(finish > deadline for _, finish, deadline in self.jobs)
+
+    @property
+    def exceeded(self) -> float:
+        """The paper's utility: the sum of (T - D) / D over late jobs, T and D since the submission."""
+        return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
+
+
+def scenario(jobs: Sequence[DueJob], seed: int) -> ResolvedScenario:
+    """The testbed under ARIA with these jobs' profiles known; each task lasts as long as the job says.
+
+    Deadlines count from each job's submission, which is up to `play`.
+    """
+    bare = under_aria(jobs, seed, TESTBED, 1.0)
+    (model,) = bare.jobs
+    planned = [
+        replace(
+            planned_job(model, number, job, 0.0),
+            map_costs=tuple(Cost(duration_s=each) for each in job.maps_s),
+            reduce_costs=tuple(Cost(duration_s=each) for each in job.reduces_s),
+        )
+        for number, job in enumerate(jobs, 1)
+    ]
+    return replace(bare, jobs=tuple(planned), simulate=SimulateChoice(costs="trace", contention=False))
+
+
+def under_aria(
+    jobs: Sequence[DueJob], seed: int, cluster: Mapping[str, Any], scale: float
+) -> ResolvedScenario:
+    """A cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
+    profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
+    return resolve(
+        {
+            "name": "verma2011-slo",
+            "seed": seed,
+            "scale": scale,
+            "cluster": cluster,
+            "workload": {"jobs": [{"app": "synthetic", "user": USER}]},
+            "policies": [{"aria": {"spare": "none", "profiles": profiles}}],
+            "profiles": {"store": "none"},
+        }
+    )
+
+
+def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
+    """`model` with the job's names, tasks, submission and deadline; without costs."""
+    return replace(
+        model,
+        job=f"job_{number:04d}",
+        name=job.name,
+        maps=len(job.maps_s),
+        reduces=len(job.reduces_s),
+        submit_s=submit_s,
+        deadline_s=submit_s + job.deadline_s,
+    )
+
+
+def play(jobs: Sequence[DueJob], threshold: float, seed: int) -> Outcome:
+    """Runs the jobs in their order, each spawned when its load and the load of the moment are within `threshold`.
+
+    Only job and attempt rows are looked at, nothing is written: hundreds of runs take minutes.
+    """
+    resolved = scenario(jobs, seed)
+    setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
+    rows = _Kept()
+    _ByLoad(replace(setup, heartbeat_rows=False, skip_rows=False), rows, jobs, threshold).run()
+    began_s, ended_s = min(job[0] for job in rows.jobs), max(job[1] for job in rows.jobs)
+    busy_s = sum(end - began for each in rows.attempts.values() for began, end in each)
+    load = busy_s / (SLOTS * (ended_s - began_s))
+    return Outcome(jobs=tuple(rows.jobs), load=load, attempts=rows.attempts)
+
+
+class _ByLoad(Simulation):
+    """Submits the next job when there is room for what it asks, looking once a heartbeat interval."""
+
+    def __init__(self, setup: Setup, rows: _Kept, jobs: Sequence[DueJob], threshold: float) -> None:
+        self._due_jobs, self._threshold = jobs, threshold
+        super().__init__(setup, rows)
+
+    def submit_due(self, now_s: float) -> None:
+        """As in Simulation, but by load instead of time."""
+        running = self.master.books.jobs.values()
+        now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
+        while self._next_job < len(self._jobs):
+            wanted = self._due_jobs[self._next_job]
+            if now + wanted.load > self._threshold * (1 + 1e-9):
+                break
+            job = replace(self._jobs[self._next_job], submit_s=now_s, deadline_s=now_s + wanted.deadline_s)
+            now += wanted.load
+            self._next_job += 1
+            self.plans.add(job)
+            self.master.do(now_s, "submit", job)
+        self.due_s = now_s + self.interval_s if self._next_job < len(self._jobs) else inf
+
+
+class _Kept:
+    """Of all rows, what an outcome is made of."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[float, float, float]] = []
+        self.attempts: dict[str, list[tuple[float, float]]] = {"map": [], "reduce": []}
+
+    def job(self, row: JobRow) -> None:
+        """As in `Sink`."""
+        if row.state != "succeeded" or row.finish is None or row.deadline is None:
+            raise ValueError(f"{row.job} {row.state}")
+        self.jobs.append((row.submit, row.finish, row.deadline))
+
+    def attempt(self, row: AttemptRow) -> None:
+        """As in `Sink`."""
+        self.attempts[row.kind].append((row.assigned, row.end))
+
+    def decision(self, row: DecisionRow) -> None:
+        """As in `Sink`; not looked at."""
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`; not looked at."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`; not looked at."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`; not looked at."""

@@ -1,0 +1,48 @@
+"""So many slots for each job from its start to its end, as in Figure 5: a policy of one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scheduler.locality.greedy import Greedy
+from scheduler.policy import Limits, Proposal
+from scheduler.view import JobView, NodeView, View
+from tasks.specs import TaskKind
+
+SPEC = f"{Path(__file__)}:FixedSlots"
+
+
+def slots_of(name: str) -> tuple[int, int]:
+    """Map and reduce slots of a job of that name (`wikitrends@41x21`); ValueError when it names none."""
+    _, at, slots = name.rpartition("@")
+    maps, by, reduces = slots.partition("x")
+    if not at or not by:
+        raise ValueError(f"{name!r} does not end in @MAPSxREDUCES")
+    return int(maps), int(reduces)
+
+
+class FixedSlots:
+    """Jobs in the order of their submission, each with no more tasks at once than its name says; local maps first."""
+
+    limits = Limits(slots=True)
+
+    def __init__(self) -> None:
+        self._nearest = Greedy()
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Policy`."""
+        for job in view.jobs.values():
+            stage = job.stage(kind)
+            if not stage.ready or stage.running >= self._most(job, kind):
+                continue
+            if kind is TaskKind.MAP:
+                picked = self._nearest.pick(view, node, job)
+                if isinstance(picked, Proposal):
+                    return picked
+            elif (task := job.any_reduce()) is not None:
+                return Proposal(task, "below its number of slots")
+        return None
+
+    def _most(self, job: JobView, kind: TaskKind) -> int:
+        maps, reduces = slots_of(job.spec.name)
+        return maps if kind is TaskKind.MAP else reduces

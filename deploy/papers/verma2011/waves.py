@@ -1,0 +1,109 @@
+"""Figures 1 and 2: the same sort with many and with few slots, and its waves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from deploy.metrics import RunTables, useful
+from deploy.papers.bench import Bench
+from deploy.papers.experiment import Experiment, Measured, Values
+from deploy.papers.figures import legend
+from deploy.plots import OKABE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MACHINES, TASKS = 64, 64  # TASKS maps, and as many reduces
+SLOTS = {"many": (64, 64), "few": (16, 22)}
+LIVE = 8  # times smaller
+
+
+def measure(bench: Bench) -> Measured:
+    """Each allocation in a run of its own: machines have one slot of a kind, or none."""
+    found: dict[str, list[float]] = {}
+    series: dict[str, pd.DataFrame] = {}
+    for name, (maps, reduces) in SLOTS.items():
+        played = bench.play(f"waves-{name}", scenario(maps, reduces, live=bench.live))
+        runs = played.each("fifo")
+        for kind in ("map", "reduce"):
+            found[f"{kind}_{name}"] = [waves(run, kind) for run in runs]
+        found[f"overlap_{name}"] = [_overlapping(run) for run in runs]
+        series[name] = useful(runs[0].attempts)
+    return Measured(values=found, series=series)
+
+
+def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
+    """Sort of 8 GB in blocks of 128 MB; the first machines have map slots, the first ones reduce slots."""
+    size = LIVE if live else 1
+    machines, maps, reduces = MACHINES // size, maps // size, -(-reduces // size)
+    tasks = TASKS // size
+    node = {
+        "cores": 4,
+        "core_speed": 0.15 if live else 0.1,
+        "memory": "512MiB" if live else "8GiB",
+        "disk": "60MB/s",
+        "network": "1Gbit/s",
+    }
+    groups = [
+        {"count": 1, "map_slots": int(number < maps), "reduce_slots": int(number < reduces)}
+        for number in range(machines)
+    ]
+    job = {
+        "app": "sort",
+        "input": {"generate": "records", "size": f"{128 * tasks}MiB", "seed": 1},
+        "reduces": tasks,
+    }
+    return {
+        "scale": 0.1 if live else 1.0,
+        "cluster": {"nodes": groups, "heartbeat": "500ms" if live else "1s", "node": node},
+        "blocks": {"size": "128MiB"},
+        "workload": {"jobs": [job]},
+        "policies": ["fifo"],
+    }
+
+
+def waves(run: RunTables, kind: str) -> int:
+    """The most tasks that one machine ran after each other; a machine has one slot of a kind."""
+    done = useful(run.attempts)
+    return int(done[done["kind"] == kind].groupby("node").size().max())
+
+
+def _overlapping(run: RunTables) -> float:
+    """The share of reduces that began to shuffle before the last map had ended, in %."""
+    done = useful(run.attempts)
+    reduces = done[done["kind"] == "reduce"]
+    return 100 * float((reduces["start"] < done[done["kind"] == "map"]["end"].max()).mean())
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Tasks over time as in the paper: maps below, reduces above, their shuffle paler."""
+    axes = figure.subplots(1, len(SLOTS), sharex=True, sharey=True)
+    for ax, name in zip(axes, SLOTS, strict=True):
+        done = measured.series[name].sort_values(["kind", "start"])
+        maps, reduces = done[done["kind"] == "map"], done[done["kind"] == "reduce"]
+        sorted_s = reduces["sort_end"].fillna(reduces["shuffle_end"])
+        _bars(ax, range(len(maps)), maps["start"], maps["end"], OKABE[0], "map")
+        rows = range(len(maps), len(maps) + len(reduces))
+        _bars(ax, rows, reduces["start"], sorted_s, OKABE[4], "shuffle, sort")
+        _bars(ax, rows, sorted_s, reduces["end"], OKABE[1], "reduce")
+        ax.set(xlabel="time [s]", ylabel="tasks by start", title="")
+        ax.set_title(f"{SLOTS[name][0]} map, {SLOTS[name][1]} reduce slots", loc="right", fontsize=8, y=1.08)
+        legend(ax)
+
+
+def _bars(ax: Any, rows: range, start: pd.Series, end: pd.Series, shade: str, label: str) -> None:
+    ax.barh(
+        list(rows),
+        (end - start).to_numpy(float),
+        left=start.to_numpy(float),
+        height=1.0,
+        color=shade,
+        label=label,
+    )
+
+
+EXPERIMENT = Experiment(
+    name="waves", measure=measure, draw=draw, takes_s={"sim": 20, "process": 200}, repeats=3, size=(7.2, 3.4)
+)

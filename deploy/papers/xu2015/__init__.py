@@ -1,0 +1,12 @@
+"""DTSS (xu2015): its experiments in the order of the thesis, and what it leaves to future work."""
+
+from deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15
+
+EXPERIMENTS = (
+    analysis.EXPERIMENT,
+    fig12.EXPERIMENT,
+    fig13.EXPERIMENT,
+    fig14.EXPERIMENT,
+    fig15.EXPERIMENT,
+    beyond.EXPERIMENT,
+)

@@ -1,0 +1,77 @@
+"""Section 4.1.1.3: when a split map ends, by where it is split, with the seconds that were measured."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deploy.metrics import RunTables, useful
+from deploy.papers.bench import Bench
+from deploy.papers.experiment import Experiment, Measured, Values
+from deploy.papers.figures import PAPER, legend
+from deploy.papers.xu2015.workload import DELAY, QUARTER, play
+from deploy.plots import OKABE
+from scheduler.models.dtss import best_share, gain_s
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHARES = {"quarter": 0.25, "most": 0.75}
+
+
+def measure(bench: Bench) -> Measured:
+    """N and M of the whole maps under delay, D of the rests under P=0.25, each repeat's own means."""
+    names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for played in play(bench, skewed=True):
+        scale = played.run.scenario["scale"]
+        local_s, remote_s = whole_maps(played.of(DELAY))
+        measured = local_s / scale, remote_s / scale, waited(played.of(QUARTER)) / scale
+        local_s, remote_s, wait_s = measured
+        found["best"].append(best_share(*measured))
+        found["limit"].append((wait_s + local_s) / remote_s)
+        for key, value in zip(names, measured, strict=False):
+            found[key].append(value)
+        for name, share in SHARES.items():
+            found[f"{name}_saves"].append(gain_s(share, *measured))
+    return Measured(values=found)
+
+
+def whole_maps(run: RunTables) -> tuple[float, float]:
+    """Mean seconds of maps that ran where their input was, and of those that did not (NaN without one)."""
+    maps = useful(run.attempts)
+    maps = maps[maps["kind"] == "map"]
+    took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
+    return float(took_s[local].mean()), float(took_s[~local].mean())
+
+
+def waited(run: RunTables) -> float:
+    """Mean seconds from the assignment of a split map's first part to that of a rest that found its input."""
+    parts = useful(run.attempts)
+    parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")
+    began = parts.groupby("split_of")["assigned"].first()
+    rests = parts[parts.duplicated("split_of") & (parts["locality"] == "node")]
+    return float((rests["assigned"] - rests["split_of"].map(began)).mean())
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """The completion by P: both parts, the whole of the split map, and delay scheduling."""
+    ax = figure.subplots()
+    local_s, remote_s, wait_s = (fmean(measured.samples(key)) for key in ("local", "remote", "wait"))
+    share = np.linspace(0, 1, 101)
+    part_s, rest_s = share * remote_s, (1 - share) * local_s + wait_s
+    ax.plot(share, part_s, color=OKABE[0], linestyle="--", linewidth=1, label="part, P M")
+    ax.plot(share, rest_s, color=OKABE[1], linestyle=":", linewidth=1, label="rest, (1-P) N + D")
+    ax.plot(share, np.maximum(part_s, rest_s), color=OKABE[2], label="split map (eq. 20)")
+    ax.axhline(local_s + wait_s, color="black", linewidth=1, label="delay, N + D")
+    for each in SHARES.values():
+        ax.axvline(each, color=PAPER, linewidth=0.8, linestyle="--")
+    ax.set(xlabel="P (grey: the thesis's settings)", ylabel="map ends after [s], before scale", xlim=(0, 1))
+    legend(ax)
+
+
+EXPERIMENT = Experiment(
+    name="analysis", measure=measure, draw=draw, takes_s={"sim": 40, "process": 900}, repeats=6
+)

@@ -1,0 +1,27 @@
+"""Each user's makespan under each policy, as Figures 12 and 14 show it."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from deploy.papers.experiment import Measured, Values
+from deploy.papers.figures import grouped_bars
+from deploy.papers.xu2015.workload import NAMES, USERS
+from deploy.plots import OKABE
+from deploy.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Makespans by user, a bar a policy."""
+    ax = figure.subplots()
+    bars, errors = [], []
+    for number, (policy, repeats) in enumerate(measured.series["makespans"].items()):
+        by_user = [[one[user] for one in repeats] for user in USERS]
+        bars.append((NAMES[policy], OKABE[number], [fmean(each) for each in by_user]))
+        errors.append([bootstrap_ci(each) for each in by_user])
+    grouped_bars(ax, USERS, bars, errors)
+    ax.set_ylabel("makespan [s], before scale")

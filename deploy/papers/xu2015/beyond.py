@@ -1,0 +1,60 @@
+"""Chapter 6: a split point that is learnt, and copies that stay."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from deploy.metrics import locality
+from deploy.papers.bench import Bench
+from deploy.papers.experiment import Experiment, Measured, Values
+from deploy.papers.figures import PAPER
+from deploy.papers.xu2015.workload import COPIES, DELAY, LEARNT, MOST, NAMES, QUARTER, gains, play
+from deploy.plots import OKABE
+from deploy.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = (QUARTER, MOST, LEARNT, COPIES)
+
+
+def measure(bench: Bench) -> Measured:
+    """Of the runs of Figure 12, each user's gain over delay, and what is local."""
+    runs = play(bench, skewed=True)
+    mean = {policy: [fmean(gains(played, policy)) for played in runs] for policy in SHOWN}
+    local = {
+        policy: [100 * locality(played.of(policy).attempts)["bytes"]["node"] for played in runs]
+        for policy in (QUARTER, COPIES)
+    }
+    found = {
+        "learnt": mean[LEARNT],
+        "learnt_most": [a - b for a, b in zip(mean[LEARNT], mean[MOST], strict=True)],
+        "learnt_quarter": [a - b for a, b in zip(mean[LEARNT], mean[QUARTER], strict=True)],
+        "copies": mean[COPIES],
+        "copies_quarter": [a - b for a, b in zip(mean[COPIES], mean[QUARTER], strict=True)],
+        "copies_local": [a - b for a, b in zip(local[COPIES], local[QUARTER], strict=True)],
+    }
+    return Measured(
+        values=found,
+        series={"gains": mean},
+        notes=[
+            "Each job reads an input of its own, so that a copy helps only the rest of the map that made it."
+        ],
+    )
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """The mean gain of each policy over delay."""
+    ax = figure.subplots()
+    for place, policy in enumerate(SHOWN):
+        found = measured.series["gains"][policy]
+        ax.bar(NAMES[policy], fmean(found), 0.5, color=OKABE[place])
+        interval = bootstrap_ci(found)
+        if interval is not None:
+            ax.vlines(place, *interval, color="black", linewidth=0.8)
+    ax.axhline(0, color=PAPER, linewidth=0.8)
+    ax.set_ylabel(f"makespan shorter than under {NAMES[DELAY]} [%]")
+
+
+EXPERIMENT = Experiment(name="beyond", measure=measure, draw=draw, takes_s={"sim": 3}, repeats=6)

@@ -1,0 +1,52 @@
+"""Figure 13: how much of the input was processed where it was."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from deploy.metrics import RunTables, useful
+from deploy.papers.bench import Bench
+from deploy.papers.experiment import Experiment, Measured, Values
+from deploy.papers.xu2015.workload import DELAY, MOST, NAMES, QUARTER, play
+from deploy.plots import OKABE
+from deploy.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
+
+
+def measure(bench: Bench) -> Measured:
+    """Of the runs of Figure 12, in GB before scale."""
+    found: dict[str, list[float]] = {key: [] for key in SHOWN}
+    for played in play(bench, skewed=True):
+        for key, policy in SHOWN.items():
+            found[key].append(local_bytes(played.of(policy)) / played.run.scenario["scale"] / 1e9)
+    for more, less in (("delay", "quarter"), ("quarter", "most")):
+        found[f"{more}_more"] = [a - b for a, b in zip(found[more], found[less], strict=True)]
+    return Measured(values=found)
+
+
+def local_bytes(run: RunTables) -> int:
+    """Input of maps that ran on a node that held it, whole or in part."""
+    maps = useful(run.attempts)
+    return int(maps.loc[(maps["kind"] == "map") & (maps["locality"] == "node"), "length"].sum())
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """A bar a policy."""
+    ax = figure.subplots()
+    for place, (key, policy) in enumerate(SHOWN.items()):
+        found = measured.samples(key)
+        ax.bar(NAMES[policy], fmean(found), 0.5, color=OKABE[place])
+        interval = bootstrap_ci(found)
+        if interval is not None:
+            ax.vlines(place, *interval, color="black", linewidth=0.8)
+    ax.set_ylabel("input processed locally [GB]")
+
+
+EXPERIMENT = Experiment(
+    name="fig13", measure=measure, draw=draw, takes_s={"sim": 2, "process": 2}, repeats=6, size=(4.5, 3.0)
+)

@@ -1,0 +1,184 @@
+// The other plots: completion times, locality, running tasks, fair shares and node utilisation.
+function line(points) { return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join(""); }
+
+function drawCdf() {
+  const plot = document.getElementById("cdf"), policies = R.data.policies;
+  const top = Math.max(1, ...policies.map((p) => p.cdf[p.cdf.length - 1] || 0));
+  const f = frame(plot, { height: 270, x: [0, top * 1.02], y: [0, 100], xlabel: "completion time [s]", ylabel: "jobs [%]" });
+  policies.forEach((policy, i) => {
+    const n = policy.cdf.length, points = [[f.x(0), f.y(0)]];
+    policy.cdf.forEach((t, k) => points.push([f.x(t), f.y((100 * k) / n)], [f.x(t), f.y((100 * (k + 1)) / n)]));
+    points.push([f.x(top * 1.02), f.y(n ? 100 : 0)]);
+    f.inside.append(svg("path", { d: line(points), fill: "none", stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
+  });
+  hover(f.root, (event) => {
+    const t = ((event.clientX - f.root.getBoundingClientRect().left - f.left) / (f.width - f.left - f.right)) * top * 1.02;
+    if (t < 0 || t > top * 1.02) return "";
+    const share = (p) => (p.cdf.length ? (100 * p.cdf.filter((c) => c <= t).length) / p.cdf.length : 0);
+    return [`within ${number(t)} s`, ...policies.map((p) => `${p.name}: ${share(p).toFixed(0)} % of jobs`)].join("\n");
+  });
+  const box = el("div", { class: "legend" });
+  policies.forEach((policy, i) => {
+    const mark = svg("svg", { width: 26, height: 8, style: "width:26px" });
+    mark.append(svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
+    box.append(el("span", {}, mark, policy.name));
+  });
+  plot.append(box);
+}
+
+function drawLocality() {
+  const plot = document.getElementById("locality"), policies = R.data.policies;
+  const width = Math.max(200, plot.clientWidth), high = 17, rowsHigh = high * 2 + 27, height = policies.length * rowsHigh + 4;
+  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const left = 44, span = width - left - 6;
+  policies.forEach((policy, p) => {
+    const top = p * rowsHigh;
+    root.append(svg("text", { x: 0, y: top + 13, class: "strong" }, policy.name));
+    ["tasks", "bytes"].forEach((by, b) => {
+      const y = top + 19 + b * (high + 2);
+      root.append(svg("text", { x: 0, y: y + 12 }, by));
+      let x = left;
+      policy.locality[by].forEach((share, k) => {
+        const wide = (share || 0) * span;
+        if (wide <= 0) return;
+        root.append(svg("rect", { x, y, width: wide, height: high, fill: PLACE_COLOURS[k] }));
+        if (wide > 42) root.append(svg("text", { x: x + wide / 2, y: y + 12.5, "text-anchor": "middle", style: `fill:${k === 0 ? "#fff" : "#111"}` }, (100 * share).toFixed(1) + " %"));
+        x += wide;
+      });
+      if (x === left) root.append(svg("text", { x: left, y: y + 12 }, "no maps with input"));
+    });
+  });
+  plot.replaceChildren(root);
+  legend(plot, PLACE_NAMES.map((name, i) => [name, PLACE_COLOURS[i]]));
+}
+
+// Bins that touch the view; the middle of bin k is at (k + 0.5) * step.
+function binTimes() { const step = R.data.end / R.data.bins; return Array.from({ length: R.data.bins }, (_, k) => (k + 0.5) * step); }
+
+function drawAreas(policy, plot, top) {
+  const kind = document.getElementById("group").value, { names, series } = policy.areas[kind], times = binTimes();
+  const f = frame(plot, { height: 220, x: timeRange(), y: [0, top], xlabel: "time [s]", ylabel: "running tasks" });
+  let below = new Array(times.length).fill(0);
+  names.forEach((name, i) => {
+    const above = below.map((b, k) => b + series[i][k]);
+    const points = times.map((t, k) => [f.x(t), f.y(above[k])]).concat(times.map((t, k) => [f.x(t), f.y(below[k])]).reverse());
+    const job = kind === "job" ? JOB_INDEX.get(name) : undefined, dim = R.hot >= 0 && kind === "job" && job !== R.hot;
+    f.inside.append(svg("path", { d: line(points) + "Z", fill: groupColour(kind, name), opacity: dim ? 0.15 : 0.92, stroke: css("--paper"), "stroke-width": 0.4 }));
+    below = above;
+  });
+  faultLines(f, policy.faults);
+  timeHover(f, (k) => names.map((name, i) => [groupLabel(kind, name), series[i][k]]).filter(([, v]) => v > 0.005).map(([name, v]) => `${name}: ${number(v)}`));
+  legend(plot, names.map((name) => [groupLabel(kind, name), groupColour(kind, name), JOB_INDEX.get(name)]), kind === "job" ? (job) => job !== undefined && follow(job) : undefined);
+}
+
+function drawShares(policy, plot, top) {
+  const { users, series, jain } = policy.shares, times = binTimes();
+  const f = frame(plot, { height: 200, x: timeRange(), y: [0, top], xlabel: "time [s]", ylabel: "ratio to fair share" });
+  f.inside.append(svg("path", { d: gapped(f, times, jain), fill: "none", stroke: OTHERS, "stroke-width": 4, opacity: 0.45 }));
+  f.inside.append(svg("line", { x1: f.left, x2: f.width, y1: f.y(1), y2: f.y(1), stroke: css("--soft"), "stroke-dasharray": "3 3" }));
+  users.forEach((user, i) => f.inside.append(svg("path", { d: gapped(f, times, series[i]), fill: "none", stroke: groupColour("user", user), "stroke-width": 1.6 })));
+  faultLines(f, policy.faults);
+  timeHover(f, (k) => users.map((user, i) => [user, series[i][k]]).concat([["Jain's index", jain[k]]]).filter(([, v]) => v !== null).map(([name, v]) => `${name}: ${v.toFixed(2)}`));
+  legend(plot, users.map((user) => [user, groupColour("user", user)]));
+}
+function gapped(f, times, values) {
+  let path = "", open = false;
+  values.forEach((v, k) => {
+    if (v !== null) path += (open ? "L" : "M") + f.x(times[k]).toFixed(1) + " " + f.y(v).toFixed(1);
+    open = v !== null;
+  });
+  return path;
+}
+function timeHover(f, describe) {
+  const [from, to] = timeRange();
+  hover(f.root, (event) => {
+    const share = (event.clientX - f.root.getBoundingClientRect().left - f.left) / (f.width - f.left - f.right);
+    if (share < 0 || share > 1) return "";
+    const t = from + share * (to - from), k = Math.min(R.data.bins - 1, Math.floor((t / R.data.end) * R.data.bins));
+    return [`at ${number(t)} s`, ...describe(k).slice(0, 16)].join("\n");
+  });
+}
+
+function drawHeat(policy, plot, canvas) {
+  const resource = document.getElementById("resource").value, { nodes } = policy.util, values = policy.util[resource];
+  const width = plot.clientWidth, left = 40, high = Math.max(2, Math.min(20, Math.floor(420 / Math.max(1, nodes.length))));
+  const height = nodes.length * high + 34, scale = Math.min(2, window.devicePixelRatio || 1), [from, to] = timeRange();
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.height = height + "px";
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  const g = { left, width, bottom: nodes.length * high, high };
+  g.x = (t) => left + ((t - from) / (to - from)) * (width - left - 8);
+  g.time = (x) => from + ((x - left) / (width - left - 8)) * (to - from);
+  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  pen.textBaseline = "middle";
+  const step = R.data.end / R.data.bins, hatch = hatching(pen, css("--soft")), every = Math.ceil(13 / high);
+  nodes.forEach((node, n) => {
+    pen.globalAlpha = 1;
+    pen.fillStyle = css("--ink");
+    if (n % every === 0) pen.fillText(node, 0, n * high + Math.max(6, high / 2));
+    values[n].forEach((value, k) => {
+      const a = Math.max(g.x(k * step), left), b = Math.min(g.x((k + 1) * step), width - 8);
+      if (b <= a || k * step > policy.end) return;
+      pen.globalAlpha = value === null ? 0.35 : Math.min(1, value / 100);
+      pen.fillStyle = value === null ? hatch : css("--accent");
+      pen.fillRect(a, n * high, b - a + 0.4, high - (high > 4 ? 1 : 0));
+    });
+  });
+  pen.globalAlpha = 1;
+  pen.fillStyle = css("--bad");
+  for (const [t] of policy.faults) if (t >= from && t <= to) pen.fillRect(g.x(t) - 0.7, 0, 1.4, g.bottom);
+  drawTimeAxis(pen, g, from, to);
+  canvas.geometry = g;
+}
+
+function buildHeat(policy, parent) {
+  const plot = panel(parent, policy.name), canvas = el("canvas", { role: "img", "aria-label": `node utilisation under ${policy.name}` });
+  plot.append(canvas);
+  hover(canvas, (event) => {
+    const g = canvas.geometry, box = canvas.getBoundingClientRect(), t = g.time(event.clientX - box.left);
+    const n = Math.floor((event.clientY - box.top) / g.high), k = Math.floor((t / R.data.end) * R.data.bins);
+    const value = (policy.util[document.getElementById("resource").value][n] || [])[k];
+    return value === undefined ? "" : `${policy.util.nodes[n]} at ${number(t)} s: ` + (value === null ? "no heartbeats" : `${value} %`);
+  });
+  R.draws.push(() => drawHeat(policy, plot, canvas));
+}
+
+function highest(policies, series) {
+  let top = 1;
+  for (const policy of policies) {
+    const many = series(policy);
+    for (let k = 0; k < R.data.bins; k++) top = Math.max(top, many.stacked ? many.stacked.reduce((sum, s) => sum + s[k], 0) : Math.max(...many.beside.map((s) => s[k] || 0), 0));
+  }
+  return top * 1.05;
+}
+
+function buildCharts() {
+  const policies = R.data.policies;
+  R.draws.push(drawCdf, drawLocality);
+  const tasks = highest(policies, (p) => ({ stacked: p.areas.user.series }));
+  const ratio = Math.min(6, highest(policies, (p) => ({ beside: p.shares.series })));
+  for (const policy of policies) {
+    const areas = panel(document.getElementById("areas"), policy.name);
+    R.draws.push(() => drawAreas(policy, areas, tasks));
+    const shares = panel(document.getElementById("shares"), policy.name);
+    R.draws.push(() => drawShares(policy, shares, ratio));
+    buildHeat(policy, document.getElementById("heat"));
+  }
+}
+
+buildLanes();
+buildCharts();
+for (const id of ["colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
+document.getElementById("unzoom").addEventListener("click", () => zoom(null));
+document.getElementById("unpick").addEventListener("click", () => follow(R.hot));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+let resizing = 0, lastWidth = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === lastWidth) return;
+  lastWidth = innerWidth;
+  clearTimeout(resizing);
+  resizing = setTimeout(redraw, 120);
+});
+redraw();

@@ -1,0 +1,133 @@
+"""The folders of a run: the result folder with its lock, and a scratch folder that does not outlive the command."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from cluster.machines.cgroups import sweep_leftovers
+from deploy.options import no_interrupts
+from tasks.errors import BadInput
+
+PREFIX = "schedbed-"
+SETTLE_S = 5.0  # how long what still uses a scratch folder may take to end by itself
+LONGEST_BASE = 40  # Ray's sockets live below it, and a socket's path may have 107 characters
+
+
+def result_folder(out: Path | None, name: str, started: datetime) -> Path:
+    """DIR of the run, created; `runs/<name>-<time>` unless given.
+
+    Raises BadInput when it cannot be made or already holds a run.
+    """
+    folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--out {folder}: {error.strerror}, expected a folder that can be written") from None
+    if (folder / "run.json").exists():
+        raise BadInput(f"--out {folder}: holds a run already, expected a new or empty folder")
+    return folder
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the folder for this process; BadInput when another run has it. A dead owner's lock does not count."""
+    path = folder / ".lock"
+    try:
+        handle = path.open("w")
+    except OSError as error:
+        raise BadInput(f"--out {folder}: {error.strerror}, expected a folder that can be written") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(
+                f"--out {folder}: another run is writing there, expected a folder of its own"
+            ) from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A private folder for Ray, the agents and the journals, removed at the end.
+
+    First sweeps the folders and control groups of runs whose processes are gone.
+    """
+    base = base_folder()
+    sweep(base)
+    sweep_leftovers()
+    folder = make_scratch(base)
+    try:
+        yield folder
+    finally:
+        with no_interrupts():
+            remove(folder)
+            sweep_leftovers()  # of agents that were killed while they cleared up
+
+
+def base_folder() -> Path:
+    """Where scratch folders lie: the folder for temporary files unless its path is too long for Ray's sockets."""
+    base = Path(tempfile.gettempdir())
+    return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
+
+
+def make_scratch(base: Path) -> Path:
+    """A new private folder that is this process's until it ends."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+
+
+def remove(folder: Path) -> None:
+    """Removes a scratch folder for good: what still writes there (Ray's processes end a little later than Ray) is
+    waited for, then killed."""
+    end_s = time.monotonic() + SETTLE_S
+    while folder.exists() or users_of(folder):
+        if time.monotonic() > end_s:
+            for process in users_of(folder):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+        if time.monotonic() > end_s + SETTLE_S:
+            return
+        time.sleep(0.05)
+
+
+def users_of(folder: Path) -> list[psutil.Process]:
+    """Ray's processes and our agents whose command line names the folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            if str(folder) in line and ("ray" in line or "cluster.machines" in line):
+                found.append(process)
+    return found
+
+
+def sweep(base: Path) -> list[Path]:
+    """Removes scratch folders of ours whose process is gone; returns them."""
+    swept = left_behind(base)
+    for folder in swept:
+        shutil.rmtree(folder, ignore_errors=True)
+    return swept
+
+
+def left_behind(base: Path) -> list[Path]:
+    """The scratch folders of ours whose process is gone."""
+    left = []
+    for folder in sorted(base.glob(f"{PREFIX}*-*")):
+        owner = folder.name[len(PREFIX) :].partition("-")[0]
+        with suppress(FileNotFoundError):
+            if owner.isdigit() and not psutil.pid_exists(int(owner)) and folder.stat().st_uid == os.getuid():
+                left.append(folder)
+    return left

@@ -1,0 +1,1 @@
+"""Who runs, when and where: the pure core, the policies, the JobTracker and the history."""

@@ -1,0 +1,70 @@
+"""Containers, as in YARN: a task needs its memory and vcores on the node, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduler.admission.stalls import Stalls
+from scheduler.policy import Kill, Limits
+from scheduler.view import JobView, NodeView, View
+from tasks.specs import TaskKind
+
+CORE = 100
+"""CPU is counted in percent of one core, so that finer demands fit in (`scheduler.admission.fgcs`)."""
+
+
+class Containers:
+    """Admission axis. `reserved_cores`: of each node, for daemons; a node that runs nothing takes any task.
+
+    `stall_timeout_s`: how long a job's maps find no room before one of its reduces goes.
+    """
+
+    limits = Limits(slots=False, memory=True, vcores=True)
+
+    def __init__(self, *, reserved_cores: int = 0, stall_timeout_s: float = 10.0) -> None:
+        self.reserved_cores = reserved_cores
+        self._stalls = Stalls(stall_timeout_s)
+        self._free_cpu = 0.0  # on the node that was last asked for room
+
+    def asks(self, job: JobView, kind: TaskKind) -> float:
+        """The CPU that a task of that kind of the job is to have, in percent of one core."""
+        return CORE * job.stage(kind).demand.vcores
+
+    def free_cpu(self, node: NodeView) -> float:
+        """The CPU that nobody holds or was promised, in percent of one core; may be negative."""
+        return CORE * (node.free_vcores - self.reserved_cores)
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """As in `Admission`."""
+        self._free_cpu = self.free_cpu(node)
+        return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
+
+    def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
+        """As in `Admission`."""
+        lacks = self._lacks(node, job, kind, self._free_cpu)
+        if lacks is not None:
+            return f"not enough {lacks}"
+        if kind is TaskKind.REDUCE and job.maps.unstarted and not job.maps.running:
+            return "its maps need the room first"
+        return None
+
+    def _lacks(self, node: NodeView, job: JobView, kind: TaskKind, free_cpu: float) -> str | None:
+        demand = job.stage(kind).demand
+        if demand.memory_bytes > node.free_memory_bytes:
+            return "memory is free"
+        asks = self.asks(job, kind)
+        if asks <= free_cpu:
+            return None
+        if not node.attempts and demand.vcores <= node.spec.cores:
+            return None
+        return self._short_of_cpu(asks, free_cpu)
+
+    def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
+        return "vcores are free"
+
+    def _takes_map(self, node: NodeView, job: JobView) -> bool:
+        return node.alive and self._lacks(node, job, TaskKind.MAP, self.free_cpu(node)) is None
+
+    def preempt(self, view: View) -> Sequence[Kill]:
+        """As in `Hooks`."""
+        return self._stalls.kills(view, self._takes_map)

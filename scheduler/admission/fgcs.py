@@ -1,0 +1,161 @@
+"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that its like have used (liu2015).
+
+The first job of a workload is its sample: its tasks ask for a whole core, and when it has succeeded the mean
+demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared. What a
+job asks for is settled when it is submitted (section 2.2.1). Memory and stalled maps are as under containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.spec import NodeSpec
+from scheduler.admission.containers import CORE, Containers
+from scheduler.models.fgcs import WHOLE_CORE, DemandMean, Demands, Hardware, TaskUse, cpu_demand
+from scheduler.models.workloads import workload_of
+from scheduler.policy import Limits
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import AttemptView, JobView, NodeView, View
+from tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+DEMAND, IO_RATES = "demand", "io_rates"
+"""Kinds of profiles: demands by workload; measured {disk_bps, hdfs_bps} by the declared rate of the disk."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """A job that is analysed while it runs."""
+
+    maps: DemandMean = field(default_factory=DemandMean)
+    reduces: DemandMean = field(default_factory=DemandMean)
+    hardware: Hardware | None = None
+
+
+class Fgcs(Containers):
+    """Admission axis.
+
+    `disk_bps`, `hdfs_bps`: full speed of the local disk and of the block store, bytes/s; by default as measured
+    (`profiles`), else the declared disk rate of the node. `shortest_s`: tasks below this are not judged by.
+    `profiles`: values of the profile store by kind and name.
+    """
+
+    limits = Limits(slots=False, memory=True, vcores=False)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(
+        self,
+        *,
+        reserved_cores: int = 1,
+        shortest_s: float = 5.0,
+        disk_bps: float | None = None,
+        hdfs_bps: float | None = None,
+        profiles: Mapping[str, Mapping[str, Any]] | None = None,
+        stall_timeout_s: float = 10.0,
+    ) -> None:
+        super().__init__(reserved_cores=reserved_cores, stall_timeout_s=stall_timeout_s)
+        known = profiles or {}
+        self.shortest_s = shortest_s
+        self.disk_bps = disk_bps
+        self.hdfs_bps = hdfs_bps
+        self._rates: Mapping[str, Mapping[str, float]] = known.get(IO_RATES, {})
+        self._log: dict[str, Demands] = dict(known.get(DEMAND, {}))
+        self._learnt: dict[str, dict[str, Any]] = {}
+        self._demands: dict[str, Demands] = {}  # by job
+        self._samples: dict[str, Sample] = {}  # by job
+        self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`: the log says what the job's tasks ask for, or it becomes a sample."""
+        known = self._log.get(workload_of(job.spec))
+        if known is None or not _is_of(known, view):
+            self._samples[job.job] = Sample()
+        else:
+            self._demands[job.job] = known
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`: ready jobs are kept by what they ask for."""
+        if job.active and job.stage(kind).ready:
+            self._ready[kind].put(job, (self.asks(job, kind), job.serial))
+        else:
+            self._ready[kind].drop(job)
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """As in `Admission`: for the ready job that asks for least, so that a full node is not offered to all."""
+        ready = self._ready[kind]
+        if not super().room(node, kind) or not ready:
+            return False
+        return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: a sample's task that succeeded is analysed."""
+        sample = self._samples.get(attempt.task.job.job)
+        if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
+            return
+        spec, task = attempt.node.spec, attempt.task
+        writes_file = task.kind is REDUCE or not task.job.reduces.total
+        use = TaskUse.of(attempt.counters, core_speed=spec.core_speed, writes_file=writes_file)
+        mean = sample.maps if task.kind is MAP else sample.reduces
+        mean.add(cpu_demand(use, *self._io_rates(spec)), attempt.end_s - attempt.started_s)
+        sample.hardware = sample.hardware or hardware_of(spec)
+
+    def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
+        """Of the local disk and of the block store: as given, as measured on such a disk, as declared."""
+        measured = self._rates.get(disk_name(spec), {})
+        disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
+        return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`: a sample that succeeded is logged, unless another one was before."""
+        self._demands.pop(job.job, None)
+        sample = self._samples.pop(job.job, None)
+        workload = workload_of(job.spec)
+        if sample is None or job.state != "succeeded" or workload in self._learnt:
+            return
+        found = Demands(
+            map=sample.maps.value(self.shortest_s),
+            reduce=sample.reduces.value(self.shortest_s),
+            hardware=sample.hardware,
+        )
+        self._log[workload] = found
+        self._learnt[workload] = found.to_values()
+
+    def report(self) -> dict[str, Any]:
+        """What later runs can use: the demands that this one has found."""
+        return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
+
+    def asks(self, job: JobView, kind: TaskKind) -> float:
+        """As in `Containers`; a job that asks for several vcores has its share of each."""
+        demands = self._demands.get(job.job)
+        share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
+        return share * job.stage(kind).demand.vcores
+
+    def free_cpu(self, node: NodeView) -> float:
+        """As in `Containers`."""
+        used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
+        return CORE * (node.spec.cores - self.reserved_cores) - used
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """What a launch's reason adds: the demand and what was free."""
+        return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
+
+    def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
+        return f"CPU: asks {asks:.0f}% of a core, {free_cpu:.0f}% free"
+
+
+def hardware_of(spec: NodeSpec) -> Hardware:
+    """Of such a node."""
+    return Hardware(spec.core_speed, spec.disk_bps)
+
+
+def disk_name(spec: NodeSpec) -> str:
+    """What the measured rates of such a disk are kept under."""
+    return f"disk of {spec.disk_bps:.0f} bytes/s"
+
+
+def _is_of(demands: Demands, view: View) -> bool:
+    """Were they found on hardware that the cluster has?"""
+    hardware = demands.hardware
+    return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())

@@ -1,0 +1,132 @@
+"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks keep off nodes whose CPU will be busy, IO-heavy ones off busy disks.
+
+A job's tag comes from its first finished maps, a node's from a regression on its heartbeats. What else the node
+must have free is up to another admission beneath: slots, or containers as in the paper's YARN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.admission.containers import Containers
+from scheduler.admission.slots import Slots
+from scheduler.models.csla import UNKNOWN, Errors, Predictor, TaskSample, tag, words
+from scheduler.policy import Kill
+from scheduler.view import AttemptView, JobView, NodeView, View
+from tasks.specs import NodeId, TaskKind
+
+
+class LoadTags:
+    """Admission axis; shares are from 0 to 1.
+
+    `sample_maps`: how many maps of a job are judged. `cpu_share`: of a core, above which a job is CPU-heavy.
+    `io_share`: of its node's disk rate, above which it is IO-heavy (the paper's 5 MB/s are 0.05 of a disk of
+    100 MB/s). `busy_share`: of a node's CPU or disk, above which it is tagged busy. `window`: heartbeats that the
+    prediction of a node's load is made from. `room`: the admission beneath, slots or containers.
+    """
+
+    def __init__(
+        self,
+        *,
+        room: str = "slots",
+        sample_maps: int = 3,
+        cpu_share: float = 0.5,
+        io_share: float = 0.05,
+        busy_share: float = 0.5,
+        window: int = 10,
+    ) -> None:
+        self._beneath = Slots() if room == "slots" else Containers()
+        self.limits = self._beneath.limits
+        self._sample_maps = sample_maps
+        self._cpu_share, self._io_share, self._busy_share = cpu_share, io_share, busy_share
+        self._window = window
+        self._errors = {"cpu": Errors(), "io": Errors()}
+        self._loads: dict[NodeId, tuple[Predictor, Predictor]] = {}
+        self._samples: dict[str, TaskSample] = {}
+        self._tags: dict[str, int] = {}  # by job, of those that have been judged
+        self.skipped: JobView | None = (
+            None  # the first job that only its tag has kept out of the current offer
+        )
+        self.lenient = False  # tags keep nobody out
+
+    # Tags
+
+    def job_tag(self, job: JobView) -> int:
+        """What the job's tasks need."""
+        return self._tags.get(job.job, UNKNOWN)
+
+    def node_tag(self, node: NodeView) -> int:
+        """What the node will be short of."""
+        load = self._loads.get(node.node)
+        if load is None:
+            return 0
+        cpu, io = load
+        return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
+
+    def beat(self, view: View, node: NodeView) -> None:
+        """As in `Hooks`: the node's load goes on."""
+        load = self._loads.get(node.node)
+        if load is None:
+            errors = self._errors
+            load = (Predictor(self._window, errors["cpu"]), Predictor(self._window, errors["io"]))
+            self._loads[node.node] = load
+        load[0].see(node.usage.cpu_util)
+        load[1].see(node.usage.disk_util)
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: one of the first maps of a job is judged."""
+        task, name = attempt.task, attempt.task.job.job
+        if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
+            return
+        if attempt.started_s is None or not task.job.active:
+            return
+        sample = self._samples.setdefault(name, TaskSample())
+        counters, spec = attempt.counters, attempt.node.spec
+        moved = (
+            counters.read_local_bytes
+            + counters.read_remote_bytes
+            + counters.spill_bytes
+            + counters.output_bytes
+        )
+        sample.add(counters.cpu_s / spec.core_speed, moved / spec.disk_bps, attempt.end_s - attempt.started_s)
+        if sample.tasks >= min(self._sample_maps, task.job.maps.total):
+            self._tags[name] = sample.tag(self._cpu_share, self._io_share)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._samples.pop(job.job, None)
+        self._tags.pop(job.job, None)
+
+    # Room
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """As in `Admission`."""
+        return self._beneath.room(node, kind)
+
+    def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
+        """As in `Admission`."""
+        refusal = self._beneath.refuses(node, job, kind)
+        if refusal is not None or self.lenient:
+            return refusal
+        wanted = self.job_tag(job)
+        if wanted <= 0:
+            return None
+        there = self.node_tag(node)
+        if not wanted & there:
+            return None
+        if self.skipped is None:
+            self.skipped = job
+        return f"job tag {words(wanted)} on node tag {words(there)}"
+
+    def preempt(self, view: View) -> Sequence[Kill]:
+        """As in `Hooks`."""
+        return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """The tags, beside the reason of each launch."""
+        return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
+
+    def report(self) -> dict[str, Any]:
+        """As in `Hooks`: how far the predictions of the nodes' loads were off (Table 3)."""
+        return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

@@ -1,0 +1,22 @@
+"""Typed slots, as in Hadoop MRv1: a map needs a map slot, a reduce a reduce slot, whatever they ask for."""
+
+from __future__ import annotations
+
+from scheduler.policy import Limits
+from scheduler.view import JobView, NodeView
+from tasks.specs import TaskKind
+
+
+class Slots:
+    """Admission axis: a free slot of the kind is all that counts."""
+
+    limits = Limits(slots=True)
+    takes_any = True
+
+    def room(self, node: NodeView, kind: TaskKind) -> bool:
+        """As in `Admission`."""
+        return node.free_slots(kind) > 0
+
+    def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
+        """As in `Admission`: a free slot takes any task."""
+        return None

@@ -1,0 +1,358 @@
+"""What a run measured, as Parquet: rows go to part files while the run goes on and are merged at its end.
+
+A run cut short keeps its part files; `merge` makes tables of them at any later time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STR, FLOAT, INT, BOOL = "str", "float64", "int64", "bool"
+_WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "jobs": {
+        "job": STR,
+        "name": STR,
+        "user": STR,
+        "queue": STR,
+        "app": STR,
+        "submit": FLOAT,
+        "start": FLOAT,
+        "finish": FLOAT,
+        "deadline": FLOAT,
+        "maps": INT,
+        "reduces": INT,
+        "input_bytes": INT,
+        "output_bytes": INT,
+        "state": STR,
+    },
+    "attempts": {
+        "job": STR,
+        "task": STR,
+        "attempt": STR,
+        "kind": STR,
+        "split_of": STR,
+        "node": STR,
+        "rack": STR,
+        "locality": STR,
+        "speculative": BOOL,
+        "assigned": FLOAT,
+        "start": FLOAT,
+        "end": FLOAT,
+        "state": STR,
+        "reason": STR,
+        "offset": INT,
+        "length": INT,
+        "cpu_s": FLOAT,
+        "read_local_bytes": INT,
+        "read_remote_bytes": INT,
+        "shuffle_bytes": INT,
+        "spill_bytes": INT,
+        "output_bytes": INT,
+        "shuffle_end": FLOAT,
+        "sort_end": FLOAT,
+    },
+    "heartbeats": {
+        "t": FLOAT,
+        "node": STR,
+        "running_maps": INT,
+        "running_reduces": INT,
+        "cpu_util": FLOAT,
+        "disk_util": FLOAT,
+        "net_util": FLOAT,
+        "memory_bytes": INT,
+        "service_s": FLOAT,
+    },
+    "decisions": {
+        "t": FLOAT,
+        "node": STR,
+        "job": STR,
+        "task": STR,
+        "kind": STR,
+        "answer": STR,
+        "reason": STR,
+    },
+    "blocks": {
+        "block": STR,
+        "file": STR,
+        "node": STR,
+        "bytes": INT,
+        "added": FLOAT,
+        "removed": FLOAT,
+        "cause": STR,
+    },
+    "faults": {"t": FLOAT, "kind": STR, "target": STR, "until": FLOAT},
+}
+"""Each table's columns in the contract's order, with their types; files have `policy, repeat` before them."""
+
+PARTS = "parts"
+ROW_GROUP_ROWS = 250_000
+
+
+class History:
+    """Takes the rows of one run (one policy, one repeat) and writes them to `out_dir/parts`.
+
+    Rows stay buffered until a part file is complete, so that a failed write (OSError) loses nothing and
+    can be tried again. Not for several threads at once. With `part_rows` a table's part is written whenever it
+    has that many rows, and at the end, never by the time: memory is bounded, and equal rows give equal files.
+    """
+
+    def __init__(
+        self,
+        out_dir: Path | str,
+        policy: str,
+        repeat: int,
+        *,
+        every_s: float = 3.0,
+        part_rows: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._parts = Path(out_dir) / PARTS
+        self._parts.mkdir(parents=True, exist_ok=True)
+        self._policy, self._repeat = policy, repeat
+        self._every_s, self._clock = every_s, clock
+        self._part_rows = part_rows
+        self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
+        self._last_s = clock()
+        self._count = _next_part_number(self._parts, _slug(policy), repeat)
+
+    def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Adds rows in the order of `COLUMNS[table]`; None is a missing value. ValueError: wrong width."""
+        width = len(COLUMNS[table])
+        for row in rows:
+            if len(row) != width:
+                raise ValueError(f"{table}: a row has {len(row)} values, expected {width}: {row!r}")
+        kept = self._rows[table]
+        kept.extend(map(tuple, rows))
+        while self._part_rows is not None and len(kept) >= self._part_rows:
+            self._write_part(table, kept[: self._part_rows])
+            del kept[: self._part_rows]
+
+    def append_frame(self, table: str, data: pd.DataFrame) -> None:
+        """Adds rows as a frame of the table's columns, in a part file of their own. ValueError: wrong columns."""
+        if list(data.columns) != list(COLUMNS[table]):
+            raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
+        rows = self._rows[table]
+        if rows:
+            self._write_part(table, rows)
+            rows.clear()
+        data = data.astype({name: _WRITTEN[kind] for name, kind in COLUMNS[table].items()})
+        data.insert(0, "policy", _series([self._policy] * len(data), STR))
+        data.insert(1, "repeat", _series([self._repeat] * len(data), INT))
+        self._write_frame(table, data)
+
+    def flush(self, *, now: bool = False) -> None:
+        """Writes what is buffered, when `every_s` seconds have passed since the last time or with `now`."""
+        if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
+            return
+        self._last_s = self._clock()
+        for table, rows in self._rows.items():
+            if rows:
+                self._write_part(table, rows)
+                rows.clear()
+
+    def close(self) -> None:
+        """Writes all that is left."""
+        self.flush(now=True)
+
+    def _write_part(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        self._write_frame(table, frame(table, rows, self._policy, self._repeat))
+
+    def _write_frame(self, table: str, data: pd.DataFrame) -> None:
+        name = f"{_slug(self._policy)}-{self._repeat}-{self._count}.parquet"
+        folder = self._parts / table
+        folder.mkdir(exist_ok=True)
+        tmp = folder / f"{name}.tmp"
+        _write(tmp, data, append=False)
+        tmp.replace(folder / name)
+        self._count += 1
+
+
+def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
+    """Rows as a frame with the table's columns and types, `policy, repeat` first."""
+    import pandas as pd
+
+    columns = COLUMNS[table]
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    data: dict[str, Any] = {"policy": [policy] * len(rows), "repeat": [repeat] * len(rows)}
+    data.update(zip(columns, values, strict=True))
+    kinds = {"policy": STR, "repeat": INT, **columns}
+    return pd.DataFrame({name: _series(data[name], kind) for name, kind in kinds.items()})
+
+
+def merge(out_dir: Path | str) -> list[str]:
+    """Makes `out_dir/<table>.parquet` of all part files and removes these.
+
+    Returns the names of parts that could not be read; they are moved to `out_dir/parts.broken`. Tables that
+    have no rows are written too. Without part files existing tables stay as they are, so that merging twice,
+    or again after an interrupted merge, is harmless.
+    """
+    out = Path(out_dir)
+    parts, done = out / PARTS, out / f"{PARTS}.merged"
+    shutil.rmtree(done, ignore_errors=True)
+    broken: list[str] = []
+    for table in COLUMNS:
+        target = out / f"{table}.parquet"
+        if parts.is_dir() or not target.exists():
+            _merge_table(table, parts / table, target, broken)
+    for name in broken:
+        kept = out / f"{PARTS}.broken" / name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (parts / name).replace(kept)
+    if parts.is_dir():
+        parts.replace(done)
+        shutil.rmtree(done, ignore_errors=True)
+    return broken
+
+
+def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
+    """A merged table as a frame, all of it or of one `run` (policy, repeat); memory is bounded by what is returned.
+
+    Raises BadInput when the file is missing or damaged.
+    """
+    import fastparquet
+
+    path = Path(out_dir) / f"{table}.parquet"
+    if not path.is_file():
+        raise BadInput(f"{path}: no such table, expected the folder of a finished run")
+    try:
+        return _typed(_read(fastparquet.ParquetFile(str(path)), run), table)
+    except Exception as error:
+        raise BadInput(f"{path}: not a readable Parquet table of {table} ({error})") from error
+
+
+def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
+    """All tables of a run by name; raises BadInput as `read_table` does."""
+    return {table: read_table(out_dir, table) for table in COLUMNS}
+
+
+def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
+    """One row group after another, those of other runs left out."""
+    import pandas as pd
+    from fastparquet.api import filter_row_groups
+
+    wanted = [("policy", "==", run[0]), ("repeat", "==", run[1])] if run else []
+    groups = set(filter_row_groups(file, wanted, as_idx=True) if run else range(len(file.row_groups)))
+    frames: list[pd.DataFrame] = []
+    for number in sorted(groups):
+        rows = file[number].to_pandas()
+        if run:
+            rows = rows[(rows["policy"] == run[0]) & (rows["repeat"] == run[1])]
+        frames.append(_shared(rows))
+    return pd.concat(frames, ignore_index=True) if frames else file.to_pandas().iloc[:0]
+
+
+def _shared(rows: pd.DataFrame) -> pd.DataFrame:
+    """With one object for all equal strings of a column in which they repeat."""
+    import pandas as pd
+
+    made: dict[str, pd.Series] = {}
+    for name, column in rows.items():
+        if column.dtype == object:
+            codes, values = pd.factorize(column, use_na_sentinel=False)
+            column = (
+                pd.Series(values.take(codes), index=rows.index) if 2 * len(values) < len(codes) else column
+            )
+        made[str(name)] = column
+    return pd.DataFrame(made, index=rows.index)
+
+
+def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> None:
+    tmp = target.with_name(f".{target.name}.tmp")
+    append = False
+    for group in _groups(table, folder, broken):
+        _write(tmp, group, append=append)
+        append = True
+    if not append:
+        _write(tmp, frame(table, []), append=False)
+    tmp.replace(target)
+
+
+def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
+    """Frames of about ROW_GROUP_ROWS rows each, in the order of the parts' numbers."""
+    import fastparquet
+    import pandas as pd
+
+    pending: list[pd.DataFrame] = []
+    broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
+    for part in sorted(folder.glob("*.parquet"), key=_part_order):
+        try:
+            rows = _nullable(fastparquet.ParquetFile(str(part)).to_pandas(), table)
+        except Exception:  # a torn file can fail anywhere inside the reader
+            broken.append(f"{table}/{part.name}")
+            continue
+        pending.append(rows)
+        if sum(map(len, pending)) >= ROW_GROUP_ROWS:
+            yield pd.concat(pending, ignore_index=True)
+            pending = []
+    if pending:
+        yield pd.concat(pending, ignore_index=True)
+
+
+def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
+    import fastparquet
+
+    fastparquet.write(str(path), data, append=append, compression="SNAPPY", has_nulls=True, write_index=False)
+
+
+def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
+    """The columns in the contract's order and types; KeyError when one is missing."""
+    import pandas as pd
+
+    kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
+    return pd.DataFrame({name: _plain(data[name], kind) for name, kind in kinds.items()})
+
+
+def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
+    """As `_typed`, with integers in the one type that parts and tables are written with."""
+    typed = _typed(data, table)
+    return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
+
+
+def _plain(column: pd.Series, kind: str) -> pd.Series:
+    """As read: integers without a missing value become int64, which every tool understands."""
+    if kind == INT:
+        return column.astype("Int64" if column.isna().any() else "int64")
+    return column.astype(kind)  # type: ignore[call-overload]
+
+
+def _series(values: Sequence[Any], kind: str) -> pd.Series:
+    """As written: integers are nullable, whole numbers are made of what is not one."""
+    import pandas as pd
+
+    if kind == INT:
+        return pd.Series([None if v is None or v != v else int(v) for v in values], dtype="Int64")
+    if kind == STR:
+        return pd.Series([None if v is None else str(v) for v in values], dtype="str")
+    return pd.Series(values, dtype=kind)  # type: ignore[call-overload]
+
+
+def _part_order(part: Path) -> tuple[str, int, int]:
+    slug, repeat, number = part.stem.rsplit("-", 2)
+    return (slug, int(repeat), int(number))
+
+
+def _slug(policy: str) -> str:
+    """A file name for a policy; the checksum keeps two policies apart that differ in punctuation only."""
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
+    return f"{plain}_{zlib.crc32(policy.encode()):08x}"
+
+
+def _next_part_number(parts: Path, slug: str, repeat: int) -> int:
+    numbers = [0]
+    for part in parts.glob(f"*/{slug}-{repeat}-*.parquet"):
+        with suppress(ValueError):
+            numbers.append(_part_order(part)[2] + 1)
+    return max(numbers)

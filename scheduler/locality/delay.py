@@ -1,0 +1,126 @@
+"""Delay scheduling: a job that has no data here waits a little for a node that does.
+
+Zaharia et al., EuroSys 2010, Algorithm 3 (two waits), as cited by xu2015 (Algorithm 1 with P = 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.policy import AVOIDED, Proposal
+from scheduler.view import JobView, NodeView, TaskView, View
+from tasks.specs import TaskKind
+
+MAP = TaskKind.MAP
+
+
+class Patience:
+    """What a job has waited (seconds), and at which level it may run: 0 node-local, 1 rack-local, 2 anywhere."""
+
+    __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
+
+    def __init__(self) -> None:
+        self.wait_s = 0.0
+        self.level = 0
+        self.skipped_s = 0.0
+        self.skipped_beat = -1
+
+
+class Delay:
+    """Locality axis. `node_wait_s` (T1): until a rack-local map may start; `rack_wait_s` (T2): from there to any."""
+
+    def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
+        self.node_wait_s = node_wait_s
+        self.rack_wait_s = rack_wait_s
+        self._of_wait = f" of {node_wait_s:.1f} s"
+        self._patience: dict[str, Patience] = {}
+        self._skipped: list[Patience] = []  # in the last heartbeat
+        if type(self) is Delay:
+            self.scan = self._scan
+
+    def beat(self, view: View, node: NodeView) -> None:
+        """As in `Hooks` (lines 2 and 3): those that were skipped have waited since."""
+        if self._skipped:
+            for patience in self._skipped:
+                patience.wait_s += view.now_s - patience.skipped_s
+            self._skipped = []
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._patience.pop(job.job, None)
+
+    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """As in `Locality`."""
+        patience = self._patience.get(job.job)
+        if patience is None:
+            patience = self._patience[job.job] = Patience()
+        elif patience.skipped_beat == view.beats:
+            return None
+        task = job.local_map(node.node)
+        if task is not None:
+            patience.wait_s, patience.level = 0.0, 0
+            return Proposal(task, "node-local")
+        task = job.free_map()
+        if task is not None:
+            return Proposal(task, "no preferred node")
+        if patience.level or patience.wait_s >= self.node_wait_s:
+            return self._further(node, job, patience) or self._wait(view, node, job, patience)
+        return self._wait(view, node, job, patience)
+
+    def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
+        """As in `Locality`: `pick` in fewer steps for jobs that have nothing here and must still wait."""
+        patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
+        now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
+        for job in jobs:
+            patience = patience_by_job.get(job.job)
+            if patience is not None and not job.excluded:
+                if patience.skipped_beat == beats:
+                    continue
+                waits = not patience.level and patience.wait_s < wait_s
+                if waits and job.local_map(name) is None and job.free_map() is None:
+                    patience.skipped_s, patience.skipped_beat = now_s, beats
+                    skipped.append(patience)
+                    if records:
+                        reason = f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
+                        view.skip(node, job, MAP, reason)
+                    continue
+            if job.excluded and view.avoids(job, node, MAP):
+                view.skip(node, job, MAP, AVOIDED)
+                continue
+            answer = self.pick(view, node, job)
+            if isinstance(answer, Proposal):
+                return answer
+            if answer is not None:
+                view.skip(node, job, MAP, answer)
+        return None
+
+    def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
+        """A map that is not local, for a job that may run in its racks; or anywhere, if it has waited for that too."""
+        level, wait_s = patience.level, patience.wait_s
+        task = job.rack_map(node.rack)
+        if task is not None:
+            return self._accept(task, patience, 1, "rack-local")
+        anywhere_s = self.rack_wait_s if level == 1 else self.node_wait_s + self.rack_wait_s
+        if level == 2 or wait_s >= anywhere_s:
+            task = job.any_map()
+            if task is not None:
+                return self._accept(task, patience, 2, "off-rack")
+        return None
+
+    @staticmethod
+    def _accept(task: TaskView, patience: Patience, level: int, place: str) -> Proposal:
+        reason = f"{place} after {patience.wait_s:.1f} s" if patience.wait_s else f"{place}, waited before"
+        patience.wait_s, patience.level = 0.0, level
+        return Proposal(task, reason)
+
+    def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
+        """What a job does that has nothing here and may not run further away."""
+        return self._skip(view, patience)
+
+    def _skip(self, view: View, patience: Patience) -> str:
+        patience.skipped_s = view.now_s
+        patience.skipped_beat = view.beats
+        self._skipped.append(patience)
+        if patience.level == 0 and patience.wait_s < self.node_wait_s:
+            return f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
+        return f"waits for a rack-local node: {patience.wait_s:.1f} s"

@@ -1,0 +1,23 @@
+"""Greedy locality: a local map if there is one, else one of the rack, else any; never waits."""
+
+from __future__ import annotations
+
+from scheduler.policy import Proposal
+from scheduler.view import JobView, NodeView, View
+
+
+class Greedy:
+    """Locality axis: takes what is nearest, at once."""
+
+    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """As in `Locality`."""
+        task = job.local_map(node.node)
+        if task is not None:
+            return Proposal(task, "node-local")
+        task = job.rack_map(node.rack)
+        if task is not None:
+            return Proposal(task, "rack-local")
+        task = job.any_map()
+        if task is None:
+            return "no unstarted map"
+        return Proposal(task, "off-rack" if task.hosts else "no preferred node")

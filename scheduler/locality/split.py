@@ -1,0 +1,155 @@
+"""Dynamic task splitting: a job that has no data here starts a part of a map here, and its rest waits for the data.
+
+xu2015, Algorithm 1, with two waits as delay scheduling has them; `p=auto` and `keep_copy` are the paper's future work
+(chapter 6): what a part or a whole map has to fetch of its block stays there, and the node fetches the rest of the
+block beside it, so that the next reader finds a replica and need not be split.
+"""
+
+from __future__ import annotations
+
+from scheduler.keeping import Keeping
+from scheduler.locality.delay import Delay, Patience
+from scheduler.models.dtss import best_share, gain_s
+from scheduler.policy import Proposal
+from scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from tasks.parts import cut
+from tasks.specs import TaskKind
+
+FIRST_SHARE = 0.25
+"""`p=auto` before anything is known: the best of the paper's settings."""
+NEWEST = 0.2  # the weight of the newest value in a mean
+
+
+class Known:
+    """What was learnt of jobs of one name: running means, None before the first value."""
+
+    __slots__ = ("delay_s", "local_s", "remote_s")
+
+    def __init__(self) -> None:
+        self.local_s: float | None = None  # for each byte, where the input is
+        self.remote_s: float | None = None  # for each byte, elsewhere
+        self.delay_s: float | None = None  # until a rest started, or a map where its input is
+
+
+class Split(Delay):
+    """Locality axis. `share` (P) of a map is started away from its input at once, the rest waits; None learns it.
+
+    0 is delay scheduling; with 1 a map is started whole, and nothing ever waits. `keep_copy`: blocks that are fetched
+    stay, at most `copy_budget` of what the inputs take with their replicas.
+    """
+
+    def __init__(
+        self,
+        *,
+        share: float | None = FIRST_SHARE,
+        node_wait_s: float = 5.0,
+        rack_wait_s: float = 5.0,
+        keep_copy: bool = False,
+        copy_budget: float = 0.2,
+    ) -> None:
+        super().__init__(node_wait_s=node_wait_s, rack_wait_s=rack_wait_s)
+        self.keeping = Keeping(1.0, copy_budget) if keep_copy else None
+        self._share = share
+        self._known: dict[str, Known] = {}  # by job name
+        self._launch_s: float | None = None  # from an attempt's assignment to its first line of code
+        self._rests: dict[str, dict[int, float]] = {}  # by job: when the whole of that index was split
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        super().finished(view, job)
+        self._rests.pop(job.job, None)
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: learns how long maps take with their input and without."""
+        task, started_s = attempt.task, attempt.started_s
+        if self._share is not None or started_s is None or attempt.state != "succeeded":
+            return
+        self._launch_s = _mean(self._launch_s, max(0.0, started_s - attempt.assigned_s))
+        length = task.split.length
+        if task.kind is TaskKind.MAP and length:
+            known, took_s = self._knows(task.job), (attempt.end_s - started_s) / length
+            if attempt.locality == "node":
+                known.local_s = _mean(known.local_s, took_s)
+            else:
+                known.remote_s = _mean(known.remote_s, took_s)
+
+    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """As in `Locality`."""
+        if self._share is not None:
+            return super().pick(view, node, job)
+        patience = self._patience.get(job.job)
+        waited_s = patience.wait_s if patience is not None else 0.0
+        answer = super().pick(view, node, job)
+        if isinstance(answer, Proposal) and answer.split is None:
+            self._started(view, node, answer.task, waited_s)
+        return answer
+
+    def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
+        """Learns from a map that is started how long it has waited for that."""
+        known, part = self._knows(task.job), task.part
+        if part is None:
+            if waited_s and node.node in task.hosts:
+                known.delay_s = _mean(known.delay_s, waited_s)
+            return
+        split_s = self._rests.get(task.job.job, {}).pop(part.whole.index, None)
+        if split_s is not None:
+            known.delay_s = _mean(known.delay_s, view.now_s - split_s)
+
+    def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
+        """Lines 24 to 28: splits a map that is whole, if there is one; the wait goes on."""
+        if self._share == 1.0:
+            return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")
+        task = job.whole_map(node.rack) if self._share != 0.0 else None
+        if task is None:
+            return self._skip(view, patience)
+        share, why = (self._share, "") if self._share is not None else self._learnt(task)
+        if share == 1.0:
+            return self._at_once(task, node, patience, why)
+        if cut(task.split, share) is None:
+            return self._skip(view, patience) + why
+        patience.level = 0
+        if self._share is None:
+            self._rests.setdefault(job.job, {})[task.index] = view.now_s
+        waited = f"has waited {patience.wait_s:.1f}{self._of_wait}"
+        kept = ", whose block is copied here" if self.keeping is not None else ""
+        reason = (
+            f"{_place(node, task)}{kept}, the first {share:.0%} of {task.split.length} bytes, {waited}{why}"
+        )
+        return Proposal(task, reason, split=share)
+
+    @staticmethod
+    def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
+        """All of a map, as if it were split behind its end."""
+        if task is None:
+            return "no unstarted map"
+        patience.level = 0
+        return Proposal(task, f"{_place(node, task)} at once{why}")
+
+    def _learnt(self, task: TaskView) -> tuple[float, str]:
+        """The best share and what it was made from; 0 when splitting gains less than a launch takes."""
+        known, length = self._knows(task.job), task.split.length
+        if known.local_s is None and known.remote_s is None:
+            return FIRST_SHARE, "; nothing is known yet"
+        local_s = length * (known.local_s if known.local_s is not None else known.remote_s or 0.0)
+        remote_s = length * (known.remote_s if known.remote_s is not None else known.local_s or 0.0)
+        delay_s = known.delay_s if known.delay_s is not None else self.node_wait_s
+        share, launch_s = best_share(local_s, remote_s, delay_s), self._launch_s or 0.0
+        gained_s = gain_s(share, local_s, remote_s, delay_s)
+        why = f"; N {local_s:.1f} s, M {remote_s:.1f} s, D {delay_s:.1f} s"
+        if gained_s <= launch_s:
+            return 0.0, f"{why}: a split gains {gained_s:.1f} s, a launch takes {launch_s:.1f} s"
+        return share, why
+
+    def _knows(self, job: JobView) -> Known:
+        known = self._known.get(job.spec.name)
+        if known is None:
+            known = self._known[job.spec.name] = Known()
+        return known
+
+
+def _mean(mean: float | None, value: float) -> float:
+    return value if mean is None else mean + NEWEST * (value - mean)
+
+
+def _place(node: NodeView, task: TaskView) -> str:
+    return "rack-local" if node.rack in task.racks else "off-rack"

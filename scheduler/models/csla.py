@@ -1,0 +1,109 @@
+"""CSLA's tags (lakshmi2019): what a job's tasks need and what a node will be short of, as two bits each.
+
+The high bit is CPU, the low bit IO (Tables 1 and 2). Shares are from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from math import sqrt
+
+CPU, IO = 2, 1
+UNKNOWN = -1
+
+
+def tag(cpu: bool, io: bool) -> int:
+    """The two bits as a number, 0 to 3."""
+    return (CPU if cpu else 0) + (IO if io else 0)
+
+
+def words(tag: int) -> str:
+    """A tag for a reader: `3 (CPU, IO)`."""
+    if tag == UNKNOWN:
+        return "unknown"
+    names = [name for bit, name in ((CPU, "CPU"), (IO, "IO")) if tag & bit]
+    return f"{tag} ({', '.join(names)})" if names else "0"
+
+
+def predict(history: Sequence[float]) -> float:
+    """The next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
+
+    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. Where they are 0 (fewer than three
+    values, or all alike) the last value is predicted; ValueError without any.
+    """
+    if not history:
+        raise ValueError("nothing to predict from")
+    before, after = history[:-1], history[1:]
+    count = len(before)
+    sum_x, sum_y = sum(before), sum(after)
+    sum_xx = sum(x * x for x in before)
+    denominator = count * sum_xx - sum_x * sum_x
+    if count < 2 or denominator <= 1e-12:
+        return history[-1]
+    sum_xy = sum(x * y for x, y in zip(before, after, strict=True))
+    slope = (count * sum_xy - sum_x * sum_y) / denominator
+    intercept = (sum_y * sum_xx - sum_x * sum_xy) / denominator
+    return min(1.0, max(0.0, intercept + slope * history[-1]))
+
+
+class Errors:
+    """How far predictions were off: MAE and RMSE (Table 3)."""
+
+    __slots__ = ("absolute", "count", "squared")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.absolute = self.squared = 0.0
+
+    def add(self, predicted: float, came: float) -> None:
+        """One prediction and what came."""
+        self.count += 1
+        self.absolute += abs(predicted - came)
+        self.squared += (predicted - came) ** 2
+
+    def to_json(self) -> dict[str, float | int]:
+        """`mae`, `rmse` and how many predictions they are of; 0 when there were none."""
+        count = max(1, self.count)
+        return {"mae": self.absolute / count, "rmse": sqrt(self.squared / count), "predictions": self.count}
+
+
+class Predictor:
+    """The next value of one series from a window of its last ones; `errors` collects how good it was."""
+
+    __slots__ = ("_history", "errors", "next")
+
+    def __init__(self, window: int, errors: Errors) -> None:
+        self._history: deque[float] = deque(maxlen=window)
+        self.errors = errors
+        self.next: float | None = None  # None before the first value
+
+    def see(self, value: float) -> None:
+        """The series goes on."""
+        if self.next is not None:
+            self.errors.add(self.next, value)
+        self._history.append(value)
+        self.next = predict(list(self._history))
+
+
+class TaskSample:
+    """The first finished maps of a job, added up: their share of a core and of a disk while they ran."""
+
+    __slots__ = ("_cpu_s", "_disk_s", "_elapsed_s", "tasks")
+
+    def __init__(self) -> None:
+        self.tasks = 0
+        self._cpu_s = self._disk_s = self._elapsed_s = 0.0
+
+    def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
+        """A map took that long, in which one core was busy for `cpu_s` and an idle disk would be for `disk_s`."""
+        self.tasks += 1
+        self._cpu_s += cpu_s
+        self._disk_s += disk_s
+        self._elapsed_s += elapsed_s
+
+    def tag(self, cpu_share: float, io_share: float) -> int:
+        """Heavy is what is above these shares; UNKNOWN when nothing was measured."""
+        if self._elapsed_s <= 0:
+            return UNKNOWN
+        return tag(self._cpu_s / self._elapsed_s > cpu_share, self._disk_s / self._elapsed_s > io_share)

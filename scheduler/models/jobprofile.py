@@ -1,0 +1,187 @@
+"""What ARIA knows of a job's tasks: the profile of verma2011 section 2.2, and how it is measured from attempts.
+
+Durations are seconds that a slot is held, from a task's launch to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+
+class Times(NamedTuple):
+    """Average and longest duration of one phase."""
+
+    avg_s: float = 0.0
+    max_s: float = 0.0
+
+    def scaled(self, factor: float) -> Times:
+        """Both, times `factor`."""
+        return Times(self.avg_s * factor, self.max_s * factor)
+
+
+NONE = Times()
+PHASES = ("map", "first_shuffle", "typical_shuffle", "reduce")
+FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_bytes", "reduce_selectivity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProfile:
+    """A job's phases, the mean of `runs` runs.
+
+    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map;
+    `typical_shuffle` is the whole of it for reduces launched later. Bytes are means of a task, selectivities
+    are bytes out by bytes in; 0 says that they are not known.
+    """
+
+    map: Times
+    first_shuffle: Times = NONE
+    typical_shuffle: Times = NONE
+    reduce: Times = NONE
+    map_min_s: float = 0.0
+    map_input_bytes: float = 0.0
+    map_selectivity: float = 0.0
+    reduce_input_bytes: float = 0.0
+    reduce_selectivity: float = 0.0
+    runs: int = 1
+
+    def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
+        """The profile for tasks of another size: a task's durations grow with its input (footnote 6).
+
+        `map_input_bytes` is a map's mean input now; what a reduce gets follows from the maps' selectivity.
+        """
+        of_map = _ratio(map_input_bytes, self.map_input_bytes)
+        shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
+        of_reduce = _ratio(shuffled, self.reduce_input_bytes)
+        return replace(
+            self,
+            map=self.map.scaled(of_map),
+            map_min_s=self.map_min_s * of_map,
+            first_shuffle=self.first_shuffle.scaled(of_reduce),
+            typical_shuffle=self.typical_shuffle.scaled(of_reduce),
+            reduce=self.reduce.scaled(of_reduce),
+        )
+
+    def at_scale(self, scale: float) -> JobProfile:
+        """The profile when all durations and amounts of data are multiplied by a scenario's `scale`."""
+        phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
+        return replace(
+            self,
+            **phases,
+            map_min_s=self.map_min_s * scale,
+            map_input_bytes=self.map_input_bytes * scale,
+            reduce_input_bytes=self.reduce_input_bytes * scale,
+        )
+
+    def merged(self, other: JobProfile) -> JobProfile:
+        """The mean of both, each by its runs."""
+        runs = self.runs + other.runs
+
+        def mean(mine: float, others: float) -> float:
+            return (mine * self.runs + others * other.runs) / runs
+
+        phases: dict[str, Any] = {
+            name: Times(*(mean(a, b) for a, b in zip(getattr(self, name), getattr(other, name), strict=True)))
+            for name in PHASES
+        }
+        figures: dict[str, Any] = {name: mean(getattr(self, name), getattr(other, name)) for name in FIGURES}
+        return JobProfile(**phases, **figures, runs=runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        phases = {name: list(getattr(self, name)) for name in PHASES}
+        return {**phases, **{name: getattr(self, name) for name in FIGURES}, "runs": self.runs}
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> JobProfile:
+        """The inverse of `to_json`; ValueError on foreign data."""
+        try:
+            values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
+            values |= {name: float(raw[name]) for name in FIGURES}
+            return JobProfile(**values, runs=max(1, int(raw["runs"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a job profile: {raw!r} ({type(error).__name__}: {error})") from None
+
+
+def _ratio(now: float, then: float) -> float:
+    return now / then if now > 0 and then > 0 else 1.0
+
+
+class _Span:
+    """Count, sum, least and most of what was added."""
+
+    __slots__ = ("count", "least", "most", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = self.most = 0.0
+        self.least = float("inf")
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        self.least = min(self.least, value)
+        self.most = max(self.most, value)
+
+    def times(self) -> Times | None:
+        return Times(self.total / self.count, self.most) if self.count else None
+
+
+class Profiler:
+    """Measures one run of a job from its tasks that succeeded, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self._map, self._first, self._typical, self._reduce = _Span(), _Span(), _Span(), _Span()
+        self._maps_end_s = 0.0
+        self._map_bytes = [0, 0]  # in, out
+        self._reduce_bytes = [0, 0]
+
+    def map_ended(self, start_s: float, end_s: float, input_bytes: int, output_bytes: int) -> None:
+        """A map held its slot for that time."""
+        self._map.add(max(0.0, end_s - start_s))
+        self._maps_end_s = max(self._maps_end_s, end_s)
+        self._map_bytes[0] += input_bytes
+        self._map_bytes[1] += output_bytes
+
+    def reduce_ended(
+        self, start_s: float, sorted_s: float | None, end_s: float, input_bytes: int, output_bytes: int
+    ) -> None:
+        """A reduce held its slot for that time and had fetched and sorted everything at `sorted_s`.
+
+        Where that is not known its shuffle counts as free.
+        """
+        if sorted_s is None:
+            sorted_s = max(start_s, self._maps_end_s)
+        if start_s < self._maps_end_s:
+            self._first.add(max(0.0, sorted_s - self._maps_end_s))
+        else:
+            self._typical.add(max(0.0, sorted_s - start_s))
+        self._reduce.add(max(0.0, end_s - sorted_s))
+        self._reduce_bytes[0] += input_bytes
+        self._reduce_bytes[1] += output_bytes
+
+    def profile(self) -> JobProfile | None:
+        """What is known by now; None before the first map has ended.
+
+        A kind of shuffle that did not happen is taken to be like the other. Before the first reduce has ended,
+        a reduce is taken to last as long as a map and its shuffle to be free: of the right order, and soon
+        replaced.
+        """
+        maps = self._map.times()
+        if maps is None:
+            return None
+        first, typical = self._first.times(), self._typical.times()
+        map_in, map_out = self._map_bytes
+        reduce_in, reduce_out = self._reduce_bytes
+        return JobProfile(
+            map=maps,
+            first_shuffle=first or typical or NONE,
+            typical_shuffle=typical or first or NONE,
+            reduce=self._reduce.times() or maps,
+            map_min_s=self._map.least,
+            map_input_bytes=map_in / self._map.count,
+            map_selectivity=map_out / map_in if map_in else 0.0,
+            reduce_input_bytes=reduce_in / self._reduce.count if self._reduce.count else 0.0,
+            reduce_selectivity=reduce_out / reduce_in if reduce_in else 0.0,
+        )

@@ -1,0 +1,47 @@
+"""RAS's arithmetic: the slots that a goal needs and the utility of a placement (polo2011 3.2 and 3.3)."""
+
+from __future__ import annotations
+
+from math import ceil, inf, log
+
+_SLACK = 1e-9  # work / time may be a whole number but for rounding
+
+
+def slots_required(pending: int, work_s: float | None, left_s: float | None) -> int:
+    """Map slots that a job needs to meet its goal, from 1 to `pending`; `pending` is "as early as possible".
+
+    `work_s`: the seconds that its running maps still need plus a mean map for each unstarted one, None when no
+    mean is known; `left_s`: until the goal, None when there is none. Running maps count as slots that it has,
+    unlike in xu2015 equation 6, which asks for additional ones.
+    """
+    if left_s is None or left_s <= 0 or work_s is None:
+        return max(1, pending)
+    return max(1, min(pending, ceil(work_s / left_s - _SLACK)))
+
+
+def ends_within(work_s: float | None, running: int, period_s: float) -> bool:
+    """Will the maps that run now be through with that work in the period (Algorithm 1, line 26)?"""
+    return work_s is not None and running > 0 and work_s / running <= period_s
+
+
+def map_utility(allocated: int, required: int, pending: int) -> float:
+    """Equation 2: -inf without a slot, 0 with what the goal needs, 1 with a slot for each pending map.
+
+    `required` is from 1 to `pending`; where both are equal, having them is 1.
+    """
+    if allocated >= pending:
+        return 1.0
+    if allocated <= 0:
+        return -inf
+    if allocated >= required:
+        return (allocated - required) / (pending - required)
+    return log(allocated) / log(required) - 1
+
+
+def reduce_utility(allocated: int, pending: int) -> float:
+    """Equation 3, from -1 (none of the pending reduces has a slot, as the text's range says) to 0 (all have)."""
+    if allocated >= pending:
+        return 0.0
+    if allocated <= 0:
+        return -1.0
+    return log(allocated) / log(pending) - 1

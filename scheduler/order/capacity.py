@@ -1,0 +1,235 @@
+"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may grow into what others leave idle.
+
+The queue that holds the least of what it is promised comes first. Inside a queue: by priority, then submission,
+but not the jobs of a user who has his limit. Nothing is pre-empted. See algorithms, Baselines, and Hadoop's
+Capacity Scheduler Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf
+from typing import Any
+
+from scheduler.order.fifo import fifo_key
+from scheduler.order.queues import Held, Queue, QueueSettings, over_max, user_limit
+from scheduler.view import JobView, NodeView, View
+from tasks.specs import TaskKind
+from tasks.units import format_bytes
+
+_SLACK = 1e-9  # promises are fractions
+
+
+class Capacity:
+    """Order axis. Queues that `queues` does not name share what it leaves over, equally.
+
+    With slot memory (bytes; None is off), a task that asks for more takes several slots, and a node where too few
+    are free keeps them for it, as long as the job has more tasks than such nodes. A task never needs more than
+    all slots of a node.
+    """
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(
+        self,
+        *,
+        queues: Mapping[str, QueueSettings] | None = None,
+        minimum_user_limit_percent: float = 100.0,
+        user_limit_factor: float = 1.0,
+        priorities: bool = True,
+        map_slot_memory_bytes: int | None = None,
+        reduce_slot_memory_bytes: int | None = None,
+    ) -> None:
+        self._settings = dict(queues or {})
+        self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
+        self._user_percent = minimum_user_limit_percent
+        self._user_factor = user_limit_factor
+        self._priorities = priorities
+        self._slot_bytes = {
+            TaskKind.MAP: map_slot_memory_bytes,
+            TaskKind.REDUCE: reduce_slot_memory_bytes,
+        }
+        self.sizes_slots = map_slot_memory_bytes is not None or reduce_slot_memory_bytes is not None
+        self._queues: dict[str, Queue] = {}
+        self._unnamed = 0  # queues with jobs that `queues` does not name
+        self._running: dict[tuple[str, TaskKind], int] = {}
+        self._kept: dict[tuple[str, TaskKind], dict[str, None]] = {}  # nodes that wait for a large task
+        self._by_memory = False
+        self._memory_bytes = 0
+
+    @property
+    def closed_queues(self) -> tuple[str, ...]:
+        """The named queues when they are promised the whole cluster: others would starve. Else ()."""
+        return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
+
+    def count_memory(self) -> None:
+        """Shares are of the cluster's memory, maps and reduces together: for an admission without slots."""
+        self._by_memory = True
+
+    # What queues hold
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        queue = self._queue(job.queue)
+        if not queue.jobs_by_user and not queue.named:
+            self._unnamed += 1
+        queue.jobs_by_user[job.user] = queue.jobs_by_user.get(job.user, 0) + 1
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        queue = self._queue(job.queue)
+        queue.jobs_by_user[job.user] -= 1
+        if not queue.jobs_by_user[job.user]:
+            del queue.jobs_by_user[job.user]
+        if not queue.jobs_by_user and not queue.named:
+            self._unnamed -= 1
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        queue, stage = self._queue(job.queue), job.stage(kind)
+        key = (job.job, kind)
+        started = stage.running - self._running.get(key, 0)
+        if started:
+            queue.held[kind].add(job.user, started * self._need(job, kind))
+            self._running[key] = stage.running
+        if job.active and stage.ready:
+            if job not in queue.ready[kind]:
+                by_priority = queue.settings.priorities
+                priorities = self._priorities if by_priority is None else by_priority
+                queue.ready[kind].put(job, fifo_key(job) if priorities else (job.submit_s, job.serial))
+        else:
+            queue.ready[kind].drop(job)
+            self._kept.pop(key, None)
+            if not job.active and not stage.running:
+                self._running.pop(key, None)
+
+    def _queue(self, name: str) -> Queue:
+        queue = self._queues.get(name)
+        if queue is None:
+            settings = self._settings.get(name, QueueSettings())
+            factor = self._user_factor if settings.user_limit_factor is None else settings.user_limit_factor
+            queue = self._queues[name] = Queue(name, settings, factor)
+            if self._by_memory:
+                queue.held[TaskKind.REDUCE] = queue.held[TaskKind.MAP]
+        return queue
+
+    def _need(self, job: JobView, kind: TaskKind) -> int:
+        """What one task of the job takes: slots, or bytes."""
+        asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
+        if self._by_memory:
+            return asked
+        return 1 if size is None else max(1, -(-asked // size))
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: the cluster's memory is added up anew."""
+        if self._by_memory:
+            self._memory_bytes = _memory(view)
+
+    def _total(self, view: View, kind: TaskKind) -> int:
+        if not self._by_memory:
+            return view.slots(kind)
+        if not self._memory_bytes:
+            self._memory_bytes = _memory(view)
+        return self._memory_bytes
+
+    def _share(self, queue: Queue) -> float:
+        """The part of the cluster that the queue is promised."""
+        if queue.named:
+            return (queue.settings.capacity or 0.0) / 100
+        return self._unpromised / max(1, self._unnamed)
+
+    # Who is next
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        total = self._total(view, kind)
+        queues: list[tuple[Any, ...]] = []
+        for queue in self._queues.values():
+            if queue.ready[kind]:
+                promised = self._share(queue) * total
+                held = queue.held[kind].total
+                full = held / promised if promised > 0 else inf if held else 1.0
+                queues.append((full, queue.name, promised, queue))
+        queues.sort()
+        return self._jobs(view, node, kind, total, queues)
+
+    def _jobs(
+        self, view: View, node: NodeView, kind: TaskKind, total: int, queues: list[tuple[Any, ...]]
+    ) -> Iterator[JobView]:
+        free = self._free(node, kind) if self.sizes_slots else 0
+        for _, _, promised, queue in queues:
+            held, limited = queue.held[kind], dict[str, None]()  # users
+            most = queue.max_share * total if queue.max_share < 1 else inf  # the nodes are limit enough
+            for job in queue.ready[kind]:
+                need = self._need(job, kind)
+                if over_max(held, need, most):
+                    view.skip(
+                        node, job, kind, f"the queue has its maximum: {self._state(queue, kind, total)}"
+                    )
+                    break
+                if job.user in limited:
+                    continue
+                limit = self._limit(queue, held, need, promised)
+                if held.by_user.get(job.user, 0) >= limit:
+                    limited[job.user] = None
+                    view.skip(node, job, kind, f"{job.user} has the user's limit of {self._amount(limit)}")
+                    continue
+                if self.sizes_slots and not self._fits(job, node, kind, need, free):
+                    if self._keeps(view, node, job, kind):
+                        view.skip(
+                            node, job, kind, f"needs {need} slots, {free} are free: the node waits for it"
+                        )
+                        return
+                    continue
+                yield job
+
+    def _limit(self, queue: Queue, held: Held, need: int, promised: float) -> int:
+        percent = queue.settings.minimum_user_limit_percent
+        percent = self._user_percent if percent is None else percent
+        return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
+
+    def _free(self, node: NodeView, kind: TaskKind) -> int:
+        """Slots that no task takes, nor the memory of one that runs beside them."""
+        tasks = [attempt.task for attempt in node.attempts.values()]
+        return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
+
+    def _fits(self, job: JobView, node: NodeView, kind: TaskKind, need: int, free: int) -> bool:
+        fits = min(need, _slots(node, kind)) <= free
+        if fits and need > 1:
+            self._kept.get((job.job, kind), {}).pop(node.node, None)
+        return fits
+
+    def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
+        """Does the node keep its free slots for the job, which has a task for each node that does?"""
+        kept = self._kept.setdefault((job.job, kind), {})
+        for name in [name for name in kept if not view.nodes[name].alive]:
+            del kept[name]
+        if node.node not in kept and len(kept) >= job.stage(kind).unstarted:
+            return False
+        kept[node.node] = None
+        return True
+
+    # Why
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """What the job's queue holds, beside the reason of each launch."""
+        return self._state(self._queue(job.queue), kind, self._total(view, kind))
+
+    def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
+        held, promised = queue.held[kind].total, self._share(queue) * total
+        most = queue.max_share * total
+        return (
+            f"queue {queue.name} holds {self._amount(held)} of {self._amount(promised)}, "
+            f"at most {self._amount(most)}"
+        )
+
+    def _amount(self, amount: float) -> str:
+        return format_bytes(round(amount)) if self._by_memory else f"{amount:.3g}"
+
+
+def _slots(node: NodeView, kind: TaskKind) -> int:
+    return node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
+
+
+def _memory(view: View) -> int:
+    return sum(node.spec.memory_bytes for node in view.nodes.values() if node.alive)

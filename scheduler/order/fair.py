@@ -1,0 +1,92 @@
+"""Fair (Hadoop's fair scheduler): pools with weights and min shares, kept sorted; see algorithms, Baselines.
+
+Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest
+submit. Inside a pool: fair by running tasks (weighted by priority, as HFS does), or FIFO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from scheduler.order.pools import Pool, PoolSettings
+from scheduler.order.preemption import Preemption
+from scheduler.policy import Kill
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import JobView, NodeView, View
+from tasks.specs import TaskKind
+
+
+class Fair:
+    """Order axis. `pool_by` is user or queue; a pool that is not in `pools` has the default settings.
+
+    With a timeout (seconds), a pool that is below its min share, or below half its fair share, for longer gets
+    slots back: the most recently launched tasks of pools above their share are killed.
+    """
+
+    def __init__(
+        self,
+        *,
+        pools: Mapping[str, PoolSettings] | None = None,
+        pool_by: str = "user",
+        inside: str = "fair",
+        min_share_timeout_s: float | None = None,
+        fair_share_timeout_s: float | None = None,
+    ) -> None:
+        self._settings = dict(pools or {})
+        self._default = PoolSettings(inside=inside)
+        self._by_user = pool_by == "user"
+        self._pools: dict[str, Pool] = {}
+        self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
+            kind: SortedKeys() for kind in TaskKind
+        }  # the ready jobs of each pool that has some
+        self._preemption: Preemption | None = None
+        if min_share_timeout_s is not None or fair_share_timeout_s is not None:
+            self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s)
+
+    @property
+    def preempts(self) -> bool:
+        """Is a timeout set?"""
+        return self._preemption is not None
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        return chain.from_iterable(self._order[kind])
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        name = job.user if self._by_user else job.queue
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = Pool(name, self._settings.get(name, self._default))
+            for kind in TaskKind:
+                stage = job.stage(kind)
+                pool.tallies[kind] = stage.user if self._by_user else stage.queue
+        pool.jobs.put(job, (job.submit_s, job.serial))
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._pool(job).jobs.drop(job)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`: the job moves in its pool, and the pool among the pools."""
+        pool = self._pool(job)
+        ready = pool.ready[kind]
+        stage = job.stage(kind)
+        if stage.ready:
+            ready.put(job, pool.job_key(job, stage))
+        else:
+            ready.drop(job)
+        if ready:
+            self._order[kind].put(ready, pool.key(kind))
+        else:
+            self._order[kind].drop(ready)
+
+    def _pool(self, job: JobView) -> Pool:
+        return self._pools[job.user if self._by_user else job.queue]
+
+    def preempt(self, view: View) -> Sequence[Kill]:
+        """As in `Hooks`."""
+        if self._preemption is None:
+            return ()
+        return [kill for kind in TaskKind for kill in self._preemption.kills(view, self._pools, kind)]

@@ -1,0 +1,34 @@
+"""FIFO: by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never pre-empts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import JobView, NodeView, View
+from tasks.specs import TaskKind
+
+
+def fifo_key(job: JobView) -> tuple[int, float, str]:
+    """Smaller goes first."""
+    return (job.priority, job.submit_s, job.job)
+
+
+class Fifo:
+    """Order axis: the ready jobs of each kind, kept sorted."""
+
+    def __init__(self) -> None:
+        self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        return self._ready[kind]
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        ready = self._ready[kind]
+        if job.stage(kind).ready:
+            if job not in ready:
+                ready.put(job, fifo_key(job))
+        else:
+            ready.drop(job)

@@ -1,0 +1,50 @@
+"""Pools: the jobs of one user or queue, sorted, with the keys by which pools and jobs stand in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.order.fifo import fifo_key
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import JobView, StageView, TallyView
+from tasks.specs import TaskKind
+
+_PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """A pool's weight, its min share (map slots, and reduce slots) and the order inside it (fair or fifo)."""
+
+    weight: float = 1.0
+    min_share: int = 0
+    inside: str = "fair"
+
+
+class Pool:
+    """The jobs of one user or queue."""
+
+    __slots__ = ("jobs", "name", "ready", "settings", "tallies")
+
+    def __init__(self, name: str, settings: PoolSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.tallies: dict[TaskKind, TallyView] = {}
+        self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
+
+    def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
+        """Where it stands among the pools; only for a pool with a ready job."""
+        running, settings = self.tallies[kind].running, self.settings
+        submit_s = self.jobs.first().submit_s
+        if running < settings.min_share:
+            return (0, running / settings.min_share, submit_s, self.name)
+        return (1, running / settings.weight, submit_s, self.name)
+
+    def job_key(self, job: JobView, stage: StageView) -> tuple[Any, ...]:
+        """Where one of its jobs stands inside, among those with such a stage."""
+        if self.settings.inside == "fifo":
+            return fifo_key(job)
+        weight = _PRIORITY_WEIGHTS[job.priority]
+        return (stage.running / weight, job.submit_s, job.job)

@@ -1,0 +1,105 @@
+"""When a pool has been short of slots for too long, and whose tasks it may have back (HFS pre-emption)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from scheduler.order.pools import Pool
+from scheduler.order.shares import Claim, fair_shares
+from scheduler.policy import Kill
+from scheduler.view import AttemptView, View
+from tasks.specs import TaskKind
+
+_SLACK = 1e-9  # shares are sums of fractions
+
+
+class Preemption:
+    """The two timeouts (seconds, None is never) and since when each pool has been content."""
+
+    def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:
+        self._min_timeout_s = min_share_timeout_s
+        self._fair_timeout_s = fair_share_timeout_s
+        self._at_min_s: dict[tuple[str, TaskKind], float] = {}
+        self._at_half_s: dict[tuple[str, TaskKind], float] = {}
+
+    def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
+        """What to kill now. No pool is taken below its own share."""
+        names = [name for name, pool in pools.items() if kind in pool.tallies]
+        shares = self.shares(view, pools, names, kind)
+        left = {name: _held(pools[name], kind) for name in names}
+        owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
+        # Slots that are being freed go to the needy without more killing.
+        coming = sum(pools[name].tallies[kind].killing for name in names)
+        victims = _victims(pools, names, kind, left, shares)
+        kills: list[Kill] = []
+        for name, slots, why in owed:
+            spared = min(slots, coming)
+            coming -= spared
+            for _ in range(slots - spared):
+                attempt = next(victims, None)
+                if attempt is None:
+                    return kills
+                kills.append(Kill(attempt, why))
+                # Its jobs may decline the slots (delay does): the next killing waits for a timeout again.
+                self._at_min_s[name, kind] = self._at_half_s[name, kind] = view.now_s
+        return kills
+
+    @staticmethod
+    def shares(view: View, pools: Mapping[str, Pool], names: list[str], kind: TaskKind) -> dict[str, float]:
+        """Each pool's fair share of the slots of that kind."""
+        claims = [
+            Claim(
+                _held(pools[name], kind) + pools[name].tallies[kind].unstarted,
+                pools[name].settings.weight,
+                pools[name].settings.min_share,
+            )
+            for name in names
+        ]
+        return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
+
+    def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
+        """How many slots the pool may take back by now, and why; also notes whether it is content."""
+        held, key, now_s = _held(pool, kind), (pool.name, kind), view.now_s
+        promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
+        if held >= promised or key not in self._at_min_s:
+            self._at_min_s[key] = now_s
+        if held >= share / 2 or key not in self._at_half_s:
+            self._at_half_s[key] = now_s
+        hungry_s, starved_s = now_s - self._at_min_s[key], now_s - self._at_half_s[key]
+        owed, why = 0, ""
+        if self._min_timeout_s is not None and hungry_s > self._min_timeout_s:
+            owed = int(promised - held + _SLACK)
+            why = f"pool {pool.name} was below its min share for {hungry_s:.1f} s"
+        if self._fair_timeout_s is not None and starved_s > self._fair_timeout_s:
+            due = int(share - held + _SLACK)
+            if due > owed:
+                owed, why = due, f"pool {pool.name} was below half its fair share for {starved_s:.1f} s"
+        return owed, why
+
+
+def _held(pool: Pool, kind: TaskKind) -> int:
+    """Slots that it has and will keep."""
+    tally = pool.tallies[kind]
+    return tally.running - tally.killing
+
+
+def _victims(
+    pools: Mapping[str, Pool],
+    names: list[str],
+    kind: TaskKind,
+    left: dict[str, int],
+    shares: Mapping[str, float],
+) -> Iterator[AttemptView]:
+    """Attempts of pools above their share, most recently launched first, while their pool stays at its share."""
+    rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
+    candidates = [
+        (attempt.serial, name, attempt)
+        for name in rich
+        for job in pools[name].jobs
+        for attempt in job.attempts.values()
+        if attempt.task.kind is kind and attempt.state != "killing"
+    ]
+    for _, name, attempt in sorted(candidates, key=lambda candidate: -candidate[0]):
+        if left[name] - 1 >= shares[name] - _SLACK:
+            left[name] -= 1
+            yield attempt

@@ -1,0 +1,80 @@
+"""The queues of the Capacity scheduler: what each is promised, what it holds, and who in it may have more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import JobView
+from tasks.specs import TaskKind
+
+_SLACK = 1e-9  # promises are fractions of slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """As in Hadoop's capacity-scheduler.xml; percentages, None is the policy's own default.
+
+    `capacity` is the guaranteed share of the cluster, `max_capacity` what the queue may grow to when others leave
+    it idle. A user may hold at least `minimum_user_limit_percent` of the queue, more while there are fewer users,
+    but never `user_limit_factor` times its capacity. Jobs go by priority when `priorities` is on.
+    """
+
+    capacity: float | None = None
+    max_capacity: float = 100.0
+    minimum_user_limit_percent: float | None = None
+    user_limit_factor: float | None = None
+    priorities: bool | None = None
+
+
+class Held:
+    """What a queue holds of one kind of resource, in all and by user."""
+
+    __slots__ = ("by_user", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_user: dict[str, int] = {}
+
+    def add(self, user: str, amount: int) -> None:
+        """Takes `amount`, or gives it back."""
+        self.total += amount
+        self.by_user[user] = self.by_user.get(user, 0) + amount
+
+
+class Queue:
+    """One queue with its jobs. Amounts are slots, or bytes of memory."""
+
+    __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
+
+    def __init__(self, name: str, settings: QueueSettings, user_factor: float) -> None:
+        self.name = name
+        self.settings = settings
+        self.named = settings.capacity is not None
+        self.max_share = settings.max_capacity / 100
+        self.user_factor = user_factor
+        self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
+        self.jobs_by_user: dict[str, int] = {}  # that have not ended
+
+
+def over_max(held: Held, need: int, most: float) -> bool:
+    """Would one more task take the queue above its maximum? One task may always run, however small the queue."""
+    return held.total > 0 and held.total + need > most + _SLACK
+
+
+def user_limit(
+    held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
+) -> int:
+    """How much one user may hold before the queue gives him nothing more (CapacitySchedulerQueue in Hadoop 0.20).
+
+    The larger of an equal part among the queue's users and the minimum percentage, both of the queue's capacity
+    or of what it would hold if that is more; at most `factor` times its capacity. A queue that is promised
+    nothing has no such maximum, and one task may always run.
+    """
+    current = promised if held.total < promised else held.total + need
+    limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))
+    if promised > 0:
+        limit = min(limit, ceil(promised * factor - _SLACK))
+    return max(1, limit)

@@ -1,0 +1,49 @@
+"""Fair shares by water-filling: the arithmetic alone, no scheduler in sight (HFS; Hadoop's SchedulingAlgorithms)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Claim(NamedTuple):
+    """What one pool has a claim to: `demand` and `min_share` in slots, `weight` > 0."""
+
+    demand: float
+    weight: float = 1.0
+    min_share: float = 0.0
+
+
+def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
+    """Each claim's share of `capacity` slots, in the order of the claims.
+
+    A share is weight x level, but never above the demand and never below the min share (or the demand, if
+    that is less); the level is such that the shares add up to the capacity or to the whole demand. Min shares
+    that are more than the capacity together are cut in proportion.
+    """
+    floors = [min(claim.min_share, claim.demand) for claim in claims]
+    promised = sum(floors)
+    if promised >= capacity:
+        return [floor * capacity / promised if promised else 0.0 for floor in floors]
+    if sum(claim.demand for claim in claims) <= capacity:
+        return [claim.demand for claim in claims]
+    level = _level(capacity - promised, claims, floors)
+    return [
+        min(max(claim.weight * level, floor), claim.demand)
+        for claim, floor in zip(claims, floors, strict=True)
+    ]
+
+
+def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
+    """How high the water stands once `left` slots above the floors are poured; there is demand for all of them."""
+    turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
+    turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
+    level = width = 0.0
+    for turn, change in sorted(turns):
+        poured = width * (turn - level)
+        if poured >= left > 0 and width > 0:
+            break
+        left -= poured
+        level = turn
+        width += change
+    return level + left / width if width > 0 else level

@@ -1,0 +1,254 @@
+"""ARIA (verma2011): as many slots for each job as its deadline asks, earliest deadline first.
+
+Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a
+deadline and no profile asks for everything until its first map has ended; one that lacks slots asks anew on every
+tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
+with a deadline is there, a spare slot takes no reduce whose job has maps to start yet: it would hold the slot and wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from scheduler.locality.greedy import Greedy
+from scheduler.models.aria import Bounds, allocate, bounds, curve
+from scheduler.models.jobprofile import JobProfile, Profiler
+from scheduler.models.workloads import Run, workload_of
+from scheduler.order.fifo import fifo_key
+from scheduler.policy import Limits, Proposal
+from scheduler.sorted_keys import SortedKeys
+from scheduler.view import AttemptView, JobView, NodeView, View
+from tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+PROFILES = "aria"  # the kind of its profiles in the store
+
+
+def profile_name(spec: Run) -> str:
+    """What a job's profile is kept under: the paper's (user, job name)."""
+    return f"{spec.user}/{workload_of(spec)}"
+
+
+class Contract:
+    """What a job with a deadline asks for: the most tasks of each kind that it runs at once, and why."""
+
+    __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
+
+    def __init__(self, job: JobView, name: str, profile: JobProfile | None) -> None:
+        self.job = job
+        self.name = name  # of its profile
+        self.profile = profile  # of earlier runs, for tasks of this job's size
+        self.profiler = Profiler()
+        self.asked: dict[TaskKind, float] = {MAP: inf, REDUCE: inf}
+        self.why = ""
+        self.prediction: dict[str, Any] | None = None
+
+
+class Waiting:
+    """The ready jobs of one kind: those with a deadline that lack slots, all with a deadline, and the others."""
+
+    __slots__ = ("due", "lacking", "others")
+
+    def __init__(self) -> None:
+        self.lacking: SortedKeys[JobView] = SortedKeys()
+        self.due: SortedKeys[JobView] = SortedKeys()
+        self.others: SortedKeys[JobView] = SortedKeys()
+
+
+class Aria:
+    """A whole policy. `bound` is the estimate that is held against the deadline: avg, low or up.
+
+    `spare` says who gets the slots that no job with a deadline lacks: all, deadline (jobs that have one), others
+    (those that have none) or none. Jobs without a deadline that are left out run when no other job is there.
+    `profiles` by kind and name: those of kind `aria` are of earlier runs, by `profile_name`.
+    """
+
+    limits = Limits(slots=True)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(
+        self,
+        *,
+        bound: str = "avg",
+        spare: str = "all",
+        profiles: Mapping[str, Mapping[str, JobProfile]] | None = None,
+    ) -> None:
+        self._bound = bound
+        self._spare_due = spare in ("all", "deadline")
+        self._spare_others = spare in ("all", "others")
+        self._profiles = dict((profiles or {}).get(PROFILES, {}))
+        self._learnt: dict[str, JobProfile] = {}
+        self._contracts: dict[str, Contract] = {}
+        self._predictions: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[TaskKind, Waiting] = {kind: Waiting() for kind in TaskKind}
+        self._due = 0  # jobs with a deadline that have not ended
+        self._slots = (0, 0)
+        self._nearest = Greedy()
+
+    # What jobs ask for
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks` (lines 1 to 3)."""
+        if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
+            self.tick(view)
+        name = profile_name(job.spec)
+        known = self._profiles.get(name)
+        if known is not None and job.maps.total:
+            size = job.spec.input_bytes / job.maps.total
+            known = known.for_data(size, job.maps.total, job.reduces.total)
+        contract = self._contracts[job.job] = Contract(job, name, known)
+        if job.deadline_s is not None:
+            self._due += 1
+            self._ask(view, contract)
+            if contract.prediction is not None:
+                self._predictions[job.job] = contract.prediction
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks` (lines 22 to 24): the job is measured and asks anew."""
+        contract = self._contracts.get(attempt.task.job.job)
+        if contract is None:
+            return
+        if attempt.state == "succeeded":
+            _measure(contract.profiler, attempt)
+        if contract.job.deadline_s is not None:
+            self._ask(view, contract)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`: a success is one more run to average."""
+        contract = self._contracts.pop(job.job)
+        if job.deadline_s is not None:
+            self._due -= 1
+        measured = contract.profiler.profile() if job.state == "succeeded" else None
+        if measured is not None:
+            known = self._profiles.get(contract.name)
+            merged = known.merged(measured) if known else measured
+            self._profiles[contract.name] = self._learnt[contract.name] = merged
+        for kind in TaskKind:
+            self._place(job, kind)
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: jobs that lack slots ask anew, since no task of theirs may end for long.
+
+        When the cluster has grown or shrunk all do.
+        """
+        slots = (view.slots(MAP), view.slots(REDUCE))
+        if slots != self._slots:
+            self._slots = slots
+            jobs = [
+                contract.job for contract in self._contracts.values() if contract.job.deadline_s is not None
+            ]
+        else:
+            jobs = [job for kind in TaskKind for job in self._waiting[kind].lacking]
+        for name in dict.fromkeys(job.job for job in jobs):
+            self._ask(view, self._contracts[name])
+
+    def _ask(self, view: View, contract: Contract) -> None:
+        """The slots that the rest of the job needs for its deadline."""
+        job, deadline_s = contract.job, contract.job.deadline_s
+        assert deadline_s is not None
+        profile = contract.profile or contract.profiler.profile()
+        if profile is None:
+            contract.why = "asks all slots: no profile yet"
+            return
+        maps, reduces = job.maps.total - job.maps.done, job.reduces.total - job.reduces.done
+        left_s = deadline_s - view.now_s
+        model = curve(profile, maps, reduces, self._bound)
+        slots = allocate(model, left_s, min(view.slots(MAP), maps), min(view.slots(REDUCE), reduces))
+        asked = "all slots" if slots.capped else f"({slots.maps}, {slots.reduces}) slots"
+        time_s = model.time_s(slots.maps, slots.reduces)
+        contract.why = f"asks {asked}: T_{self._bound} {time_s:.1f} s of {left_s:.1f} s left"
+        contract.asked[MAP] = inf if slots.capped else slots.maps
+        contract.asked[REDUCE] = inf if slots.capped else slots.reduces
+        if contract.prediction is None:
+            predicted = bounds(profile, maps, reduces, max(1, slots.maps), max(1, slots.reduces))
+            contract.prediction = _prediction(view.now_s, slots.maps, slots.reduces, predicted)
+        for kind in TaskKind:
+            self._place(job, kind)
+
+    # Who gets a slot
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        self._place(job, kind)
+
+    def _place(self, job: JobView, kind: TaskKind) -> None:
+        waiting, stage = self._waiting[kind], job.stage(kind)
+        ready = job.active and stage.ready
+        if job.deadline_s is None:
+            if ready:
+                waiting.others.put(job, fifo_key(job))
+            else:
+                waiting.others.drop(job)
+            return
+        key = (job.deadline_s, job.submit_s, job.serial)
+        if ready:
+            waiting.due.put(job, key)
+        else:
+            waiting.due.drop(job)
+        if ready and stage.running < self._contracts[job.job].asked[kind]:
+            waiting.lacking.put(job, key)
+        else:
+            waiting.lacking.drop(job)
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Policy` (lines 4 to 21)."""
+        waiting = self._waiting[kind]
+        proposal = self._first(view, node, kind, waiting.lacking, spare=False)
+        if proposal is None and self._spare_due:
+            proposal = self._first(view, node, kind, waiting.due, spare=True)
+        if proposal is None and (self._spare_others or not self._due):
+            proposal = self._first(view, node, kind, waiting.others, spare=self._due > 0)
+        if proposal is None and not self._spare_due and len(waiting.due):
+            job = waiting.due.first()
+            view.skip(node, job, kind, f"has what it asks for: {self._contracts[job.job].why}")
+        return proposal
+
+    def _first(
+        self, view: View, node: NodeView, kind: TaskKind, jobs: SortedKeys[JobView], *, spare: bool
+    ) -> Proposal | None:
+        waits = False  # recorded of the first job only: there may be many
+        for job in jobs:
+            if job.excluded and view.avoids(job, node, kind):
+                view.skip(node, job, kind, "too many failures on this node")
+                continue
+            if spare and kind is REDUCE and job.maps.unstarted:
+                if not waits:
+                    view.skip(node, job, kind, "no spare slot for a reduce before all maps have started")
+                waits = True
+                continue
+            why = ("spare slot, " if spare else "") + (self._contracts[job.job].why or "no deadline")
+            if kind is MAP:
+                picked = self._nearest.pick(view, node, job)
+                if isinstance(picked, Proposal):
+                    return Proposal(picked.task, f"{picked.reason}; {why}")
+            else:
+                task = job.any_reduce()
+                if task is not None:
+                    return Proposal(task, f"reduce; {why}")
+        return None
+
+    def report(self) -> dict[str, Any]:
+        """As in `Hooks`: profiles of the jobs that succeeded, to be kept, and what was predicted at submission."""
+        learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
+        return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
+
+
+def _measure(profiler: Profiler, attempt: AttemptView) -> None:
+    counters, start_s = attempt.counters, attempt.assigned_s
+    if attempt.task.kind is MAP:
+        profiler.map_ended(start_s, attempt.end_s, attempt.task.split.length, counters.output_bytes)
+        return
+    sorted_s = counters.sort_end if counters.sort_end is not None else counters.shuffle_end
+    profiler.reduce_ended(start_s, sorted_s, attempt.end_s, counters.shuffle_bytes, counters.output_bytes)
+
+
+def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
+    """When the job will end with the slots that it asks for; seconds since the run's start."""
+    return {
+        "slots": [maps, reduces],
+        "low_s": now_s + predicted.low_s,
+        "avg_s": now_s + predicted.avg_s,
+        "up_s": now_s + predicted.up_s,
+    }

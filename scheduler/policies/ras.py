@@ -1,0 +1,259 @@
+"""RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
+
+Each control cycle places tasks by what they use of a node (`scheduler.models.placement`); between cycles a node
+gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as what runs leaves room
+(3.5). Decided where the paper is open: a map's task is the nearest there is; a cycle begins at once when there was
+nothing to do; a job whose maps find no room for long gives up a reduce (the paper leaves it to future work), and
+none of its reduces starts before a map of it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from scheduler.admission.stalls import Stalls
+from scheduler.locality.greedy import Greedy
+from scheduler.models.placement import PlacedJob, Placement
+from scheduler.models.resources import FULL, RESOURCES, Amounts, NodeDemands, ResourceProfile
+from scheduler.models.workloads import find_profile
+from scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
+from scheduler.policy import Kill, Limits, Proposal
+from scheduler.view import AttemptView, JobView, NodeView, View
+from tasks.specs import NodeId, TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+_FITS = FULL + 1e-6  # sums of fractions
+
+
+class Cycle:
+    """A control cycle under way: it works on what the cluster was when it began."""
+
+    def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
+        self.now_s = now_s
+        self.nodes = nodes
+        self.placement = placement
+        self.steps: Iterator[None] = placement.play(rounds)
+
+    def advance(self, steps: int) -> bool:
+        """So many steps on; True when it is through."""
+        return sum(1 for _ in islice(self.steps, steps)) < steps
+
+    def share_of(self, job: PlacedJob) -> Share:
+        """What it gives the job."""
+        return Share(
+            utility=job.utility,
+            placed=job.placed,
+            required=job.required,
+            pending=job.pending,
+            since_s=self.now_s,
+            reducing=job.reducing,
+            maps={self.nodes[node]: count for node, count in job.maps.items()},
+            reduces={self.nodes[node]: count for node, count in job.reduces.items()},
+        )
+
+
+class Ras:
+    """A whole policy. `cycle_s`: seconds from the begin of one control cycle to the next; `rounds`: the most each.
+
+    `capacity`: percent of a node's CPU and disk that tasks are placed on; percents that are told are of it.
+    `steps`: of a cycle that are made in one tick (a job or a node each), so that no heartbeat waits for long.
+    `profiles`: resource profiles by job name, workload or application; without one a job is taken to use the
+    vcores and the memory that it declares, and no I/O.
+    """
+
+    limits = Limits(slots=False)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(
+        self,
+        *,
+        cycle_s: float = 10.0,
+        rounds: int = 10,
+        capacity: float = FULL,
+        steps: int = 100,
+        stall_timeout_s: float = 10.0,
+        profiles: Mapping[str, Mapping[str, ResourceProfile]] | None = None,
+    ) -> None:
+        self.cycle_s = cycle_s
+        self.rounds = rounds
+        self.capacity = capacity
+        self.steps = steps
+        self._profiles = (profiles or {}).get(RESOURCES, {})
+        self._stalls = Stalls(stall_timeout_s)
+        self._locality = Greedy()
+        self._known: dict[str, KnownJob] = {}
+        self._maps = MeanMap()
+        self._cycle: Cycle | None = None
+        self._next_s = 0.0
+        self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
+
+    # What happens to jobs
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._known[job.job] = self._know(job)
+
+    def _know(self, job: JobView) -> KnownJob:
+        return KnownJob(job, find_profile(self._profiles, job.spec), self.capacity)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        known = self._known.pop(job.job)
+        for placed in self._here.values():
+            if known in placed:
+                placed.remove(known)
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: a finished map tells how long maps take."""
+        known = self._known.get(attempt.task.job.job)
+        if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
+            duration_s = attempt.end_s - attempt.assigned_s
+            known.maps.add(duration_s)
+            self._maps.add(duration_s)
+
+    # The placement control loop
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: a part of a control cycle, if one is due or under way."""
+        if not self._known:
+            self._next_s = view.now_s
+        if self._cycle is None and self._known and view.now_s >= self._next_s:
+            self._next_s = view.now_s + self.cycle_s
+            self._cycle = self._begin(view)
+        if self._cycle is not None and self._cycle.advance(self.steps):
+            self._adopt(self._cycle)
+            self._cycle = None
+
+    def _begin(self, view: View) -> Cycle:
+        nodes = [node for node in view.nodes.values() if node.alive]
+        numbers = {node.node: number for number, node in enumerate(nodes)}
+        kinds = {kind_of(node.spec): node.spec for node in nodes}
+        places = {kind: place for place, kind in enumerate(kinds)}
+        jobs = [
+            known.enters(
+                view.now_s,
+                self.cycle_s,
+                self._maps,
+                numbers,
+                tuple(known.demands(spec) for spec in kinds.values()),
+                _barred(view, known.job, numbers),
+            )
+            for known in self._known.values()
+        ]
+        placement = Placement(jobs, [places[kind_of(node.spec)] for node in nodes])
+        return Cycle(view.now_s, [node.node for node in nodes], placement, self.rounds)
+
+    def _adopt(self, cycle: Cycle) -> None:
+        self._here = {}
+        for job in sorted(cycle.placement.jobs, key=PlacedJob.key):
+            known = self._known.get(job.job)
+            if known is not None:
+                known.share = cycle.share_of(job)
+                for node in dict.fromkeys([*known.share.maps, *known.share.reduces]):
+                    self._here.setdefault(node, []).append(known)
+
+    # The task scheduler
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Policy`."""
+        running = count_of(node.attempts)
+        used: Amounts | None = None
+        for known in self._here.get(node.node, ()):
+            job, wanted = known.job, known.share.on(node.node, kind)
+            has = running.get((job.job, kind), 0)
+            waits = job.maps.unstarted and not job.maps.running  # so its reduces do, too
+            if kind is MAP and waits and job.reduces.running:
+                wanted = max(wanted, 1)
+            if has >= wanted or not job.stage(kind).ready:
+                continue
+            if kind is REDUCE and waits:
+                view.skip(node, job, kind, "its maps need the room first")
+                continue
+            if job.excluded and view.avoids(job, node, kind):
+                view.skip(node, job, kind, "too many failures on this node")
+                continue
+            used = self.used(node) if used is None else used
+            lacks = self._lacks(view, node, known, kind, used)
+            if lacks is not None:
+                view.skip(node, job, kind, f"{lacks}; {known.share.why()}")
+                continue
+            answer = self._pick(view, node, job, kind)
+            if answer is not None:
+                why = f"{known.share.why()}, {wanted} here, {has} running"
+                return Proposal(answer.task, f"{answer.reason}; {why}; {_percents(used)} used")
+        return None
+
+    def _pick(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | None:
+        if kind is MAP:
+            answer = self._locality.pick(view, node, job)
+            return answer if isinstance(answer, Proposal) else None
+        task = job.any_reduce()
+        return Proposal(task, "reduce") if task is not None else None
+
+    def used(self, node: NodeView) -> Amounts:
+        """What all that runs there is taken to use now, in percent of the node."""
+        cpu = io = memory = 0.0
+        for attempt in node.attempts.values():
+            task = attempt.task
+            known = self._known.get(task.job.job) or self._know(task.job)
+            amounts = self._demand(known, known.demands(node.spec), task.kind)
+            cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
+        return Amounts(cpu, io, memory)
+
+    @staticmethod
+    def _demand(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
+        if kind is MAP:
+            return demands.map
+        maps = known.job.maps
+        if known.share.reducing or not maps.unstarted + maps.running:
+            return demands.reduce
+        return demands.shuffling(maps.running)
+
+    def _lacks(
+        self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
+    ) -> str | None:
+        """What of the node is too little for one more task; None when it fits beside what runs (equation 6)."""
+        wanted = self._demand(known, known.demands(node.spec), kind)
+        if kind is MAP:
+            fetching = self._more_fetching(known, node.node)
+            if fetching and not self._takes(view, node, known, fetching):
+                return "its reduces' nodes have no I/O left for one more map's output"
+            wanted = wanted._replace(io=wanted.io + fetching.get(node.node, 0.0))
+        for name, has, more in zip(Amounts._fields, used, wanted, strict=True):
+            if has + more > _FITS:
+                return f"{name}: asks {more:.0f}%, {has:.0f}% of the node is used"
+        return None
+
+    def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
+        """The I/O that its reduces need on top, by node, when one more map runs."""
+        maps, more = known.job.maps, {}
+        if known.share.reducing or not known.job.reduces.running:
+            return more
+        for attempt in known.job.attempts.values():
+            demands = known.demands(attempt.node.spec)
+            if attempt.task.kind is REDUCE and maps.running < demands.copies:
+                more[attempt.node.node] = more.get(attempt.node.node, 0.0) + demands.shuffle.io
+        return more
+
+    def _takes(self, view: View, node: NodeView, known: KnownJob, more: Mapping[NodeId, float]) -> bool:
+        others = (view.nodes[name] for name, io in more.items() if io and name != node.node)
+        return all(self.used(other).io + more[other.node] <= _FITS for other in others)
+
+    def preempt(self, view: View) -> Sequence[Kill]:
+        """As in `Hooks`."""
+        return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
+
+    def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
+        return node.alive and self._lacks(view, node, self._known[job.job], MAP, self.used(node)) is None
+
+
+def _barred(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
+    """Nodes where the job has failed too often."""
+    return frozenset(
+        numbers[name] for name in job.excluded if name in numbers and view.avoids(job, view.nodes[name], MAP)
+    )
+
+
+def _percents(used: Amounts) -> str:
+    return "CPU {:.0f}%, I/O {:.0f}%, memory {:.0f}%".format(*used)

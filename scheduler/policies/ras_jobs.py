@@ -1,0 +1,149 @@
+"""What RAS knows of a job: its demands, how long its maps take, and what the last control cycle gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cluster.spec import NodeSpec
+from scheduler.models.placement import PlacedJob
+from scheduler.models.ras import ends_within, slots_required
+from scheduler.models.resources import NodeDemands, ResourceProfile, declared_demands
+from scheduler.view import AttemptView, JobView
+from tasks.specs import NodeId, TaskKind
+
+MAP = TaskKind.MAP
+
+
+class MeanMap:
+    """The mean duration of finished maps, seconds."""
+
+    __slots__ = ("count", "sum_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum_s = 0.0
+
+    def add(self, duration_s: float) -> None:
+        """One more."""
+        self.count += 1
+        self.sum_s += duration_s
+
+    def mean_s(self) -> float | None:
+        """None while there is none."""
+        return self.sum_s / self.count if self.count else None
+
+
+@dataclass(slots=True)
+class Share:
+    """What a control cycle gave a job: tasks of each kind by node, and why. `reducing` as in `PlacedJob`."""
+
+    utility: float = float("-inf")
+    placed: int = 0
+    required: int = 0
+    pending: int = 0
+    since_s: float = 0.0
+    reducing: bool = False
+    maps: dict[NodeId, int] = field(default_factory=dict)
+    reduces: dict[NodeId, int] = field(default_factory=dict)
+
+    def on(self, node: NodeId, kind: TaskKind) -> int:
+        """Tasks of that kind that the node is to run."""
+        return (self.maps if kind is MAP else self.reduces).get(node, 0)
+
+    def why(self) -> str:
+        """For people."""
+        goal = f"{self.required} needed" if self.required < self.pending else "as early as possible"
+        return (
+            f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "
+            f"cycle at {self.since_s:.1f} s"
+        )
+
+
+class KnownJob:
+    """One job while it runs."""
+
+    __slots__ = ("_capacity", "_demands", "_profile", "job", "maps", "share")
+
+    def __init__(self, job: JobView, profile: ResourceProfile | None, capacity: float) -> None:
+        self.job = job
+        self.maps = MeanMap()
+        self.share = Share()
+        self._profile = profile
+        self._capacity = capacity
+        self._demands: dict[tuple[float, ...], NodeDemands] = {}
+
+    def demands(self, spec: NodeSpec) -> NodeDemands:
+        """On such a node."""
+        kind = kind_of(spec)
+        known = self._demands.get(kind)
+        if known is None:
+            profile = self._profile
+            known = declared_demands(self.job.spec, spec) if profile is None else profile.on(spec)
+            self._demands[kind] = known = known.of_capacity(self._capacity)
+        return known
+
+    def mean_s(self, cluster: MeanMap) -> float | None:
+        """Its own mean map; until one has finished its profile's, else the cluster's."""
+        profiled_s = self._profile.map_s if self._profile is not None else None
+        return self.maps.mean_s() or profiled_s or cluster.mean_s()
+
+    def work_s(self, now_s: float, mean_s: float | None) -> float | None:
+        """Seconds that its maps still need, one after the other; None when no mean is known."""
+        if mean_s is None:
+            return None
+        running_s = sum(
+            max(0.0, mean_s - (now_s - attempt.assigned_s))
+            for attempt in self.job.attempts.values()
+            if attempt.task.kind is MAP and attempt.state != "killing"
+        )
+        return running_s + self.job.maps.unstarted * mean_s
+
+    def enters(
+        self,
+        now_s: float,
+        cycle_s: float,
+        cluster: MeanMap,
+        numbers: Mapping[NodeId, int],
+        kinds: tuple[NodeDemands, ...],
+        barred: frozenset[int],
+    ) -> PlacedJob:
+        """The job as the next control cycle takes it; what runs is its first placement. `numbers` are the nodes'."""
+        maps, reduces = self.job.maps, self.job.reduces
+        pending = maps.unstarted + maps.running - maps.killing
+        work_s = self.work_s(now_s, self.mean_s(cluster))
+        goal_s = self.job.deadline_s
+        placed = PlacedJob(
+            job=self.job.job,
+            serial=self.job.serial,
+            demands=kinds,
+            pending=pending,
+            required=slots_required(pending, work_s, None if goal_s is None else goal_s - now_s),
+            reducing=not pending or ends_within(work_s, maps.running, cycle_s),
+            barred=barred,
+        )
+        running = 0
+        for attempt in self.job.attempts.values():
+            number = numbers.get(attempt.node.node)
+            if attempt.state != "killing" and number is not None:
+                is_map = attempt.task.kind is MAP
+                counts = placed.maps if is_map else placed.reduces
+                counts[number] = counts.get(number, 0) + 1
+                running += not is_map
+        placed.reduces_pending = running + (reduces.unstarted if reduces.ready else 0)
+        return placed
+
+
+def kind_of(spec: NodeSpec) -> tuple[float, ...]:
+    """Nodes of one kind have the same demands."""
+    return (spec.cores, spec.cpu_rate, spec.disk_bps, spec.memory_bytes)
+
+
+def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
+    """How many attempts of each job and kind go on."""
+    counts: dict[tuple[str, TaskKind], int] = {}
+    for attempt in attempts.values():
+        if attempt.state != "killing":
+            key = (attempt.task.job.job, attempt.task.kind)
+            counts[key] = counts.get(key, 0) + 1
+    return counts

@@ -1,0 +1,340 @@
+"""The driver of a simulation: plays heartbeats, attempts and faults on the core in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop
+from math import inf
+
+from cluster.simulated.emulation import Emulation, Store
+from cluster.simulated.exact import ExactEmulation
+from cluster.simulated.fluid import FluidEmulation
+from scheduler.core import Core
+from scheduler.keeping import keeping_of
+from scheduler.records import Commit, Discard, Effect, JobEnded, NodeLost
+from scheduler.simulate import queue as kinds
+from scheduler.simulate.beats import Beats
+from scheduler.simulate.copies import Copies
+from scheduler.simulate.elision import acts_on_ticks, is_quiet
+from scheduler.simulate.faults import Faults
+from scheduler.simulate.master import Master
+from scheduler.simulate.nodes import SimNode
+from scheduler.simulate.plans import Plans
+from scheduler.simulate.queue import NUMBERS, SHIFT, Queue
+from scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
+from scheduler.simulate.storage import Storage
+from scheduler.simulate.upkeep import Upkeep
+from scheduler.simulate.wakes import Wakes
+from tasks.chance import array_chance
+from tasks.specs import JobSpec, NodeId
+
+QUIET_LIMIT_S = 60.0
+"""With no node alive and no fault to come for so long a run is given up, as live."""
+
+OnProgress = Callable[["Simulation"], None]
+
+
+class Simulation:
+    """Plays a setup. Call `step` until it says False, or `run`; rows go to `rows` as they come to be."""
+
+    def __init__(self, setup: Setup, rows: Rows) -> None:
+        self.setup = setup
+        self.rows = rows
+        self.statistics = Statistics()
+        self.interval_s = setup.cluster.heartbeat_s
+        self.queue = Queue()
+        reply_s = setup.timing.decision_s + setup.timing.reply_s
+        self.nodes = [
+            SimNode(index, spec, reply_s + setup.latencies.launch(spec.core_speed))
+            for index, spec in enumerate(setup.cluster.nodes)
+        ]
+        self.node_by_name = {node.spec.node: node for node in self.nodes}
+        restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)
+        self.storage = Storage(setup.cluster, setup.seed, self.is_alive, restarts=restarts)
+        self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
+        self.master = Master(setup, rows)
+        self.faults = Faults(self, setup.faults)
+        policy = self.master.policy
+        elides = is_quiet(policy) and not (setup.play_all_beats or self.faults.touch_heartbeats)
+        self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
+        self.wakes.follow(self.master.books)
+        self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
+        self.plans = Plans(setup)
+        keeping = keeping_of(policy, setup.cluster.blocks)
+        self.copies = Copies(self, keeping) if keeping is not None else None
+        self.beats = Beats(self, asks=not is_quiet(policy))
+        self.upkeep = Upkeep(self)
+        self._next_job = 0
+        self.due_s = inf  # when the next job is to be submitted
+        self._tick_at_s = -1.0
+        self._commits: dict[int, Commit] = {}
+        self._serial = 0
+        self._alive_s = 0.0
+        self._ended = False
+        self._handlers = self._make_handlers()
+        self._jobs = self._load()
+        self._start()
+
+    def _make_handlers(self) -> list[Callable[[float, int], None]]:
+        handlers: dict[int, Callable[[float, int], None]] = {
+            kinds.FAULT: self.faults.play,
+            kinds.JOIN: self._join,
+            kinds.DUE: self._on_due,
+            kinds.BLOCKS: self.upkeep.follow_blocks,
+            kinds.NAMES: self.upkeep.beat,
+            kinds.COPIED: self.upkeep.copied,
+            kinds.COMMIT: self._on_commit,
+            kinds.REPLY: self.beats.on_reply,
+            kinds.EVENT: self.beats.on_event,
+            kinds.TIMER: self.beats.on_timer,
+            kinds.RESEND: self.beats.on_resend,
+            kinds.TICK: self._on_tick,
+        }
+        return [handlers[kind] for kind in range(len(handlers))]
+
+    # ----------------------------------------------------------------- start
+
+    def _load(self) -> list[JobSpec]:
+        """Nodes hold the inputs before the run begins; all jobs, by submit time."""
+        for node in self.nodes:
+            self.storage.register(0.0, node.spec.node, node.spec.rack, ())
+        self.storage.load(self.setup.files)
+        specs = self.storage.specs(self.setup.jobs)
+        return sorted(specs, key=lambda job: (job.submit_s, job.job))
+
+    def _start(self) -> None:
+        play = (self.setup.play,) if self.setup.play else ()
+        phases = array_chance(self.setup.seed, "phases", *play).random(len(self.nodes))
+        for node, phase in zip(self.nodes, phases.tolist(), strict=True):
+            node.always = not self.wakes.elides or node.spec.node in self.faults.silenced
+            node.phase_s = phase * self.interval_s
+            self.join_at(self.setup.timing.begin_s, node)
+        self.faults.start()
+        self.upkeep.start()
+        self._look_for_jobs()
+        if self._ticks:
+            self.want_tick()
+
+    def join_at(self, at_s: float, node: SimNode) -> None:
+        """The node is to join then, whatever was planned before."""
+        node.join_s = at_s
+        self.queue.push(at_s, kinds.JOIN, node.index)
+
+    def _join(self, now_s: float, index: int) -> None:
+        """A node has booted: it registers and sends its first heartbeat."""
+        node = self.nodes[index]
+        if node.join_s != now_s:
+            return
+        if node.up:  # the JobTracker did not answer before
+            self.register(now_s, node)
+            return
+        # Its timer goes first `phase_s` from now; one interval before that would have been number 0.
+        node.begin_life(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
+        self.emulation.node_up(now_s, node.spec)
+        self.faults.joined(now_s, node)
+        if node.blocks is not None:
+            self.storage.register(now_s, node.spec.node, node.spec.rack, node.blocks)
+            node.blocks = None
+            self.upkeep.stir()
+        self.register(now_s, node)
+
+    def register(self, now_s: float, node: SimNode) -> None:
+        """The node's present life meets the JobTracker, as soon as that answers."""
+        if not self.master.is_up or self.faults.is_cut_off(node):
+            self.join_at(now_s + self.setup.timing.resend_s, node)
+            return
+        self.master.do(now_s, "register", node.spec, node.incarnation)
+        node.held = self.master.books.nodes[node.spec.node]
+        self.wakes.joined(node)
+        self.beats.set_off(now_s, node)
+        self.beats.note(now_s, node)
+        self.core_changed(now_s)
+        if node.always:
+            self.wakes.want(now_s, node)
+
+    # ------------------------------------------------------------------ play
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the run's start."""
+        return self.queue.now_s
+
+    @property
+    def core(self) -> Core:
+        """The present core; another one after the JobTracker has crashed."""
+        return self.master.core
+
+    @property
+    def ended(self) -> bool:
+        """Whether all jobs have ended, and all attempts of them."""
+        return self._ended
+
+    @property
+    def jobs(self) -> Sequence[JobSpec]:
+        """All jobs, by submit time."""
+        return self._jobs
+
+    def is_alive(self, node: NodeId) -> bool:
+        """Whether the node runs; a frozen one does not."""
+        known = self.node_by_name[node]
+        return known.up and not known.frozen
+
+    def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
+        """Plays to the end; `on_progress` is called after each `every` steps. Raises Stuck when there is no end."""
+        while not self._ended:
+            self._play(every)
+            if on_progress is not None:
+                on_progress(self)
+
+    def step(self) -> bool:
+        """Plays one event; False when all jobs have ended. Raises Stuck when nothing is left to happen."""
+        if not self._ended:
+            self._play(1)
+        return not self._ended
+
+    def _play(self, count: int) -> None:
+        """Plays so many events, or to the end."""
+        queue, heap, handlers = self.queue, self.queue.heap, self._handlers
+        next_s, take = self.emulation.next_s, self.beats.take
+        for number in range(count):
+            emulated_s = next_s()
+            if heap and heap[0][0] < emulated_s:
+                now_s, code = heappop(heap)
+                queue.now_s = now_s
+                handlers[code >> SHIFT](now_s, code & NUMBERS)
+            elif emulated_s == inf:
+                raise Stuck(f"at {queue.now_s:.3f} s nothing is left to happen, but jobs wait")
+            else:
+                if emulated_s > queue.now_s:
+                    queue.now_s = emulated_s
+                take(queue.now_s)
+            if self.due_s == inf and self.master.is_up and self.core.all_ended():
+                self.statistics.steps += number + 1
+                self._finish()
+                return
+        self.statistics.steps += count
+
+    def _finish(self) -> None:
+        self._ended = True
+        self.upkeep.close()
+        for node in self.nodes:
+            if node.up and not node.always:
+                self.beats.note(self.now_s, node)
+                passed = int((self.now_s - node.base_s) / self.interval_s)
+                self.statistics.beats_elided += max(0, passed - node.timers)
+
+    # ------------------------------------------------------------------ jobs
+
+    def _look_for_jobs(self) -> None:
+        """Jobs come in with a heartbeat or a tick, whichever is first after their time."""
+        left = self._next_job < len(self._jobs)
+        self.due_s = self._jobs[self._next_job].submit_s if left else inf
+        if left:
+            self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
+
+    def _on_due(self, now_s: float, _: int) -> None:
+        if self.due_s <= now_s:
+            self.wakes.want_any(now_s)
+            self.want_tick(now_too=True)
+
+    def submit_due(self, now_s: float) -> None:
+        """Submits the jobs whose time has come."""
+        while self._next_job < len(self._jobs) and self._jobs[self._next_job].submit_s <= now_s:
+            job = self._jobs[self._next_job]
+            self._next_job += 1
+            self.plans.add(job)
+            self.statistics.events += 1
+            self.master.do(now_s, "submit", job)
+        self._look_for_jobs()
+
+    # ----------------------------------------------------------------- ticks
+
+    def want_tick(self, *, now_too: bool = False) -> None:
+        """The JobTracker's next tick is to be played, also when it is due at this very time."""
+        if self._tick_at_s < 0.0:
+            number = max(1, int(self.now_s / self.interval_s))
+            while (at_s := number * self.interval_s) < self.now_s or (at_s == self.now_s and not now_too):
+                number += 1
+            self._tick_at_s = number * self.interval_s
+            self.queue.push(self._tick_at_s, kinds.TICK, 0)
+
+    def _on_tick(self, now_s: float, _: int) -> None:
+        self.queue.pass_timers(NUMBERS)
+        self._tick_at_s = -1.0
+        if self._ticks:
+            self.want_tick()
+        self._check_alive(now_s)
+        if not self.master.is_up:
+            return
+        if self.due_s <= now_s:
+            self.submit_due(now_s)
+        if self.wakes.elides:
+            self.wakes.heard(now_s)
+        self.master.do(now_s, "tick")
+        self.core_changed(now_s)
+
+    def _check_alive(self, now_s: float) -> None:
+        if self.faults.more_to_come(now_s) or any(node.up and not node.frozen for node in self.nodes):
+            self._alive_s = now_s
+        elif now_s - self._alive_s > QUIET_LIMIT_S:
+            raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
+
+    # --------------------------------------------------------------- effects
+
+    def core_changed(self, now_s: float) -> None:
+        """After each event of the core: does what it asks for, and sees whose heartbeats matter now."""
+        self.do_effects(now_s)
+        if self.wakes.elides:
+            self.wakes.changed(now_s)
+
+    def do_effects(self, now_s: float, unfinished: Sequence[Effect] = ()) -> None:
+        """Sets off what the core asks for, and what it may have asked for before it crashed."""
+        for effect in (*unfinished, *self.core.take_effects()):
+            match effect:
+                case Commit():
+                    self._serial += 1
+                    self._commits[self._serial] = effect
+                    self.queue.push(now_s + self.setup.timing.commit_s, kinds.COMMIT, self._serial)
+                case Discard():
+                    self.storage.discard(now_s, effect.job, effect.attempt)
+                case NodeLost():
+                    node = self.node_by_name[effect.node]
+                    if node.blocks is None:
+                        node.blocks = self.storage.blocks_on(effect.node)
+                    self.storage.names.node_lost(now_s, effect.node)
+                    self.wakes.fed_all(now_s)
+                case JobEnded():
+                    if self.plans.drop(effect.job):
+                        self.statistics.events += 1
+                        self.statistics.jobs += 1
+                    self.storage.job_ended(now_s, effect.job)
+            self.upkeep.stir()
+
+    def _on_commit(self, now_s: float, serial: int) -> None:
+        effect = self._commits.pop(serial)
+        if not self.master.is_up:
+            return  # who has forgotten it asks again
+        trouble = self.storage.commit(now_s, effect.job, effect.attempt, effect.index)
+        if trouble:
+            self.master.do(now_s, "commit_failed", effect.attempt, f"commit failed: {trouble}")
+        else:
+            self.master.do(now_s, "committed", effect.attempt)
+        self.core_changed(now_s)
+
+    def recover(self, now_s: float) -> None:
+        """The JobTracker is back, with its journal replayed."""
+        effects = self.master.recover()
+        self.wakes.follow(self.master.books)
+        self.beats.follow()
+        for node in self.nodes:
+            node.held = self.master.books.nodes.get(node.spec.node)
+        # Of the nodes that were ever lost, those that are back hold blocks again.
+        back = {name for name, node in self.master.books.nodes.items() if node.alive}
+        self.do_effects(now_s, [e for e in effects if not (isinstance(e, NodeLost) and e.node in back)])
+
+
+def make_emulation(setup: Setup, store: Store) -> Emulation:
+    """Attempts that share their nodes, or (without contention) each by itself."""
+    if setup.contention:
+        return FluidEmulation(store, setup.latencies, setup.cluster.uplink_bps)
+    return ExactEmulation(store)

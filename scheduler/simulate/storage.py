@@ -1,0 +1,183 @@
+"""The block store of a simulation: the live NameNode, driven in virtual time, and what it is spared.
+
+Inputs are placed by it before the run as live ones are. Attempts' files go through it; an output without bytes
+does not, since nobody could tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cluster.blocks.errors import BlockStoreError
+from cluster.blocks.memory import MemoryJournal
+from cluster.blocks.namenode import NameNode
+from cluster.spec import ClusterSpec
+from scheduler.simulate.frames import Column
+from scheduler.simulate.lives import columns_of_lives
+from tasks.specs import BlockRange, JobSpec, NodeId, Split
+from tasks.workload import InputFile, PlannedJob, build_job
+
+Json = dict[str, Any]
+ROWS_AT_ONCE = 10_000
+
+
+class Storage:
+    """The NameNode and the files of attempts; a `cluster.simulated.emulation.Store`.
+
+    Only with `restarts` it can have another NameNode begin: what that would replay takes memory.
+    """
+
+    def __init__(
+        self, cluster: ClusterSpec, seed: int, alive: Callable[[NodeId], bool], *, restarts: bool = True
+    ) -> None:
+        self._cluster = cluster
+        self._seed = seed
+        self._alive = alive
+        self._journal = MemoryJournal(keeps_changes=restarts)
+        self.names = self._name_node()
+        self._given: dict[str, tuple[NodeId, ...]] = {}  # replicas that come with the jobs themselves
+        self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # blocks by path
+        self._wrote: dict[str, dict[str, None]] = {}  # by job, the attempts that have begun a file
+        self._dropped: dict[str, dict[str, None]] = {}  # by job that runs, attempts that were given up
+        self._ended: dict[str, None] = {}  # jobs
+
+    def _name_node(self) -> NameNode:
+        order = [node.node for node in self._cluster.nodes]
+        return NameNode(self._journal, seed=self._seed, order=order)
+
+    # ----------------------------------------------------------------- start
+
+    def load(self, files: Sequence[InputFile]) -> None:
+        """Places all inputs at time 0, on the nodes that have registered."""
+        settings = self._cluster.blocks
+        plans = [
+            self.names.plan_input(
+                0.0,
+                file.path,
+                file.blocks,
+                settings.replication,
+                placement=settings.placement,
+                preferred=file.preferred,
+                skew=settings.skew,
+            )
+            for file in files
+        ]
+        for file, plan in zip(files, plans, strict=True):
+            self.names.input_uploaded(0.0, file.path, plan)
+        self.names.take_replica_changes()  # jobs are built from where the blocks are now
+
+    def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
+        """The jobs as they are submitted."""
+        found: dict[str, tuple[BlockRange, ...]] = {}
+
+        def locate(path: str) -> tuple[BlockRange, ...]:
+            if path not in found:
+                found[path] = tuple(
+                    BlockRange(**{**block, "nodes": tuple(block["nodes"])})
+                    for block in self.names.locate(path)
+                )
+            return found[path]
+
+        specs = [job if isinstance(job, JobSpec) else build_job(job, locate) for job in jobs]
+        for job, spec in zip(jobs, specs, strict=True):
+            if isinstance(job, JobSpec):
+                replicas = {s.block: tuple(dict.fromkeys(s.hosts)) for s in spec.splits if s.block}
+                self._given.update(replicas)
+        return specs
+
+    # ----------------------------------------------------------------- Store
+
+    def holders(self, block: str) -> Sequence[NodeId]:
+        """As in `Store`."""
+        given = self._given.get(block)
+        if given is None:
+            return self.names.holders(block)
+        return [node for node in given if self._alive(node)]
+
+    def replicas_of(self, split: Split) -> Sequence[NodeId]:
+        """Who holds a split's block when the run begins, alive or not: of one placed here its hosts."""
+        return self._given.get(split.block or "", split.hosts)
+
+    def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
+        """As in `Store`. Whoever writes on after he was given up gets no more blocks."""
+        _, _, job, _, attempt = path.split("/")
+        if job in self._ended or attempt in self._dropped.get(job, ()):
+            return []
+        try:
+            answer = self.names.allocate(now_s, path, node, replication, length)
+        except BlockStoreError:
+            return []
+        self._writing.setdefault(path, []).append((answer["block"], answer["nodes"]))
+        self._wrote.setdefault(job, {})[attempt] = None
+        return answer["nodes"]
+
+    def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
+        """As in `Store`; a file that was deleted meanwhile stays so."""
+        blocks = self._writing.pop(path, [])
+        if len(blocks) < len(lengths):
+            return
+        stored = [
+            {"block": block, "length": length, "nodes": [n for n in nodes if self._alive(n)]}
+            for (block, nodes), length in zip(blocks, lengths, strict=True)
+        ]
+        try:
+            if stored:
+                self.names.complete(now_s, path, stored)
+        except BlockStoreError:
+            return
+
+    # ----------------------------------------------------- the JobTracker's orders
+
+    def commit(self, now_s: float, job: str, attempt: str, index: int) -> str:
+        """Puts an attempt's file into place; why that cannot be, "" when it is."""
+        if attempt not in self._wrote.get(job, ()):
+            return ""
+        try:
+            self.names.rename(now_s, _aside(job, attempt), f"/out/{job}/part-{index:05d}")
+        except BlockStoreError as error:
+            return str(error)
+        return ""
+
+    def discard(self, now_s: float, job: str, attempt: str) -> None:
+        """Deletes what an attempt wrote aside."""
+        self._dropped.setdefault(job, {})[attempt] = None
+        if attempt in self._wrote.get(job, ()):
+            self._writing.pop(_aside(job, attempt), None)
+            self.names.delete(now_s, _aside(job, attempt))
+
+    def job_ended(self, now_s: float, job: str) -> None:
+        """Deletes all that is still aside."""
+        self._ended[job] = None
+        self._dropped.pop(job, None)
+        wrote = self._wrote.pop(job, None)
+        if wrote is not None:
+            for attempt in wrote:
+                self._writing.pop(_aside(job, attempt), None)
+            self.names.delete(now_s, f"/out/{job}/_temporary", True)
+
+    # ----------------------------------------------------------------- nodes
+
+    def register(self, now_s: float, node: NodeId, rack: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """A node joins with those blocks."""
+        self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
+
+    def blocks_on(self, node: NodeId) -> list[Json]:
+        """What the node holds, as it reports it."""
+        return self.names.blocks_on(node)
+
+    def restart(self, now_s: float) -> None:
+        """Another NameNode begins, with the journal of the one before; nodes have to register again."""
+        self.names = self._name_node()
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Rows of the blocks table since the last call; ask again until there are none."""
+        return self._journal.take_ended(ROWS_AT_ONCE)
+
+    def living(self) -> Iterator[dict[str, Column]]:
+        """Columns of the blocks table for all replicas that live to the end, each told once."""
+        return columns_of_lives(self._journal.take_living(), list(self.names.files()))
+
+
+def _aside(job: str, attempt: str) -> str:
+    return f"/out/{job}/_temporary/{attempt}"

@@ -1,0 +1,72 @@
+"""What an application is: its name and parameters, and what a map and a reduce attempt do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.errors import BadInput
+from tasks.mapper import MapTask
+from tasks.reducer import ReduceTask
+
+ReadRange = Callable[[int, int], bytes]
+"""The bytes of a job's input at (offset, length)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an application. `unit` is "bytes" for sizes (scaled with the scenario), else a word or "".
+
+    `required` has no default; `derived` is set by the software when the job is submitted, not by a user. A number lies
+    between `least` and `most`.
+    """
+
+    name: str
+    default: Any
+    unit: str
+    doc: str
+    required: bool = False
+    derived: bool = False
+    least: float = 0
+    most: float = math.inf
+
+
+RUNTIME_PARAMETERS = (
+    Parameter("sort_buffer", 64 * 2**20, "bytes", "memory in which a map sorts before it spills"),
+    Parameter("shuffle_buffer", 512 * 2**20, "bytes", "memory in which a reduce holds copied map outputs"),
+    Parameter("parallel_copies", 4, "", "map outputs that a reduce fetches at a time"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """An application. `input` is a kind that can be generated, raw or none; `reduces` is needed, never or any.
+
+    `default_maps` is how many maps a job without input has when it does not say; `paper` names those that use it.
+    `derive(read, input bytes, reduces, seed)` gives the derived parameters when the job is submitted.
+    """
+
+    name: str
+    summary: str
+    input: str
+    reduces: str
+    run_map: Callable[[MapTask], None]
+    run_reduce: Callable[[ReduceTask], None] | None = None
+    parameters: tuple[Parameter, ...] = ()
+    default_maps: int = 1
+    paper: str = ""
+    derive: Callable[[ReadRange, int, int, int], Mapping[str, Any]] | None = None
+
+    def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters with defaults filled in; BadInput names an unknown or a missing one."""
+        known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
+        for name in given:
+            if name not in known:
+                users = sorted(name for name, parameter in known.items() if not parameter.derived)
+                raise BadInput(f"{self.name} has no parameter {name!r}, expected one of {', '.join(users)}")
+        for name, parameter in known.items():
+            if parameter.required and not parameter.derived and name not in given:
+                raise BadInput(f"{self.name} needs the parameter {name!r}: {parameter.doc}")
+        return {name: parameter.default for name, parameter in known.items()} | dict(given)

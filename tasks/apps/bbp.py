@@ -1,0 +1,136 @@
+"""Computes hexadecimal digits of pi with the Bailey-Borwein-Plouffe formula, as Hadoop's bbp example does.
+
+Digits come in groups of eight, each computed by itself and exact: fractions are whole multiples of 2^-64, and where
+their rounding could reach a digit the group is computed again with more bits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.apps.app import App, Parameter
+from tasks.apps.counting import merged_counts, write_lines
+from tasks.errors import BadInput
+from tasks.mapper import MapTask
+from tasks.reducer import ReduceTask
+from tasks.spill_formats import CountLines, encode_counts
+
+GROUP_DIGITS = 8
+GROUP_BITS = 4 * GROUP_DIGITS
+BITS = 64
+MORE_BITS = 192
+TAIL_TERMS = 16  # beyond the first digit, each 1/16 of the one before
+TERMS_AT_ONCE = 1 << 16
+GROUP_TERMS = 1000  # what a group costs beside its terms, in terms
+START_MAX = 2**28  # beyond it, products of remainders would not fit 64 bits
+SERIES = ((1, 4), (4, -2), (5, -1), (6, -1))  # pi = sum over k of 16^-k (4/(8k+1) - 2/(8k+4) - ...)
+
+Numbers = npt.NDArray[np.uint64]
+
+
+def group_at(first: int) -> int:
+    """The eight hexadecimal digits of pi that follow digit number `first` after the point, as one number."""
+    value = sum(factor * _fraction(first, j) for j, factor in SERIES)
+    return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
+
+
+def _fraction(first: int, j: int) -> int:
+    """The fractional part of the sum over k of 16^(first - k) / (8k + j) in units of 2^-64, each term rounded down."""
+    total = 0
+    for low in range(0, first + 1, TERMS_AT_ONCE):
+        k = np.arange(low, min(low + TERMS_AT_ONCE, first + 1), dtype=np.uint64)
+        modulus = 8 * k + np.uint64(j)
+        high, rest = np.divmod(_power(16, first - k, modulus) << np.uint64(32), modulus)
+        total += int(np.sum((high << np.uint64(32)) | ((rest << np.uint64(32)) // modulus)))
+    return total + sum((1 << BITS) // (16**past * (8 * (first + past) + j)) for past in range(1, TAIL_TERMS))
+
+
+def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
+    """`base` to the power of each exponent modulo each modulus, which are below 2^32."""
+    result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
+    while exponents.any():
+        result = np.where(exponents & np.uint64(1), result * square % moduli, result)
+        square = square * square % moduli
+        exponents = exponents >> np.uint64(1)
+    return result
+
+
+def _exactly(first: int) -> int:
+    bits = MORE_BITS
+    while True:
+        value = 0
+        for j, factor in SERIES:
+            terms = ((pow(16, first - k, 8 * k + j) << bits) // (8 * k + j) for k in range(first + 1))
+            tail = ((1 << bits) // (16**past * (8 * (first + past) + j)) for past in range(1, bits // 4))
+            value += factor * (sum(terms) + sum(tail))
+        if _sure(value, first, bits):
+            return _cut(value, first, bits, GROUP_BITS)
+        bits *= 2
+
+
+def _sure(value: int, first: int, bits: int) -> bool:
+    """Whether the digits are the same however the terms were rounded."""
+    most = 4 * (first + bits)
+    return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
+
+
+def _cut(value: int, first: int, bits: int, wanted: int) -> int:
+    return (value % (1 << bits)) >> (bits - wanted)
+
+
+def groups_of(start: int, digits: int, maps: int) -> list[range]:
+    """Which groups each map computes: as many terms for each, since a digit costs more the further out it is."""
+    count = -(-digits // GROUP_DIGITS)
+
+    def terms(groups: int) -> int:
+        return groups * (start + GROUP_TERMS) + GROUP_DIGITS * groups * (groups - 1) // 2
+
+    cuts = [bisect_left(range(count + 1), terms(count) * part / maps, key=terms) for part in range(maps + 1)]
+    return [range(low, high) for low, high in pairwise(cuts)]
+
+
+def _map(task: MapTask) -> None:
+    start, digits = task.params["start"], task.params["digits"]
+    if not 1 <= start <= start + digits <= START_MAX:
+        raise BadInput(f"bbp: digits {start} to {start + digits - 1} of pi, expected 1 to {START_MAX - 1}")
+    count, reduces = -(-digits // GROUP_DIGITS), task.spec.reduces
+    found: list[dict[bytes, int]] = [{} for _ in range(reduces)]
+    mine = groups_of(start, digits, task.spec.maps)[task.spec.index]
+    for group in mine:
+        place = start + group * GROUP_DIGITS
+        found[group * reduces // count][b"%012d" % place] = group_at(place - 1)
+        task.progress.report("map", (group - mine.start) / len(mine))
+    task.publish([[encode_counts(part)] for part in found], CountLines())
+
+
+def _reduce(task: ReduceTask) -> None:
+    end = task.params["start"] + task.params["digits"]
+    write_lines(task, _lines(merged_counts(task), end))
+
+
+def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
+    for place, value in groups:
+        yield b"%b\t%b" % (place, (b"%08x" % value)[: end - int(place)])
+
+
+APP = App(
+    name="bbp",
+    paper="liu2015",
+    summary="computes hexadecimal digits of pi after the point; output lines place<TAB>digits, in order over all parts",
+    input="none",
+    reduces="needed",
+    run_map=_map,
+    run_reduce=_reduce,
+    parameters=(
+        Parameter("start", 1, "", "the first digit's place after the point", least=1, most=START_MAX // 2),
+        Parameter(
+            "digits", 10_000, "digits", "how many, shared out among the maps", least=1, most=START_MAX // 2
+        ),
+    ),
+    default_maps=10,
+)

@@ -1,0 +1,84 @@
+"""What the counting applications share: a collector that counts keys, and the reduce that adds the counts."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tasks.blockfile import Buffer
+from tasks.readers import line_batches
+from tasks.reducer import ReduceTask
+from tasks.spill_formats import CountLines, count_lines
+
+BATCH_BYTES = 64 * 1024  # of text at a time: the keys stay in the CPU's cache
+LINES_A_WRITE = 5_000
+ENTRY_BYTES = 200  # of memory for a counted key of a usual length, while the dictionary grows
+
+
+class KeyCounts:
+    """Counts keys and partitions them by CRC-32, as a map's collector; `keys` gives those of a piece of text."""
+
+    def __init__(self, reduces: int) -> None:
+        self.counts: Counter[bytes] = Counter()
+        self._reduces = reduces
+
+    @property
+    def buffered(self) -> int:
+        """About how many bytes the counts take."""
+        return len(self.counts) * ENTRY_BYTES
+
+    def keys(self, text: bytes) -> Iterable[bytes]:
+        """The keys of some whole lines; here the words."""
+        return text.split()
+
+    def feed(self, chunk: bytes) -> None:
+        """Count the keys of a chunk of whole lines."""
+        for text in line_batches(chunk, BATCH_BYTES):
+            self.counts.update(self.keys(text))
+
+    def drain(self) -> list[Iterable[Buffer]]:
+        """Sorted lines with counts for each partition."""
+        counts, self.counts = self.counts, Counter()
+        parts: list[list[bytes]] = [[] for _ in range(self._reduces)]
+        for key in counts:
+            parts[zlib.crc32(self.group(key)) % self._reduces].append(key)
+        return [count_lines(counts, part) for part in parts]
+
+    def group(self, key: bytes) -> bytes:
+        """What decides which reduce gets the key; here the key itself."""
+        return key
+
+
+def reduce_counts(task: ReduceTask) -> None:
+    """Add up the counts of each key and write them as sorted lines `key<TAB>count`."""
+    task.write_merged(CountLines())
+
+
+def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
+    """Copy and merge: each key of this reduce once, with its count, in the order of the keys."""
+    for piece in task.merged(CountLines()):
+        for text in line_batches(bytes(piece), BATCH_BYTES):
+            for line in text.removesuffix(b"\n").split(b"\n"):
+                key, _, count = line.rpartition(b"\t")
+                yield key, int(count)
+
+
+def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
+    """Write the reduce's output, a record a line; the lines come without their ends."""
+    output = task.create()
+    for batch in _batches(lines):
+        output.write(b"".join(batch))
+        task.node.meter.add("records_out", len(batch))
+    output.close()
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    for line in lines:
+        batch.append(line + b"\n")
+        if len(batch) == LINES_A_WRITE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,21 @@
+"""Input of pages, one a line: `title<TAB>label<TAB>text`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tasks.errors import BadInput
+
+Page = tuple[bytes, bytes, bytes]
+"""Title, label and text."""
+
+
+def pages(chunk: bytes) -> Iterator[Page]:
+    """The pages of a chunk of whole lines, empty lines left out; BadInput shows a line that is no page."""
+    for line in chunk.split(b"\n"):
+        fields = line.split(b"\t", 2)
+        if len(fields) == 3:
+            yield fields[0], fields[1], fields[2]
+        elif line.strip():
+            shown = line[:40].decode(errors="backslashreplace")
+            raise BadInput(f"a line that is no page: {shown!r}, expected title<TAB>label<TAB>text")

@@ -1,0 +1,68 @@
+"""Estimates pi by quasi-Monte-Carlo with a Halton sequence, as Hadoop's pi example does."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.apps.app import App, Parameter
+from tasks.mapper import MapTask
+from tasks.reducer import ReduceTask
+from tasks.spill_formats import CountLines, add_counts, encode_counts
+
+BATCH = 1 << 16
+BASES = (2, 3)
+
+
+def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
+    """Each index with its digits in `base` mirrored at the point: the Halton sequence of that base."""
+    left = indices.copy()
+    value = np.zeros(len(left))
+    weight = 1.0
+    while left.any():
+        weight /= base
+        left, digits = np.divmod(left, base)
+        value += digits * weight
+    return value
+
+
+def count_inside(first: int, samples: int) -> int:
+    """How many of the points `first` + 1 ... `first` + `samples` lie in the circle inscribed in the unit square."""
+    indices = np.arange(first + 1, first + samples + 1, dtype=np.int64)
+    x, y = (radical_inverse(indices, base) - 0.5 for base in BASES)
+    return int(np.count_nonzero(x * x + y * y <= 0.25))
+
+
+def _map(task: MapTask) -> None:
+    samples = task.params["samples"]
+    first, inside = task.spec.index * samples, 0
+    for low in range(0, samples, BATCH):
+        inside += count_inside(first + low, min(BATCH, samples - low))
+        task.progress.report("map", low / samples)
+    counts = encode_counts({b"inside": inside, b"outside": samples - inside})
+    task.publish([[counts], *([] for _ in range(task.spec.reduces - 1))], CountLines())
+
+
+def _reduce(task: ReduceTask) -> None:
+    counts = add_counts(list(task.merged(CountLines())))
+    output = task.create()
+    total = sum(counts.values())
+    if total:
+        output.write(b"%s\n" % str(4 * Decimal(counts[b"inside"]) / total).encode())
+        task.node.meter.add("records_out", 1)
+    output.close()
+
+
+APP = App(
+    name="pi",
+    paper="liu2015, lakshmi2019",
+    summary="estimates pi from points of a Halton sequence; the output is one line with the estimate",
+    input="none",
+    reduces="needed",
+    run_map=_map,
+    run_reduce=_reduce,
+    parameters=(Parameter("samples", 1_000_000, "points", "how many points each map looks at"),),
+    default_maps=10,
+)

@@ -1,0 +1,94 @@
+"""Selects few of many records, as Gridmix's scan of web data (polo2011's Select): maps keep 0.2%, reduces 5% of that.
+
+Gridmix keeps every so-manieth record a task sees; here a record's key decides, so that the result does not depend on
+how the input is cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tasks.apps.app import App, Parameter
+from tasks.apps.sort import GROW_BYTES, RecordSorter
+from tasks.blockfile import Buffer
+from tasks.errors import BadInput
+from tasks.mapper import MapTask
+from tasks.readers import RECORD_BYTES
+from tasks.reducer import ReduceTask
+from tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRecords
+
+HASH_BITS = 53
+FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # odd numbers that spread a key over 64 bits
+
+
+class Selector(RecordSorter):
+    """Keeps the records whose key's hash is below `limit`, sorted, as a map's collector."""
+
+    def __init__(self, boundaries: list[bytes], limit: int) -> None:
+        super().__init__(boundaries, GROW_BYTES)
+        self._limit = limit
+
+    def feed(self, chunk: bytes) -> None:
+        """Take whole records."""
+        super().feed(kept(chunk, self._limit))
+
+
+def kept(chunk: Buffer, limit: int) -> bytes:
+    """Those of some whole records whose key's hash is below `limit`."""
+    rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
+    return rows[hashes(rows) < limit].tobytes()
+
+
+def hashes(rows: Rows) -> np.ndarray:
+    """A number of 0 to 2^53 - 1 for each record's key: its 8 + 2 bytes as numbers, multiplied, folded, multiplied."""
+    prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
+    rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
+    first, second = (np.uint64(factor) for factor in FACTORS)
+    mixed = (prefix + rest * second) * first  # modulo 2^64
+    return ((mixed ^ (mixed >> np.uint64(32))) * second) >> np.uint64(64 - HASH_BITS)
+
+
+def limit_of(share: float) -> int:
+    """The hash below which that share of all keys lies; BadInput when it is no share."""
+    if not 0 <= share <= 1:
+        raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
+    return int(share * 2**HASH_BITS)
+
+
+def _map(task: MapTask) -> None:
+    reduces = task.spec.reduces
+    keys = (part * 256**KEY_BYTES // reduces for part in range(1, reduces))
+    boundaries = [key.to_bytes(KEY_BYTES, "big") for key in keys]
+    task.collect("records", Selector(boundaries, limit_of(task.params["keep_map"])), SortedRecords())
+
+
+def _reduce(task: ReduceTask) -> None:
+    limit = limit_of(task.params["keep_map"] * limit_share(task.params["keep_reduce"]))
+    output = task.create()
+    for piece in task.merged(SortedRecords()):
+        data = kept(piece, limit)
+        output.write(data)
+        task.node.meter.add("records_out", len(data) // RECORD_BYTES)
+    output.close()
+
+
+def limit_share(share: float) -> float:
+    """The share itself, once it is known to be one."""
+    limit_of(share)
+    return share
+
+
+APP = App(
+    name="select",
+    paper="polo2011",
+    summary="selects records by a hash of their key, a share of the input in maps and of that in reduces; the parts "
+    "are sorted, each over an equal range of keys",
+    input="records",
+    reduces="needed",
+    run_map=_map,
+    run_reduce=_reduce,
+    parameters=(
+        Parameter("keep_map", 0.002, "", "share of the input's records that maps keep", most=1),
+        Parameter("keep_reduce", 0.05, "", "share of the maps' records that reduces keep", most=1),
+    ),
+)

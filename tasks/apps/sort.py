@@ -1,0 +1,101 @@
+"""Sorts 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tasks.apps.app import App, Parameter, ReadRange
+from tasks.blockfile import Buffer
+from tasks.chance import chance
+from tasks.mapper import MapTask
+from tasks.readers import RECORD_BYTES
+from tasks.reducer import ReduceTask
+from tasks.spill_formats import KEY_BYTES, Rows, SortedRecords, cut_by_key, order_of, take_rows
+
+SAMPLES = 10_000
+SAMPLE_PLACES = 20
+GROW_BYTES = 4 * 2**20
+
+
+class RecordSorter:
+    """Holds records in one array and sorts it when drained, as a map's collector."""
+
+    def __init__(self, boundaries: list[bytes], expected_bytes: int) -> None:
+        self.buffered: int = 0
+        self._boundaries = boundaries
+        self._array: Rows = np.empty(expected_bytes, dtype=np.uint8)
+
+    def feed(self, chunk: bytes) -> None:
+        """Append whole records."""
+        end = self.buffered + len(chunk)
+        if end > len(self._array):
+            larger = np.empty(end + GROW_BYTES, dtype=np.uint8)
+            larger[: self.buffered] = self._array[: self.buffered]
+            self._array = larger
+        self._array[self.buffered : end] = np.frombuffer(chunk, dtype=np.uint8)
+        self.buffered = end
+
+    def drain(self) -> list[Iterable[Buffer]]:
+        """The sorted records of each partition; they must be read before the next chunk is fed."""
+        rows = self._array[: self.buffered].reshape(-1, RECORD_BYTES)
+        self.buffered = 0
+        return [take_rows(rows, part) for part in cut_by_key(rows, order_of(rows), self._boundaries)]
+
+
+def sample_boundaries(
+    read: ReadRange, file_length: int, reduces: int, seed: int, samples: int = SAMPLES
+) -> list[str]:
+    """The keys (hex) that part the input evenly among `reduces`, from records sampled at a few places.
+
+    `read(offset, length)` gives bytes of the input. The same input and seed give the same keys.
+    """
+    records = file_length // RECORD_BYTES
+    if reduces < 2 or not records:
+        return []
+    places = min(SAMPLE_PLACES, records)
+    each = max(1, min(samples, records) // places)
+    keys: list[bytes] = []
+    for place in range(places):
+        low, high = (
+            records * place // places,
+            max(records * (place + 1) // places - each, records * place // places),
+        )
+        first = chance(seed, "sort boundaries", place).randint(low, high)
+        data = read(first * RECORD_BYTES, min(each, records - first) * RECORD_BYTES)
+        keys += [data[at : at + KEY_BYTES] for at in range(0, len(data), RECORD_BYTES)]
+    keys.sort()
+    return [keys[len(keys) * part // reduces].hex() for part in range(1, reduces)]
+
+
+def _derive(read: ReadRange, file_length: int, reduces: int, seed: int) -> dict[str, Any]:
+    return {"boundaries": sample_boundaries(read, file_length, reduces, seed)}
+
+
+def _map(task: MapTask) -> None:
+    boundaries = [bytes.fromhex(key) for key in task.params["boundaries"]]
+    if len(boundaries) != task.spec.reduces - 1:
+        raise ValueError(f"sort has {len(boundaries)} boundaries for {task.spec.reduces} reduces")
+    expected_bytes = min(task.spec.length + RECORD_BYTES, task.sort_buffer_bytes + GROW_BYTES)
+    task.collect("records", RecordSorter(boundaries, expected_bytes), SortedRecords())
+
+
+def _reduce(task: ReduceTask) -> None:
+    task.write_merged(SortedRecords())
+
+
+APP = App(
+    name="sort",
+    paper="polo2011, verma2011, lakshmi2019",
+    summary="sorts 100-byte records by their first 10 bytes, in total order over all parts",
+    input="records",
+    reduces="needed",
+    run_map=_map,
+    run_reduce=_reduce,
+    derive=_derive,
+    parameters=(
+        Parameter("boundaries", [], "keys", "where the parts are cut, sampled from the input", derived=True),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Does what its costs say: burns CPU, reads its split, moves bytes through a real shuffle, writes real files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tasks.apps.app import App, Parameter
+from tasks.blockfile import Piece
+from tasks.burn import Filler, burn
+from tasks.mapper import MapTask
+from tasks.reducer import ReduceTask
+from tasks.specs import Cost
+
+STEP_BYTES = 256 * 1024
+STEPS_MIN, STEPS_MAX = 8, 400
+
+
+class CostRun:
+    """Spends an attempt's cost step by step, so that computing, reading and writing alternate.
+
+    CPU time counts from the process's start, whatever used it: what reading and writing need is part of the cost.
+    """
+
+    def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:
+        self._cost = cost = task.spec.cost or Cost()
+        self._task = task
+        self._phase = phase
+        self._held = b"\1" * (int(task.params["hold_mib"]) << 20)  # written to, so that it counts
+        self._began = began  # progress when this begins
+        self._until_cpu_s = cost.cpu_s * task.core_speed  # core-seconds of the host
+        self._to_read_bytes = cost.read_bytes if isinstance(task, MapTask) else 0
+        moved = max(self._to_read_bytes, cost.write_bytes)
+        self._step = 1 / min(STEPS_MAX, max(STEPS_MIN, -(-moved // STEP_BYTES)))
+        self._done = 0.0
+        self._read_bytes = self._written_bytes = 0
+        self._input = self._endless_input()
+        self._filler = Filler(task.spec.seed, task.spec.task)
+
+    def advance(self, to: float) -> None:
+        """Read and burn up to that share of the cost."""
+        while self._done < to:
+            self._done = min(to, self._done + self._step)
+            while self._read_bytes < int(self._to_read_bytes * self._done):
+                self._read_bytes += len(next(self._input))
+            burn(self._until_cpu_s * self._done, self._tick)
+            self._tick()
+
+    def write(self, length: int) -> Iterator[memoryview]:
+        """The next `length` bytes of output, earned by the same share of the cost."""
+        for piece in self._filler.take(length):
+            self._written_bytes += len(piece)
+            self.advance(self._written_bytes / self._cost.write_bytes)
+            yield piece
+
+    def _endless_input(self) -> Iterator[Piece]:
+        task = self._task
+        while isinstance(task, MapTask):
+            length = min(task.spec.length, self._to_read_bytes - self._read_bytes)
+            if length <= 0:
+                raise ValueError(
+                    f"{task.spec.task} reads {self._cost.read_bytes} bytes, but its split is empty"
+                )
+            yield from task.read(task.spec.offset, task.spec.offset + length)
+
+    def _tick(self) -> None:
+        self._task.progress.report(self._phase, self._began + (1 - self._began) * self._done)
+
+
+def share(total: int, part: int, parts: int) -> int:
+    """What part number `part` of `parts` gets when `total` is divided evenly in whole units."""
+    return total * (part + 1) // parts - total * part // parts
+
+
+def _map(task: MapTask) -> None:
+    run, total, reduces = CostRun(task, "map", 0.0), (task.spec.cost or Cost()).write_bytes, task.spec.reduces
+    if not total:
+        run.advance(1.0)
+    if reduces:
+        task.publish([run.write(share(total, index, reduces)) for index in range(reduces)])
+        return
+    output = task.create()
+    for piece in run.write(total):
+        output.write(piece)
+    output.close()
+
+
+def _reduce(task: ReduceTask) -> None:
+    copied = task.copy()
+    copied.clear()  # opaque bytes: there is nothing to merge
+    task.node.meter.mark("sort_end", task.progress.now_s())
+    run, output = CostRun(task, "reduce", 2 / 3), task.create()
+    for piece in run.write((task.spec.cost or Cost()).write_bytes):
+        output.write(piece)
+    run.advance(1.0)
+    output.close()
+
+
+APP = App(
+    name="synthetic",
+    summary="burns CPU and moves bytes as its costs say: map: {cpu, read, write}, reduce: {cpu, write}",
+    input="raw",
+    reduces="any",
+    parameters=(Parameter("hold_mib", 0, "MiB", "memory that each attempt holds while it runs"),),
+    run_map=_map,
+    run_reduce=_reduce,
+)

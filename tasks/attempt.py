@@ -1,0 +1,104 @@
+"""Runs one task attempt from its spec to its report, in a process of its own that was forked for it."""
+
+from __future__ import annotations
+
+import errno
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from tasks.apps import APPS
+from tasks.attempt_status import Progress, write_report
+from tasks.context import NodeContext
+from tasks.errors import BadInput
+from tasks.mapper import MapTask
+from tasks.nodeclient import HttpNode, Node
+from tasks.pacing import Budget, CpuPacer
+from tasks.reducer import ReduceTask
+from tasks.specs import AttemptSpec, TaskKind
+
+REASON_CHARS = 300
+
+
+def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
+    """Run the attempt; returns the process's exit code: 0 succeeded, 1 failed (the report says why).
+
+    `limited` holds the attempt to its core while its own code runs. Only from the main thread of a process that
+    nothing else uses: it takes SIGPROF and the CPU clock.
+    """
+    if node.budget is not None and node.pace_cpu:
+        limited = _paced(CpuPacer(Budget.open(node.budget), node.core_speed))
+    client = HttpNode(spec, node)
+    code = run_on(spec, client, node.root, node.epoch_s, node.core_speed, limited)
+    client.ended(succeeded=code == 0)
+    return code
+
+
+@contextmanager
+def _paced(pacer: CpuPacer) -> Iterator[None]:
+    pacer.start()
+    try:
+        yield
+    finally:
+        pacer.stop()
+
+
+def run_on(
+    spec: AttemptSpec,
+    node: Node,
+    root: Path,
+    epoch_s: float,
+    core_speed: float,
+    limited: AbstractContextManager[None] | None = None,
+) -> int:
+    """As `run_attempt`, on any node; writes status and report below `root`/attempts, a traceback to stderr."""
+    scratch = root / "attempts" / spec.attempt
+    scratch.mkdir(parents=True, exist_ok=True)
+    state, reason, partitions = "succeeded", "", []
+    with limited or nullcontext():
+        progress = Progress(scratch / "status", epoch_s, time.time)
+        progress.report("map" if spec.kind is TaskKind.MAP else "shuffle", 0.0)
+        try:
+            partitions = _run(spec, node, root, progress, core_speed)
+        except Exception as error:
+            state, reason = "failed", reason_of(error, spec.memory_bytes)
+            _make_room(scratch)
+            traceback.print_exception(error)
+        counters = node.meter.counters()
+        end_s = progress.now_s()
+    write_report(scratch / "report.json", state, reason, progress.started_s, end_s, counters, partitions)
+    return 0 if state == "succeeded" else 1
+
+
+def _run(spec: AttemptSpec, node: Node, root: Path, progress: Progress, core_speed: float) -> list[int]:
+    """The bytes of each partition that a map gives to the reduces; none for others."""
+    app = APPS[spec.app]
+    params = app.params(spec.params)
+    if spec.kind is TaskKind.MAP:
+        task = MapTask(spec, params, node, root, progress, core_speed)
+        app.run_map(task)
+        return task.partitions
+    if app.run_reduce is None:
+        raise ValueError(f"{app.name} has no reduces")
+    app.run_reduce(ReduceTask(spec, params, node, root, progress, core_speed))
+    return []
+
+
+def _make_room(scratch: Path) -> None:
+    """Drop what a failed attempt has written, so that on a full disk at least its report fits."""
+    for path in (*scratch.glob("spill-*"), *scratch.glob("copy-*"), *scratch.glob("output/*")):
+        path.unlink(missing_ok=True)
+
+
+def reason_of(error: Exception, memory_bytes: int) -> str:
+    """Why an attempt failed, in one line."""
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "disk full"
+    text = " ".join(str(error).split())[:REASON_CHARS]
+    if isinstance(error, BadInput):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

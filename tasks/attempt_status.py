@@ -1,0 +1,91 @@
+"""What an attempt tells its agent: the status file while it runs, its counters, the report at its end."""
+
+from __future__ import annotations
+
+import json
+import resource
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tasks.specs import Counters
+
+STATUS_EVERY_S = 0.2
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace the file at `path` by one line of JSON, at once for whoever reads it."""
+    aside = path.with_name(path.name + ".tmp")
+    aside.write_text(json.dumps(value) + "\n")
+    aside.replace(path)
+
+
+class Progress:
+    """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
+
+    Times are in seconds since the run's start, which was at the time of day `epoch_s`. Made when the attempt's own code
+    begins: what this process has used before is the emulation's, and told for it to be left out.
+    """
+
+    def __init__(self, path: Path, epoch_s: float, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._epoch_s = epoch_s
+        self._clock = clock
+        self._setup_cpu_s = time.process_time()
+        self.started_s = self.now_s()
+        self._next_s = self.started_s
+        self._phase = ""
+
+    def now_s(self) -> float:
+        """Seconds since the run's start."""
+        return self._clock() - self._epoch_s
+
+    def report(self, phase: str, progress: float) -> None:
+        """Say how far the attempt is; a new phase is written at once."""
+        now_s = self.now_s()
+        if now_s < self._next_s and phase == self._phase:
+            return
+        self._phase = phase
+        self._next_s = now_s + STATUS_EVERY_S
+        line = {"progress": min(1.0, progress), "phase": phase, "started_s": self.started_s}
+        write_json(self._path, {**line, "setup_cpu_s": self._setup_cpu_s})
+
+
+class Meter:
+    """An attempt's counters while it runs; `add` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str, amount: int) -> None:
+        """Add to the counter of that name (a field of Counters)."""
+        with self._lock:
+            self._values[name] = self._values.get(name, 0) + amount
+
+    def mark(self, name: str, at_s: float) -> None:
+        """Set a time (`shuffle_end`, `sort_end`), seconds since the run's start."""
+        self._values[name] = at_s
+
+    def counters(self) -> Counters:
+        """The counters so far, with this process's CPU time and peak memory."""
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        own: Any = dict(self._values)
+        return Counters(**own, cpu_s=time.process_time(), memory_peak_bytes=peak_bytes)
+
+
+def write_report(
+    path: Path,
+    state: str,
+    reason: str,
+    start_s: float,
+    end_s: float,
+    counters: Counters,
+    partitions: list[int],
+) -> None:
+    """Write `report.json`, the attempt's last word (fields of AttemptReport without its id)."""
+    report = {"state": state, "reason": reason, "start_s": start_s, "end_s": end_s}
+    write_json(path, {**report, "counters": asdict(counters), "partitions": partitions})

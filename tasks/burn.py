@@ -1,0 +1,38 @@
+"""Synthetic work: CPU time burned until the process CPU clock says so, and bytes that mean nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from tasks.chance import array_chance
+
+PATTERN_BYTES = 256 * 1024
+TURNS = 1500  # of the loop between two looks at the clock: about 0.1 ms
+
+
+def burn(
+    until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = time.process_time
+) -> None:
+    """Compute until this process has used `until_cpu_s` of CPU time since it began; `tick` is called on the way."""
+    value = 1
+    while cpu_clock() < until_cpu_s:
+        for _ in range(TURNS):
+            value = value * 1103515245 + 12345 & 0x7FFFFFFF
+        tick()
+
+
+class Filler:
+    """Bytes from a seed, without an end; they do not compress."""
+
+    def __init__(self, seed: int, *names: object) -> None:
+        self._pattern = memoryview(array_chance(seed, *names).bytes(PATTERN_BYTES))
+        self._at = 0
+
+    def take(self, length: int) -> Iterator[memoryview]:
+        """The next `length` bytes in pieces."""
+        while length > 0:
+            piece = self._pattern[self._at : self._at + length]
+            self._at = (self._at + len(piece)) % PATTERN_BYTES
+            length -= len(piece)
+            yield piece

@@ -1,0 +1,25 @@
+"""Every coin toss has a name: the one file of the project that makes random generators."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+Coin = random.Random
+"""The type of a generator, for who takes one."""
+
+
+def chance(seed: int, *names: object) -> random.Random:
+    """A generator that depends on the seed and the names only, the same in every process."""
+    return random.Random(_key(seed, names))
+
+
+def array_chance(seed: int, *names: object) -> np.random.Generator:
+    """Like `chance`, for numpy arrays."""
+    digest = np.frombuffer(_key(seed, names).encode(), dtype=np.uint8)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(b) for b in digest])))
+
+
+def _key(seed: int, names: tuple[object, ...]) -> str:
+    return "/".join([str(seed), *(str(name) for name in names)])

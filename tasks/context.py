@@ -1,0 +1,41 @@
+"""What an attempt knows of the node it runs on; made by the agent, passed to each fork."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.specs import NodeId
+
+FULL_DISK = "disk-full"
+"""A file of that name in the node's `root` says that a fault has filled its disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContext:
+    """The node as its attempts see it.
+
+    `root` holds `blocks/` (replicas), `mapout/<attempt>/` (map outputs that reducers fetch) and
+    `attempts/<attempt>/` (scratch, `status`, `report.json`). `budget` is the mmapped file of the node's
+    software budgets (`tasks.pacing`), None when limits are off. `pace_cpu` is False when a cgroup holds
+    the CPU limit already.
+    """
+
+    node: NodeId
+    rack: str
+    agent_url: str
+    token: str
+    root: Path
+    peers: Mapping[NodeId, str]  # agents' base URLs, this node's own included
+    racks: Mapping[NodeId, str]
+    epoch_s: float  # time of day of the run's start
+    core_speed: float
+    budget: Path | None = None
+    pace_cpu: bool = True
+
+    def distance(self, other: NodeId) -> int:
+        """0 for this node, 1 for its rack, 2 for anything else, as HDFS counts."""
+        if other == self.node:
+            return 0
+        return 1 if self.racks.get(other) == self.rack else 2

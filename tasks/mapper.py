@@ -1,0 +1,82 @@
+"""What a map attempt offers its application: the split's records in chunks, a sorted partitioned output, or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.attempt_status import Progress
+from tasks.blockfile import Buffer, Piece
+from tasks.nodeclient import Node, Output
+from tasks.readers import READERS, RECORDS_IN
+from tasks.specs import AttemptSpec
+from tasks.spill import Collector, MapOutputWriter, buffer_bytes, publish
+from tasks.spill_formats import RunFormat
+
+SORT_BUFFER_BYTES = 64 * 2**20
+PIECE_MIN_BYTES = 64 * 1024
+
+
+class MapTask:
+    """One map attempt at work. `partitions` are the bytes of each reduce's share once it has ended."""
+
+    def __init__(
+        self,
+        spec: AttemptSpec,
+        params: Mapping[str, Any],
+        node: Node,
+        root: Path,
+        progress: Progress,
+        core_speed: float,
+    ) -> None:
+        self.spec = spec
+        self.params = params
+        self.node = node
+        self.progress = progress
+        self.core_speed = core_speed
+        self.partitions: list[int] = []
+        self.sort_buffer_bytes = buffer_bytes(params.get("sort_buffer", SORT_BUFFER_BYTES), spec.memory_bytes)
+        # What a collector takes at a time stays small beside its buffer.
+        self._piece_bytes = max(PIECE_MIN_BYTES, self.sort_buffer_bytes // 32)
+        self._scratch = root / "attempts" / spec.attempt
+        self._final = root / "mapout" / spec.attempt
+
+    def chunks(self, kind: str) -> Iterator[Piece]:
+        """The split's own records as chunks of whole records; `kind` is text, records or raw."""
+        spec, done = self.spec, 0
+        for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
+            yield chunk
+            done += len(chunk)
+            if kind in RECORDS_IN:
+                self.node.meter.add("records_in", RECORDS_IN[kind](chunk))
+            self.progress.report("map", 0.95 * done / max(1, spec.length))
+
+    def read(self, start: int, end: int) -> Iterator[Piece]:
+        """The bytes [start, end) of the split's file."""
+        if self.spec.file is None:
+            raise ValueError(f"{self.spec.app} reads input, but this job has none")
+        for piece in self.node.read(self.spec.file, start, end):
+            for low in range(0, len(piece), self._piece_bytes):
+                yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
+
+    def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
+        """Feed the split to the collector, spilling when it is full, and publish the merged output."""
+        writer = MapOutputWriter(form, self._scratch, self._final, self.sort_buffer_bytes, self.node)
+        for chunk in self.chunks(kind):
+            if collector.buffered >= self.sort_buffer_bytes:
+                writer.spill(collector)
+            collector.feed(bytes(chunk))
+        self.progress.report("sort", 0.95)
+        self.partitions = writer.finish(collector)
+
+    def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
+        """Make these partitions the map's output, for a map that needs no sorting."""
+        self.partitions = publish(self._scratch, self._final, self.node, partitions, form)
+
+    def create(self) -> Output:
+        """The file that a map of a map-only job writes."""
+        spec = self.spec
+        if spec.output is None:
+            raise ValueError(f"{spec.app} writes files from its maps, but this job has reduces")
+        return self.node.create(spec.output, spec.replication, spec.block_bytes)

@@ -1,0 +1,62 @@
+"""Parts of a map that was split: which bytes each owns, its share of the costs, and where its output belongs.
+
+Only maps whose output goes to reduces are split: a file of a map-only job may be a document of its own (etl).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tasks.specs import Cost, Split
+from tasks.values import value
+
+
+@value
+class Part:
+    """The bytes [offset, offset + length) of a split. The first part keeps the index of the `whole`."""
+
+    whole: Split
+    offset: int
+    length: int
+
+    @property
+    def is_first(self) -> bool:
+        """Does it begin where the whole does?"""
+        return self.offset == self.whole.offset
+
+    @property
+    def after(self) -> int | None:
+        """The index of the map behind which its records come, for all but the first."""
+        return None if self.is_first else self.whole.index
+
+    @property
+    def share(self) -> float:
+        """Its bytes by those of the whole."""
+        return self.length / self.whole.length
+
+    def of(self, total: int) -> int:
+        """What it gets of the whole's `total`, in whole units; all parts together get all."""
+        begin, length = self.offset - self.whole.offset, self.whole.length
+        return total * (begin + self.length) // length - total * begin // length
+
+    def split(self, index: int) -> Split:
+        """As the split of the task number `index`."""
+        return replace(self.whole, index=index, offset=self.offset, length=self.length)
+
+    def cost(self, whole: Cost) -> Cost:
+        """Of a synthetic map that costs so much as a whole."""
+        return Cost(
+            cpu_s=whole.cpu_s * self.share,
+            read_bytes=self.of(whole.read_bytes),
+            write_bytes=self.of(whole.write_bytes),
+            duration_s=None if whole.duration_s is None else whole.duration_s * self.share,
+        )
+
+
+def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
+    """The two parts, the first with that share of the bytes; None when one of them would be empty."""
+    length = int(whole.length * share)
+    if not 0 < length < whole.length:
+        return None
+    end = whole.offset + length
+    return Part(whole, whole.offset, length), Part(whole, end, whole.length - length)

@@ -1,0 +1,97 @@
+"""Record readers: a split owns the records that begin in it, so that any cut of a file gives the same records once.
+
+Chunks hold whole records; applications work on chunks, never on single records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tasks.blockfile import Piece
+
+RECORD_BYTES = 100
+TAIL_BYTES = 4096  # first look beyond a split's end, doubled until its last line ends
+
+Read = Callable[[int, int], Iterator[Piece]]
+"""Gives the file's bytes [start, end) in pieces."""
+
+
+def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
+    """The lines that begin in [offset, offset + length), in chunks that end with a newline.
+
+    Only the newline byte ends a line; the file's last line may lack it.
+    """
+    end = min(offset + length, file_length)
+    rest: list[Piece] = []  # the beginning of a line that the pieces so far do not end
+    inside = offset == 0  # false until the first own line has begun
+    for piece in read(max(0, offset - 1), end) if offset < end else ():
+        if not inside:
+            newline = piece.find(b"\n")
+            if newline < 0:
+                continue
+            inside = True
+            piece = piece[newline + 1 :]
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((*rest, memoryview(piece)[:cut]))
+            rest = []
+        if cut < len(piece):
+            rest.append(piece[cut:])
+    if rest:
+        yield from _finish_line(read, rest, end, file_length)
+
+
+def _finish_line(read: Read, rest: list[Piece], at: int, file_length: int) -> Iterator[bytes]:
+    step = TAIL_BYTES
+    while at < file_length:
+        for piece in read(at, min(at + step, file_length)):
+            cut = piece.find(b"\n") + 1
+            if cut:
+                yield b"".join((*rest, piece[:cut]))
+                return
+            rest.append(piece)
+            at += len(piece)
+        step *= 2
+    yield b"".join(rest)
+
+
+def line_batches(text: bytes, size: int) -> Iterator[bytes]:
+    """The text in pieces of whole lines of about `size` bytes."""
+    at = 0
+    while at < len(text):
+        cut = text.find(b"\n", at + size) + 1 or len(text)
+        yield text[at:cut]
+        at = cut
+
+
+def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
+    """The 100-byte records that begin in [offset, offset + length), in chunks of whole records.
+
+    Raises ValueError when the file does not end with a whole record.
+    """
+    if file_length % RECORD_BYTES:
+        raise ValueError(f"the input has {file_length} bytes, not a multiple of {RECORD_BYTES} (one record)")
+    start = -(-offset // RECORD_BYTES) * RECORD_BYTES
+    end = min(-(-(offset + length) // RECORD_BYTES) * RECORD_BYTES, file_length)
+    rest = b""
+    for piece in read(start, end) if start < end else ():
+        whole = (len(rest) + len(piece)) // RECORD_BYTES * RECORD_BYTES - len(rest)
+        if whole <= 0:
+            rest += piece
+            continue
+        yield b"".join((rest, memoryview(piece)[:whole])) if rest else bytes(memoryview(piece)[:whole])
+        rest = bytes(piece[whole:])
+
+
+def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
+    """The split's own bytes as they lie."""
+    end = min(offset + length, file_length)
+    return read(offset, end) if offset < end else iter(())
+
+
+def _count_lines(chunk: Piece) -> int:
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+
+
+READERS = {"text": text_chunks, "records": record_chunks, "raw": raw_chunks}
+RECORDS_IN = {"text": _count_lines, "records": lambda chunk: len(chunk) // RECORD_BYTES}

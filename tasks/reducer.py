@@ -1,0 +1,77 @@
+"""What a reduce attempt offers its application: the merged input of its partition, and a replicated output file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.attempt_status import Progress
+from tasks.blockfile import Buffer
+from tasks.nodeclient import Node, Output
+from tasks.shuffle import Shuffle
+from tasks.specs import AttemptSpec
+from tasks.spill import Run, buffer_bytes, merge_runs
+from tasks.spill_formats import RunFormat
+
+SHUFFLE_BUFFER_BYTES = 512 * 2**20
+
+
+class ReduceTask:
+    """One reduce attempt at work."""
+
+    def __init__(
+        self,
+        spec: AttemptSpec,
+        params: Mapping[str, Any],
+        node: Node,
+        root: Path,
+        progress: Progress,
+        core_speed: float,
+    ) -> None:
+        self.spec = spec
+        self.params = params
+        self.node = node
+        self.progress = progress
+        self.core_speed = core_speed
+        self._scratch = root / "attempts" / spec.attempt
+        self._memory_bytes = buffer_bytes(
+            params.get("shuffle_buffer", SHUFFLE_BUFFER_BYTES), spec.memory_bytes
+        )
+
+    def copy(self) -> list[Run]:
+        """The copy phase: this reduce's partition of every map's output."""
+        self.progress.report("shuffle", 0.0)
+        runs = Shuffle(self.spec, self.node, self._scratch, self._memory_bytes, self.progress).run()
+        self.node.meter.mark("shuffle_end", self.progress.now_s())
+        return runs
+
+    def merged(self, form: RunFormat) -> Iterator[Buffer]:
+        """Copy and merge: the sorted input of this reduce in pieces."""
+        runs = self.copy()
+        total, done = max(1, sum(map(len, runs))), 0
+        self.progress.report("sort", 1 / 3)
+        first = True
+        for piece in merge_runs(form, runs, self._memory_bytes, self.node.charge_disk):
+            if first:
+                self.node.meter.mark("sort_end", self.progress.now_s())
+                first = False
+            yield piece
+            done += len(piece)
+            self.node.meter.add("records_in", form.records(piece))
+            self.progress.report("reduce", (2 + done / total) / 3)
+        if first:
+            self.node.meter.mark("sort_end", self.progress.now_s())
+
+    def create(self) -> Output:
+        """The file that this reduce writes."""
+        assert self.spec.output is not None, "a reduce always has an output"
+        return self.node.create(self.spec.output, self.spec.replication, self.spec.block_bytes)
+
+    def write_merged(self, form: RunFormat) -> None:
+        """For applications whose output is their merged input."""
+        output = self.create()
+        for piece in self.merged(form):
+            output.write(piece)
+            self.node.meter.add("records_out", form.records(piece))
+        output.close()

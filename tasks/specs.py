@@ -1,0 +1,201 @@
+"""Jobs and tasks as values: what a user asks to be run, and what an attempt is told to do.
+
+Everything here is resolved: the scenario's `scale` has been applied, units are seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tasks.values import value
+
+NodeId = str
+"""A node's name, such as `n3`."""
+
+
+class TaskKind(StrEnum):
+    """The two kinds of task, as the output tables spell them."""
+
+    MAP = "map"
+    REDUCE = "reduce"
+
+
+class Priority(StrEnum):
+    """Hadoop's five job priorities."""
+
+    VERY_HIGH = "very_high"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    VERY_LOW = "very_low"
+
+    @property
+    def rank(self) -> int:
+        """0 for VERY_HIGH to 4 for VERY_LOW: smaller runs first."""
+        return list(Priority).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one synthetic task does: seconds on one emulated core, and bytes moved for real.
+
+    For a map, `read_bytes` come from its split and `write_bytes` are its output (shuffled when the job has
+    reduces, else written to the block store). For a reduce, `write_bytes` go to the block store. `duration_s` is
+    how long a traced attempt took beside its input (a reduce: after its shuffle); only the simulator uses it.
+    """
+
+    cpu_s: float = 0.0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A byte range of an input file; it owns the records that begin in it.
+
+    `hosts` are the nodes that hold a replica when the job is submitted. A job without input
+    (pi, randomtextwriter) has splits without a file.
+    """
+
+    index: int
+    file: str | None = None
+    offset: int = 0
+    length: int = 0
+    block: str | None = None
+    hosts: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one task asks of a node under container admission; memory is also the attempt's limit."""
+
+    memory_bytes: int
+    vcores: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A job, ready to submit. `submit_s` and `deadline_s` (absolute) count from the run's start."""
+
+    job: str  # job_0001
+    name: str
+    app: str
+    user: str
+    queue: str = "default"
+    priority: Priority = Priority.NORMAL
+    submit_s: float = 0.0
+    deadline_s: float | None = None
+    splits: tuple[Split, ...] = ()
+    reduces: int = 0
+    map_demand: Demand
+    reduce_demand: Demand
+    params: Mapping[str, Any] = field(default_factory=dict)  # the application's own, JSON values
+    map_costs: tuple[Cost, ...] = ()  # synthetic: one a map
+    reduce_costs: tuple[Cost, ...] = ()  # synthetic: one a reduce
+
+    @property
+    def maps(self) -> int:
+        """How many map tasks the job has."""
+        return len(self.splits)
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all splits."""
+        return sum(split.length for split in self.splits)
+
+
+def task_id(job: str, kind: TaskKind, index: int) -> str:
+    """`job_0001_m_000003`, as Hadoop names tasks."""
+    return f"{job}_{kind[0]}_{index:06d}"
+
+
+def attempt_id(task: str, number: int) -> str:
+    """`job_0001_m_000003_0`."""
+    return f"{task}_{number}"
+
+
+def task_of(attempt: str) -> str:
+    """The task of an attempt."""
+    return attempt.rpartition("_")[0]
+
+
+def job_of(task_or_attempt: str) -> str:
+    """The job of a task or attempt: the first two parts of its id."""
+    return "_".join(task_or_attempt.split("_", 2)[:2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRange:
+    """A block of a file with where it can be read: `offset` is the block's place in the file."""
+
+    block: str
+    offset: int
+    length: int
+    nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSpec:
+    """All that an attempt needs to know, as sent to the agent (JSON through `to_json`/`from_json`)."""
+
+    attempt: str
+    task: str
+    job: str
+    kind: TaskKind
+    index: int
+    app: str
+    params: Mapping[str, Any]
+    seed: int
+    maps: int  # of the job
+    reduces: int  # of the job
+    memory_bytes: int  # limit of this attempt
+    # maps:
+    file: str | None = None
+    offset: int = 0
+    length: int = 0
+    file_length: int = 0
+    blocks: tuple[BlockRange, ...] = ()  # of the file around the split: the one before, its own, the next
+    keep_budget: float = 0.0  # above 0: what is read elsewhere may stay as a replica (`NameNode.keeps`)
+    # output to the block store (reduces, and maps of map-only jobs)
+    output: str | None = None  # the aside path this attempt writes, renamed by the JobTracker on commit
+    replication: int = 1
+    block_bytes: int = 0
+    cost: Cost | None = None  # synthetic
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
+        """The inverse of `to_json`; raises TypeError or KeyError on foreign data."""
+        known = dict(raw)
+        known["kind"] = TaskKind(known["kind"])
+        blocks = [dict(block) for block in known.get("blocks", ())]
+        known["blocks"] = tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
+        known["cost"] = Cost(**known["cost"]) if known.get("cost") else None
+        return AttemptSpec(**known)
+
+
+@value
+class Counters:
+    """What an attempt used and moved; times are seconds since the run's start. Fields as in attempts.parquet."""
+
+    cpu_s: float = 0.0  # core-seconds of the host
+    read_local_bytes: int = 0
+    read_remote_bytes: int = 0
+    shuffle_bytes: int = 0
+    spill_bytes: int = 0
+    output_bytes: int = 0
+    shuffle_end: float | None = None
+    sort_end: float | None = None
+    records_in: int = 0
+    records_out: int = 0
+    memory_peak_bytes: int = 0
+
+
+NO_COUNTERS = Counters()

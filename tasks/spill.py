@@ -1,0 +1,237 @@
+"""Sorted runs on a node's disk: spilling what does not fit in memory, merging runs, and a map's partitioned output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tasks.attempt_status import write_json
+from tasks.blockfile import Buffer
+from tasks.nodeclient import Node
+from tasks.spill_formats import RunFormat
+
+WINDOW_MIN_BYTES = 64 * 1024
+BUFFER_MIN_BYTES = 4 * 2**20
+
+
+def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
+    """How much an attempt buffers: what was asked for, but at most a quarter of its memory."""
+    return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """A sorted run that is part of a local file."""
+
+    path: Path
+    offset: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+
+Run = Buffer | FileRun
+
+
+class Collector(Protocol):
+    """The map side of an application that partitions and sorts: takes chunks, gives sorted runs."""
+
+    @property
+    def buffered(self) -> int:
+        """Estimated bytes held."""
+        ...
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a chunk of whole records."""
+        ...
+
+    def drain(self) -> list[Iterable[Buffer]]:
+        """One sorted run a partition, in pieces; the collector is empty afterwards, once all are read."""
+        ...
+
+
+class LocalFile:
+    """A file of partitions one after another, written once: every byte is charged to the disk and counted as spilled.
+
+    `index` has [offset, length] for each partition that was ended.
+    """
+
+    def __init__(self, path: Path, node: Node) -> None:
+        self.path = path
+        self.index: list[list[int]] = []
+        self._node = node
+        self._file = path.open("wb")
+        self._start = self._length = 0
+
+    def write(self, data: Buffer) -> None:
+        """Append to the present partition."""
+        self._node.need_room()
+        self._file.write(data)
+        self._length += len(data)
+        self._node.charge_disk(len(data))
+        self._node.meter.add("spill_bytes", len(data))
+
+    def end_partition(self) -> None:
+        """The next byte belongs to the next partition."""
+        self.index.append([self._start, self._length - self._start])
+        self._start = self._length
+
+    def close(self) -> None:
+        """Flush and close; ENOSPC may come only here."""
+        self._file.close()
+
+    def run(self, partition: int) -> FileRun:
+        """A partition, to be read back."""
+        return FileRun(self.path, *self.index[partition])
+
+
+def merge_runs(
+    form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Callable[[int], None]
+) -> Iterator[Buffer]:
+    """One sorted run out of many: in memory when the files among them fit, else window by window.
+
+    `charge` is called with the bytes of each read from a file.
+    """
+    runs = [run for run in runs if len(run)]
+    files = sum(len(run) for run in runs if isinstance(run, FileRun))
+    if files <= memory_bytes:
+        yield from form.combine([_load(run, charge) for run in runs])
+        return
+    share = max(WINDOW_MIN_BYTES, memory_bytes // max(1, len(runs)))
+    windows = [_Window(form, run, share, charge) for run in runs]
+    while windows:
+        # Up to the smallest last key of what is only a window, nothing can follow from a file any more.
+        limits = [form.last_key(window.data) for window in windows if window.more]
+        cut = min(limits, default=None)
+        yield from form.combine([piece for window in windows if len(piece := window.take(cut))])
+        windows = [window for window in windows if window.fill()]
+
+
+def _load(run: Run, charge: Callable[[int], None]) -> Buffer:
+    if not isinstance(run, FileRun):
+        return run
+    charge(run.length)
+    return _read_at(run.path, run.offset, run.length)
+
+
+class _Window:
+    """The part of a run that is in memory; all of it when the run is no file."""
+
+    def __init__(self, form: RunFormat, run: Run, size: int, charge: Callable[[int], None]) -> None:
+        self._form = form
+        self._file = run if isinstance(run, FileRun) else None
+        self._size = size
+        self._charge = charge
+        self._at = 0  # of the file's run, where the next read begins
+        self._tail: Buffer = b""  # a record of which only the beginning has been read
+        self.data: Buffer = b"" if isinstance(run, FileRun) else memoryview(run)
+        self.fill()
+
+    @property
+    def more(self) -> bool:
+        """True while the file holds bytes beyond the window."""
+        return self._file is not None and self._at < self._file.length
+
+    def take(self, cut: bytes | None) -> Buffer:
+        """Give away the records up to the key `cut`, all of them for None."""
+        if not len(self.data):
+            return b""
+        length = len(self.data) if cut is None else self._form.upto(self.data, cut)
+        taken, self.data = self.data[:length], self.data[length:]
+        return taken
+
+    def fill(self) -> bool:
+        """Read on when the window is empty; False when the run has ended."""
+        while self.more and not len(self.data):
+            assert self._file is not None
+            size = min(self._size, self._file.length - self._at)
+            read = bytes(self._tail) + _read_at(self._file.path, self._file.offset + self._at, size)
+            self._charge(size)
+            self._at += size
+            whole = self._form.whole(read)
+            self.data, self._tail = memoryview(read)[:whole], read[whole:]
+        return len(self.data) > 0
+
+
+def _read_at(path: Path, offset: int, length: int) -> bytes:
+    with path.open("rb", buffering=0) as file:
+        data = os.pread(file.fileno(), length, offset)
+    if len(data) != length:
+        raise OSError(f"{path.name} ends before byte {offset + length}")
+    return data
+
+
+class MapOutputWriter:
+    """A map's partitioned output: spills of a collector in the attempt's scratch, merged into `mapout/<attempt>`.
+
+    Everything is written in `scratch` and renamed at the end, so that a map that dies leaves no output.
+    """
+
+    def __init__(self, form: RunFormat, scratch: Path, final: Path, memory_bytes: int, node: Node) -> None:
+        self._form = form
+        self._scratch = scratch
+        self._final = final
+        self._memory_bytes = memory_bytes
+        self._node = node
+        self._spills: list[LocalFile] = []
+
+    def spill(self, collector: Collector) -> None:
+        """Write what the collector holds as one sorted run a partition."""
+        file = LocalFile(self._scratch / f"spill-{len(self._spills)}", self._node)
+        self._write(file, collector.drain())
+        self._spills.append(file)
+
+    def finish(self, collector: Collector) -> list[int]:
+        """Write the rest, merge all spills, publish; returns the bytes of each partition."""
+        if not self._spills:
+            return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
+        self.spill(collector)
+        count = len(self._spills[0].index)
+        sizes = publish(self._scratch, self._final, self._node, map(self._merged, range(count)), self._form)
+        for file in self._spills:
+            file.path.unlink()
+        return sizes
+
+    def _write(self, file: LocalFile, partitions: Iterable[Iterable[Buffer]]) -> None:
+        for pieces in partitions:
+            for piece in pieces:
+                file.write(piece)
+            file.end_partition()
+        file.close()
+
+    def _merged(self, partition: int) -> Iterator[Buffer]:
+        runs = [file.run(partition) for file in self._spills]
+        return merge_runs(self._form, runs, self._memory_bytes, self._node.charge_disk)
+
+
+def publish(
+    scratch: Path,
+    final: Path,
+    node: Node,
+    partitions: Iterable[Iterable[Buffer]],
+    form: RunFormat | None = None,
+) -> list[int]:
+    """Write partitions as a map's output (`data`, `index.json`) and rename it into place; returns their bytes.
+
+    With a format, the records are counted.
+    """
+    folder = scratch / "output"
+    folder.mkdir()
+    file = LocalFile(folder / "data", node)
+    for pieces in partitions:
+        for piece in pieces:
+            file.write(piece)
+            if form is not None:
+                node.meter.add("records_out", form.records(piece))
+        file.end_partition()
+    file.close()
+    sizes = [length for _, length in file.index]
+    node.meter.add("output_bytes", sum(sizes))
+    write_json(folder / "index.json", file.index)
+    final.parent.mkdir(exist_ok=True)
+    folder.rename(final)
+    return sizes

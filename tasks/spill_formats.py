@@ -1,0 +1,169 @@
+"""The two forms in which sorted data travels between maps and reduces: lines with a count, and 100-byte records."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tasks.blockfile import Buffer
+from tasks.readers import RECORD_BYTES, line_batches
+
+KEY_BYTES = 10  # of a record
+PREFIX_BYTES = 8  # of a key, compared as one number
+BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
+LINES_A_PIECE = 20_000
+ROWS_A_PIECE = 10_000  # records are copied into order in pieces of 1 MB
+
+
+class RunFormat(Protocol):
+    """What merging needs to know of a run: a sorted sequence of whole records."""
+
+    def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
+        """One sorted run out of several, in memory; equal keys become one record where the format says so."""
+        ...
+
+    def records(self, data: Buffer) -> int:
+        """How many records there are in whole records' bytes."""
+        ...
+
+    def whole(self, window: Buffer) -> int:
+        """Bytes of the longest prefix that holds whole records only."""
+        ...
+
+    def last_key(self, window: Buffer) -> bytes:
+        """The key of the last record of a window of whole records."""
+        ...
+
+    def upto(self, window: Buffer, key: bytes) -> int:
+        """Bytes of the records of a sorted window whose key is not above `key`."""
+        ...
+
+
+class CountLines:
+    """Lines `word<TAB>count`, sorted by word; combining adds the counts of equal words."""
+
+    def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
+        """Add up and sort; a single run is combined already."""
+        if len(runs) == 1:
+            yield runs[0]
+            return
+        counts = add_counts(runs)
+        yield from count_lines(counts, list(counts))
+
+    def records(self, data: Buffer) -> int:
+        """Lines."""
+        return bytes(data).count(b"\n")
+
+    def whole(self, window: Buffer) -> int:
+        """Up to the last newline."""
+        return bytes(window).rfind(b"\n") + 1
+
+    def last_key(self, window: Buffer) -> bytes:
+        """The word of the last line."""
+        data = bytes(window)
+        return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
+
+    def upto(self, window: Buffer, key: bytes) -> int:
+        """Bisect among the lines."""
+        lines = [line + b"\n" for line in bytes(window).split(b"\n")[:-1]]
+        return sum(map(len, lines[: bisect_right(lines, key, key=_word)]))
+
+
+def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
+    """The counts of all lines of all runs, added by word; raises ValueError on a line without a count."""
+    counts: dict[bytes, int] = {}
+    get = counts.get
+    for run in runs:
+        for text in line_batches(bytes(run), BATCH_BYTES):
+            for line in text.removesuffix(b"\n").split(b"\n"):
+                word, _, count = line.rpartition(b"\t")
+                counts[word] = get(word, 0) + int(count)
+    return counts
+
+
+def encode_counts(counts: Mapping[bytes, int]) -> bytes:
+    """Counts as sorted lines."""
+    return b"".join(count_lines(counts, list(counts)))
+
+
+def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
+    """The lines of these keys, sorted, in pieces; sorts `keys`."""
+    keys.sort()
+    for low in range(0, len(keys), LINES_A_PIECE):
+        yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
+
+
+def _word(line: bytes) -> bytes:
+    return line.rpartition(b"\t")[0]
+
+
+class SortedRecords:
+    """100-byte records in the order of their bytes: by key (the first 10), ties by the rest."""
+
+    def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
+        """Merge; the order of equal records does not show."""
+        if len(runs) == 1:
+            yield runs[0]
+        elif runs:
+            joined = np.concatenate([np.frombuffer(run, dtype=np.uint8) for run in runs])
+            rows = joined.reshape(-1, RECORD_BYTES)
+            yield from take_rows(rows, order_of(rows, merging=True))
+
+    def records(self, data: Buffer) -> int:
+        """A hundredth of the bytes."""
+        return len(data) // RECORD_BYTES
+
+    def whole(self, window: Buffer) -> int:
+        """A multiple of the record's size."""
+        return len(window) // RECORD_BYTES * RECORD_BYTES
+
+    def last_key(self, window: Buffer) -> bytes:
+        """The last record itself."""
+        return bytes(window[-RECORD_BYTES:])
+
+    def upto(self, window: Buffer, key: bytes) -> int:
+        """Bisect among the records."""
+        starts = range(0, len(window), RECORD_BYTES)
+        found = bisect_right(starts, key, key=lambda at: bytes(window[at : at + RECORD_BYTES]))
+        return found * RECORD_BYTES
+
+
+Rows = npt.NDArray[np.uint8]
+Order = npt.NDArray[Any]
+
+
+def order_of(rows: Rows, merging: bool = False) -> Order:
+    """The permutation that sorts (n, 100) bytes by whole record; `merging` when they are a few sorted runs.
+
+    The first 8 bytes are sorted as one number; only rows that tie there are looked at again.
+    """
+    prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
+    # numpy's stable sort of 64-bit numbers is a merge sort that finds runs; the default is faster on random keys.
+    order = np.argsort(prefix, kind="stable" if merging else None)
+    ordered = prefix[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
+        records = np.ascontiguousarray(rows[order[tied]]).view(f"S{RECORD_BYTES}").ravel()
+        order[tied] = order[tied][np.argsort(records, kind="stable")]
+    return order
+
+
+def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
+    """The rows in that order, in pieces of about 1 MB."""
+    for low in range(0, len(order), ROWS_A_PIECE):
+        yield np.take(rows, order[low : low + ROWS_A_PIECE], axis=0).data.cast("B")
+
+
+def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
+    """The order, cut into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
+    keys = range(len(order))
+    cuts = [
+        bisect_left(keys, boundary, key=lambda at: rows[order[at], :KEY_BYTES].tobytes())
+        for boundary in boundaries
+    ]
+    return [order[low:high] for low, high in zip([0, *cuts], [*cuts, len(order)], strict=True)]

@@ -1,0 +1,125 @@
+"""What is in a trace, as labelled lines: counts, spans, quantiles, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tasks.traces.model import Trace, TraceJob, TraceTask
+from tasks.units import format_bytes, format_duration
+
+Line = tuple[str, str]
+"""A label and its value."""
+
+_QUANTILES = (0, 25, 50, 75, 95, 100)
+QUANTILE_HEADS = ("min", "25%", "median", "75%", "95%", "max")
+
+
+def facts(trace: Trace) -> list[Line]:
+    """What the trace is about, one fact a line."""
+    if trace.topology is not None:
+        hosts, racks = len(trace.topology.hosts), len(trace.topology.racks)
+        return [("format", f"{trace.format} topology"), ("hosts", f"{hosts}"), ("racks", f"{racks}")]
+    jobs = trace.jobs
+    lines = [
+        ("format", trace.format),
+        ("jobs", f"{len(jobs)} ({_map_only(jobs)} map-only)"),
+        ("submitted over", format_duration(jobs[-1].submit_s - jobs[0].submit_s)),
+        ("users", _names(job.user for job in jobs)),
+        ("queues", _names(job.queue for job in jobs)),
+        ("bytes", _bytes_in_all(jobs) if _has_bytes(jobs) else "not in the trace"),
+    ]
+    if deadlines := sum(job.deadline_s is not None for job in jobs):
+        lines.append(("deadlines", f"{deadlines} jobs"))
+    if any(job.maps for job in jobs):
+        lines += _task_facts(trace)
+    return lines
+
+
+def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
+    """Rows of a table under QUANTILE_HEADS: what jobs and tasks are like."""
+    jobs = trace.jobs
+    maps = [task for job in jobs for task in job.maps]
+    reduces = [task for job in jobs for task in job.reduces]
+    gaps = [b.submit_s - a.submit_s for a, b in pairwise(jobs)]
+    rows = [
+        _row("between submits", gaps, format_duration),
+        *_byte_rows(jobs),
+        _row("job: duration", _known(job.duration_s for job in jobs), format_duration),
+        _row("job: maps", [len(job.maps) for job in jobs if job.maps], _count),
+        _row("job: reduces", [len(job.reduces) for job in jobs if job.maps], _count),
+        *_task_rows("map", maps),
+        *_task_rows("reduce", reduces),
+    ]
+    return [row for row in rows if row is not None]
+
+
+def _has_bytes(jobs: Sequence[TraceJob]) -> bool:
+    return any(job.input_bytes or job.shuffle_bytes or job.output_bytes for job in jobs)
+
+
+def _byte_rows(jobs: Sequence[TraceJob]) -> list[tuple[str, list[str]] | None]:
+    if not _has_bytes(jobs):
+        return []
+    return [
+        _row("job: input", [job.input_bytes for job in jobs], format_bytes),
+        _row("job: shuffle", [job.shuffle_bytes for job in jobs], format_bytes),
+        _row("job: output", [job.output_bytes for job in jobs], format_bytes),
+    ]
+
+
+def _task_rows(kind: str, tasks: Sequence[TraceTask]) -> list[tuple[str, list[str]] | None]:
+    return [
+        _row(f"{kind}: duration", _known(task.duration_s for task in tasks), format_duration),
+        _row(f"{kind}: CPU time", _known(task.cpu_s for task in tasks), format_duration),
+        _row(f"{kind}: bytes in", _known(task.input_bytes for task in tasks), format_bytes),
+        _row(f"{kind}: bytes out", _known(task.output_bytes for task in tasks), format_bytes),
+    ]
+
+
+def _task_facts(trace: Trace) -> list[Line]:
+    maps = [task for job in trace.jobs for task in job.maps]
+    reduces = [task for job in trace.jobs for task in job.reduces]
+    failed = sum(task.failed_attempts for task in (*maps, *reduces))
+    placed = sum(bool(task.hosts) for task in maps)
+    racks = len({rack for rack, _ in trace.hosts})
+    return [
+        ("tasks", f"{len(maps)} maps, {len(reduces)} reduces"),
+        ("failed attempts", f"{failed}"),
+        ("locations", f"{placed} maps on {len(trace.hosts)} hosts in {racks} racks"),
+    ]
+
+
+def _row(label: str, values: Sequence[float], show: Callable[[float], str]) -> tuple[str, list[str]] | None:
+    if not values:
+        return None
+    return label, [show(float(value)) for value in np.percentile(values, _QUANTILES)]
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _map_only(jobs: Sequence[TraceJob]) -> int:
+    return sum(not job.reduces if job.maps else job.shuffle_bytes == 0 for job in jobs)
+
+
+def _names(values: Iterable[str | None]) -> str:
+    names = sorted({value for value in values if value is not None})
+    if not names:
+        return "not in the trace"
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f"{len(names)} ({shown})"
+
+
+def _bytes_in_all(jobs: Sequence[TraceJob]) -> str:
+    sums = [
+        sum(getattr(job, key) for job in jobs) for key in ("input_bytes", "shuffle_bytes", "output_bytes")
+    ]
+    return "{} input, {} shuffle, {} output".format(*map(format_bytes, sums))

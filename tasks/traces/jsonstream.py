@@ -1,0 +1,88 @@
+"""JSON objects one after another in a file, decoded as they come: the text is held one object at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tasks.errors import BadInput
+from tasks.traces.text import pieces
+
+_STRING_MAX = 1 << 18  # an error further than this from the end of what was read is no cut-off string
+
+
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with their numbers from 1; BadInput names the number and byte of what is none."""
+    stream = _Stream(path)
+    number = 1
+    while stream.skip_space():
+        value = stream.decode(number)
+        if not isinstance(value, dict):
+            raise BadInput(f"{path}: object {number}: expected a JSON object, got {type(value).__name__}")
+        yield number, value
+        number += 1
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Stream:
+    """A window on the text: what is decoded leaves it, more comes in when an object does not end in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pieces = pieces(path)
+        self._decoder = json.JSONDecoder(parse_constant=_no_constant)
+        self._text = ""
+        self._at = 0
+        self._gone = 0  # characters that have left the window
+
+    def skip_space(self) -> bool:
+        """Moves to the next object; False at the end of the file."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text):
+                return True
+            if not self._more(1):
+                return False
+
+    def decode(self, number: int) -> Any:
+        """The object that starts here."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                if self._may_be_cut(error) and self._more(len(self._text) - self._at):
+                    continue
+                raise BadInput(self._fault(number, error)) from None
+            self._at = end
+            return value
+
+    def _may_be_cut(self, error: Exception) -> bool:
+        return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
+
+    def _more(self, wanted: int) -> bool:
+        """Reads at least as much as the window holds, so that decoding again costs a constant factor in all."""
+        fresh: list[str] = []
+        while wanted > 0 and (piece := next(self._pieces, None)) is not None:
+            fresh.append(piece)
+            wanted -= len(piece)
+        self._gone += self._at
+        self._text = self._text[self._at :] + "".join(fresh)
+        self._at = 0
+        return any(fresh)
+
+    def _fault(self, number: int, error: Exception) -> str:
+        if isinstance(error, json.JSONDecodeError):
+            place, what = self._gone + error.pos, error.msg
+        else:
+            place, what = (
+                self._gone + self._at,
+                "nested too deeply" if isinstance(error, RecursionError) else str(error),
+            )
+        start = f" (it starts at byte {self._gone + self._at})"
+        return f"{self._path}: object {number}, byte {place}: not JSON or cut short: {what[:80]}{start}"

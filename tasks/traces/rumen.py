@@ -1,0 +1,170 @@
+"""Rumen's JSON traces of Hadoop: job objects in a row, plain or gzipped, and the topology files beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import BadInput
+from tasks.specs import Priority
+from tasks.traces.jsonstream import objects
+from tasks.traces.model import Host, Topology, Trace, TraceJob, TraceTask
+from tasks.traces.rumen_notes import Notes
+
+_DEPTH_MAX = 50
+
+
+def read_rumen(path: Path) -> Trace:
+    """The jobs of a file in order of submission, or its topology; BadInput names the object that is neither.
+
+    Costs are those of the successful attempt of each task; failed ones are only counted.
+    """
+    notes, jobs = Notes(), []
+    for number, raw in objects(path):
+        where = f"{path}: object {number}"
+        if "children" in raw and "jobID" not in raw:
+            return Trace(format="rumen", topology=Topology(hosts=tuple(_leaves(raw, (), where))))
+        job = _job(raw, where, notes)
+        if job is not None:
+            jobs.append(job)
+    if not jobs:
+        raise BadInput(
+            f"{path}: no job with tasks in it, expected Rumen's job objects (jobID, mapTasks, ...)"
+        )
+    jobs.sort(key=lambda job: job.submit_s)
+    return Trace(format="rumen", jobs=tuple(jobs), warnings=notes.warnings())
+
+
+def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
+    if not isinstance(raw.get("jobID"), str):
+        raise BadInput(f"{where}: no jobID, expected an object of a Rumen trace")
+    submit, finish = _amount(raw, "submitTime"), _amount(raw, "finishTime")
+    if submit is None:
+        raise BadInput(f"{where}: {raw['jobID']}: submitTime: {raw.get('submitTime')!r} is not a time in ms")
+    reduces = tuple(_reduce(task, where, notes) for task in _list(raw, "reduceTasks", where))
+    maps = tuple(_map(task, bool(reduces), where, notes) for task in _list(raw, "mapTasks", where))
+    notes.job(raw, len(maps), len(reduces))
+    if not maps:
+        return None
+    return TraceJob(
+        name=_text(raw, "jobName") or raw["jobID"][:200],
+        submit_s=submit / 1000,
+        user=_text(raw, "user"),
+        queue=_text(raw, "queue"),
+        priority=_priority(raw),
+        duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
+        input_bytes=_total(task.input_bytes for task in maps),
+        shuffle_bytes=_total(task.output_bytes for task in maps) if reduces else 0,
+        output_bytes=_total(task.output_bytes for task in reduces or maps),
+        maps=maps,
+        reduces=reduces,
+    )
+
+
+def _map(raw: Mapping[str, Any], shuffled: bool, where: str, notes: Notes) -> TraceTask:
+    attempt, failed = _attempts(raw, where)
+    written = ("fileBytesWritten", "mapOutputBytes") if shuffled else ("hdfsBytesWritten", "mapOutputBytes")
+    task = TraceTask(
+        input_bytes=_first(raw, "inputBytes", attempt, ("hdfsBytesRead", "mapInputBytes")),
+        output_bytes=_first(raw, "outputBytes", attempt, written),
+        duration_s=_span(attempt, "startTime") or _span(raw, "startTime"),
+        work_s=_span(attempt, "startTime") or _span(raw, "startTime"),
+        cpu_s=_cpu_s(attempt),
+        hosts=tuple(_hosts(raw, where)),
+        failed_attempts=failed,
+    )
+    notes.task(task, "map", bool(attempt))
+    return task
+
+
+def _reduce(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceTask:
+    attempt, failed = _attempts(raw, where)
+    duration_s = _span(attempt, "startTime") or _span(raw, "startTime")
+    task = TraceTask(
+        input_bytes=_first(raw, "inputBytes", attempt, ("reduceShuffleBytes",)),
+        output_bytes=_first(raw, "outputBytes", attempt, ("hdfsBytesWritten",)),
+        duration_s=duration_s,
+        work_s=_span(attempt, "shuffleFinished") or duration_s,
+        cpu_s=_cpu_s(attempt),
+        failed_attempts=failed,
+    )
+    notes.task(task, "reduce", bool(attempt))
+    return task
+
+
+def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
+    """The first successful attempt (or nothing), and how many were not."""
+    good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
+    return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
+
+
+def _first(
+    task: Mapping[str, Any], key: str, attempt: Mapping[str, Any], others: tuple[str, ...]
+) -> int | None:
+    found = [_amount(task, key), *(_amount(attempt, other) for other in others)]
+    return next((value for value in found if value is not None), None)
+
+
+def _span(raw: Mapping[str, Any], begin: str) -> float | None:
+    start, finish = _amount(raw, begin), _amount(raw, "finishTime")
+    return None if start is None or finish is None or finish < start else (finish - start) / 1000
+
+
+def _cpu_s(attempt: Mapping[str, Any]) -> float | None:
+    usages = attempt.get("cpuUsages")
+    if not isinstance(usages, list):
+        return None
+    spent = sum(usage for usage in usages if _is_amount(usage))
+    return spent / 1000 or None
+
+
+def _hosts(raw: Mapping[str, Any], where: str) -> Iterator[Host]:
+    for location in _list(raw, "preferredLocations", where):
+        layers = location.get("layers")
+        if isinstance(layers, list) and len(layers) >= 2 and all(isinstance(layer, str) for layer in layers):
+            yield layers[-2].replace("\\", ""), layers[-1].replace("\\", "")
+
+
+def _leaves(raw: Mapping[str, Any], above: tuple[str, ...], where: str) -> Iterator[Host]:
+    name = str(raw.get("name")).replace("\\", "")
+    children = _list(raw, "children", where)
+    if len(above) > _DEPTH_MAX:
+        raise BadInput(f"{where}: a topology of more than {_DEPTH_MAX} levels")
+    if not children and above:
+        yield above[-1], name
+    for child in children:
+        yield from _leaves(child, (*above, name), where)
+
+
+def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+    value = raw.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise BadInput(f"{where}: {key} is not a list of objects")
+    return value
+
+
+def _amount(raw: Mapping[str, Any], key: str) -> int | None:
+    """A number of 0 or more; Rumen writes -1 for what it does not know."""
+    value: Any = raw.get(key)
+    return round(value) if _is_amount(value) else None
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
+
+
+def _text(raw: Mapping[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    return value[:200] if isinstance(value, str) and value.strip() else None
+
+
+def _priority(raw: Mapping[str, Any]) -> Priority:
+    name = str(raw.get("priority")).lower()
+    return Priority(name) if name in list(Priority) else Priority.NORMAL
+
+
+def _total(values: Iterator[int | None]) -> int:
+    return sum(value or 0 for value in values)

@@ -1,0 +1,46 @@
+"""What a Rumen trace lacks or what went wrong in it, counted while reading, told in a few lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.traces.model import TraceTask
+
+
+class Notes:
+    """Counts oddities of jobs and tasks; `warnings` puts them into words."""
+
+    def __init__(self) -> None:
+        self._jobs: Counter[str] = Counter()
+        self._tasks: Counter[str] = Counter()
+
+    def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
+        """Notes a job's outcome and whether it lists the tasks it says it had."""
+        if raw.get("outcome") not in ("SUCCESS", None):
+            self._jobs["did not succeed in the trace and are taken as if they had"] += 1
+        if not maps:
+            self._jobs["list no map tasks and are left out"] += 1
+        elif (raw.get("totalMaps"), raw.get("totalReduces")) != (maps, reduces):
+            self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
+
+    def task(self, task: TraceTask, kind: str, succeeded: bool) -> None:
+        """Notes what is unknown of a task and its failed attempts."""
+        checks = {
+            f"{kind} attempts failed or were killed; they cost nothing here": task.failed_attempts,
+            f"{kind} tasks have no successful attempt": not succeeded,
+            f"{kind} tasks without a CPU time": task.cpu_s is None,
+            f"{kind} tasks without input bytes": task.input_bytes is None,
+            f"{kind} tasks without output bytes": task.output_bytes is None,
+            f"{kind} tasks without a duration": task.duration_s is None,
+            "map tasks without a preferred location": kind == "map" and not task.hosts,
+        }
+        for what, count in checks.items():
+            if count:
+                self._tasks[what] += int(count)
+
+    def warnings(self) -> tuple[str, ...]:
+        """One line for each kind of oddity."""
+        jobs = [f"{count} jobs {what}" for what, count in sorted(self._jobs.items())]
+        return (*jobs, *(f"{count} {what}" for what, count in sorted(self._tasks.items())))

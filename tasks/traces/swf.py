@@ -1,0 +1,93 @@
+"""The Standard Workload Format of the Parallel Workloads Archive: a job a line, 18 numbers, -1 for what is unknown.
+
+A parallel job on so many processors becomes that many maps of its run time: they may start one by one here, where a
+parallel machine starts them together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tasks.errors import BadInput
+from tasks.traces.model import Trace, TraceJob, TraceTask
+from tasks.traces.text import lines
+
+COLUMNS = (
+    *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),
+    *("used memory", "requested processors", "requested time", "requested memory", "status", "user"),
+    *("group", "executable", "queue", "partition", "preceding job", "think time"),
+)
+PROCESSORS_MAX = 1_000_000
+CANCELLED = 5
+
+
+def read_swf(path: Path) -> Trace:
+    """The jobs of a file in order of submission; BadInput names the line that is not one."""
+    notes: Counter[str] = Counter()
+    jobs = []
+    for number, line in lines(path):
+        if line.strip() and not line.lstrip().startswith(";"):
+            job = _job(_values(line, f"{path}:{number}"), f"{path}:{number}", notes)
+            if job is not None:
+                jobs.append(job)
+    if not jobs:
+        raise BadInput(
+            f"{path}: no job with a run time in it, expected lines of {len(COLUMNS)} numbers (SWF)"
+        )
+    ordered = sorted(jobs, key=lambda job: job.submit_s)
+    warnings = (
+        "no bytes, locations or deadlines in an SWF trace; requested times and memory are not kept",
+        "assumed: a job on n processors is n maps of its run time, which may start one by one",
+        *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
+    )
+    return Trace(format="swf", jobs=tuple(ordered), warnings=warnings)
+
+
+def _values(line: str, where: str) -> dict[str, float]:
+    parts = line.split()
+    if len(parts) < len(COLUMNS):
+        raise BadInput(f"{where}: {len(parts)} columns, expected the {len(COLUMNS)} numbers of SWF")
+    values = {}
+    for name, text in zip(COLUMNS, parts, strict=False):
+        try:
+            values[name] = float(text)
+        except ValueError:
+            raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number") from None
+        if not -1e15 < values[name] < 1e15:  # false for nan, too
+            raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number that can be")
+    return values
+
+
+def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob | None:
+    run_s = values["run time"]
+    processors = values["allocated processors"]
+    if processors <= 0:
+        processors = values["requested processors"]
+        notes["assumed: # jobs without allocated processors ran on those they requested"] += processors > 0
+    if run_s <= 0 or processors <= 0:
+        notes["# jobs without a run time or processors are left out"] += 1
+        return None
+    if processors > PROCESSORS_MAX or values["submit time"] < 0:
+        raise BadInput(f"{where}: {processors:.0f} processors at {values['submit time']:g} s cannot be")
+    notes["# jobs did not complete and are taken as if they had run as long as they did"] += values[
+        "status"
+    ] in (
+        0,
+        CANCELLED,
+    )
+    cpu_s = values["average CPU time"]
+    notes["# jobs without a CPU time: their run time counts"] += cpu_s <= 0
+    task = TraceTask(duration_s=run_s, work_s=run_s, cpu_s=min(cpu_s, run_s) if cpu_s > 0 else run_s)
+    return TraceJob(
+        name=f"{values['job number']:.0f}",
+        submit_s=values["submit time"],
+        user=_label("u", values["user"]),
+        queue=_label("q", values["queue"]),
+        duration_s=max(0.0, values["wait time"]) + run_s,
+        maps=(task,) * int(processors),
+    )
+
+
+def _label(letter: str, number: float) -> str | None:
+    return None if number < 0 else f"{letter}{number:.0f}"

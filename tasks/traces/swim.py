@@ -1,0 +1,54 @@
+"""SWIM's workload files: a job a line, six columns, or eight with the input and output path."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from tasks.errors import BadInput
+from tasks.traces.model import Trace, TraceJob
+from tasks.traces.text import lines
+
+_COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "reduce output B")
+
+
+def read_swim(path: Path) -> Trace:
+    """The jobs of a file in order of submission; BadInput names the line that is not one."""
+    jobs = [_job(line, f"{path}:{number}") for number, line in lines(path) if line.strip() and line[0] != "#"]
+    if not jobs:
+        raise BadInput(
+            f"{path}: no job in it, expected lines of {len(_COLUMNS)} columns: {', '.join(_COLUMNS)}"
+        )
+    warnings = ["no task counts, durations, CPU times, users or locations in a SWIM trace"]
+    ordered = sorted(jobs, key=lambda job: job.submit_s)
+    if ordered != jobs:
+        warnings.append("lines not in order of submission were sorted")
+    return Trace(format="swim", jobs=tuple(ordered), warnings=tuple(warnings))
+
+
+def _job(line: str, where: str) -> TraceJob:
+    parts = line.split("\t") if "\t" in line else line.split()
+    if len(parts) not in (6, 8):
+        raise BadInput(
+            f"{where}: {len(parts)} columns, expected 6 ({', '.join(_COLUMNS)}) or 8 (and two paths)"
+        )
+    if not parts[0].strip():
+        raise BadInput(f"{where}: the job has no name")
+    values = [_number(text, name, where) for text, name in zip(parts[1:6], _COLUMNS[1:], strict=True)]
+    return TraceJob(
+        name=parts[0].strip()[:200],
+        submit_s=values[0],
+        input_bytes=round(values[2]),
+        shuffle_bytes=round(values[3]),
+        output_bytes=round(values[4]),
+    )
+
+
+def _number(text: str, name: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1e18:  # false for nan, too
+        raise BadInput(f"{where}: {name}: {text.strip()[:40]!r} is not a number of 0 or more")
+    return value

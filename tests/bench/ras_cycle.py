@@ -1,0 +1,153 @@
+"""What a control cycle of RAS costs: python -m tests.bench.ras_cycle [--runs N]
+
+Prints CPU milliseconds of a whole cycle and of the longest of its ticks (medians and most of the runs), on an empty
+cluster and on a full one to which a tenth of the jobs is new. 20 nodes x 9 jobs is polo2011's experiment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+from cluster.spec import NodeSpec
+from scheduler.books import Books
+from scheduler.core import Core, CoreConfig
+from scheduler.models.resources import read_profile
+from scheduler.policies.ras import Ras
+from scheduler.records import NoSink
+from scheduler.view import View
+from tasks.chance import chance
+from tasks.specs import Demand, JobSpec, Split, TaskKind
+
+CASES = {"20 nodes x 9 jobs": (20, 9), "200 nodes x 100 jobs": (200, 100)}
+TABLE_2: dict[str, dict[str, Any]] = {
+    "sort": {
+        "map": {"cpu": 30, "io": 45, "memory": 25},
+        "shuffle": {"io": 0.15},
+        "reduce": {"cpu": 20, "io": 50, "memory": 60},
+    },
+    "combine": {
+        "map": {"cpu": 25, "io": 10, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+    "select": {
+        "map": {"cpu": 15, "io": 20, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+}
+
+
+class Timed(Ras):
+    """Notes the CPU seconds of each tick, a list for each cycle."""
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.cycles: list[list[float]] = []
+
+    def tick(self, view: View) -> None:
+        """As in `Ras`."""
+        begins = self._cycle is None
+        start_s = time.thread_time()
+        super().tick(view)
+        took_s = time.thread_time() - start_s
+        if begins:
+            self.cycles.append([])
+        self.cycles[-1].append(took_s)
+
+
+def make_core(policy: Ras, nodes: int) -> Core:
+    """A cluster without jobs."""
+    core = Core(CoreConfig(slowstart=0.0, expiry_s=1e9), policy, NoSink())
+    for number in range(nodes):
+        core.register(
+            0.0,
+            NodeSpec(
+                node=f"n{number}",
+                rack=f"r{number % 4}",
+                cores=4,
+                core_speed=1.0,
+                memory_bytes=2**31,
+                disk_bps=1e8,
+                network_bps=1e8,
+                map_slots=4,
+                reduce_slots=2,
+            ),
+            1,
+        )
+    return core
+
+
+def submit(core: Core, numbers: range) -> None:
+    """Jobs of Table 2's applications in turn, every other one with a goal."""
+    demand = Demand(memory_bytes=2**28)
+    for number in numbers:
+        luck = chance(1, "bench", number)
+        app = list(TABLE_2)[number % 3]
+        splits = tuple(Split(index=index) for index in range(luck.randint(20, 800)))
+        core.submit(
+            0.0,
+            JobSpec(
+                job=f"job_{number:04d}",
+                name=app,
+                app=app,
+                user="ana",
+                splits=splits,
+                reduces=20 if app == "sort" else 1,
+                deadline_s=luck.uniform(100, 5000) if number % 2 else None,
+                map_demand=demand,
+                reduce_demand=demand,
+            ),
+        )
+
+
+def fill(policy: Ras, view: Books) -> None:
+    """Starts what the placement says, as heartbeats of all nodes would."""
+    for node in view.nodes.values():
+        for kind in TaskKind:
+            while (proposal := policy.decide(view, node, kind)) is not None:
+                view.launch(node, kind, proposal)  # type: ignore[attr-defined]
+
+
+def run(nodes: int, jobs: int) -> list[list[float]]:
+    """The CPU seconds of the ticks of the cycle on the empty cluster, and of that on the full one."""
+    policy = Timed(profiles={"resources": {name: read_profile(raw) for name, raw in TABLE_2.items()}})
+    core = make_core(policy, nodes)
+    now_s, early = 0.0, jobs - max(1, jobs // 10)
+    for begin_s, numbers in ((0.0, range(early)), (100.0, range(early, jobs))):
+        now_s = max(now_s, begin_s)
+        submit(core, numbers)
+        core.tick(now_s)
+        while policy._cycle is not None:
+            now_s += 0.5
+            core.tick(now_s)
+        fill(policy, core._ledger)
+    return policy.cycles
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    print(
+        f"{'cluster':24} {'cycle':8} {'ticks':>6} {'median ms':>10} {'most ms':>10} {'longest tick ms':>16}"
+    )
+    for case, (nodes, jobs) in CASES.items():
+        runs = [run(nodes, jobs) for _ in range(options.runs)]
+        for place, name in enumerate(("empty", "full")):
+            cycles = [cycles[place] for cycles in runs]
+            sums = [sum(ticks) * 1000 for ticks in cycles]
+            longest = max(max(ticks) for ticks in cycles) * 1000
+            print(
+                f"{case:24} {name:8} {len(cycles[0]):6} {statistics.median(sums):10.1f} {max(sums):10.1f}"
+                f" {longest:16.1f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""How fast the simulator is: all its figures, or one run.
+
+    python tests/bench/sim_speed.py [--repeats 5] [--out FILE]
+    python -m tests.bench.sim_speed --nodes N [--tasks N] [--policy P]... [--mode exact|fluid] [--engine auto|objects]
+
+The second prints for each policy tasks/s and events/s (as SimMR counts them) by wall clock and by CPU time, the
+heartbeats played and spared, and the peak memory; and, in the same process, a bare heapq loop over as many tasks as
+a yardstick. The first plays each of its runs in a process of its own and takes wall clock, but for what a task costs
+on few and on many nodes: there it takes CPU time. Times are without the placing of inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import resource
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from scheduler.simulate.fast.play import run
+from scheduler.simulate.simulation import Simulation
+from tests.bench.figures import Figure, parser, publish, say
+from tests.bench.sim_load import LOAD, MAP_SLOTS, Columns, make_setup
+
+MILLION = 1_000_000
+FAIR_DELAY = "order=fair,locality=delay"
+TARGETS = {
+    "exact": {"fifo": 60_000, "fair": 40_000, "delay": 40_000},
+    "fluid": {"fifo": 15_000, "fair": 10_000, "delay": 10_000},
+}
+NAMES = {"exact": "no contention", "fluid": "fluid model with transfers"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a run took. `start_s` is the placing of inputs."""
+
+    tasks: int
+    events: int
+    beats: int
+    beats_spared: int
+    start_s: float
+    wall_s: float
+    cpu_s: float
+    virtual_s: float
+    peak_mib: float
+    note: str
+
+
+def bare_loop(nodes: int, tasks: int) -> float:
+    """Tasks/s of a heap alone: each pop starts the next task of a slot."""
+    began_s = time.perf_counter()
+    heap = [(float(slot), slot) for slot in range(nodes * MAP_SLOTS)]
+    for _ in range(tasks):
+        at_s, slot = heappop(heap)
+        heappush(heap, (at_s + 30.0 + slot % 7, slot))
+    return tasks / (time.perf_counter() - began_s)
+
+
+def compile_loop() -> None:
+    """So that no compiling is timed."""
+    run(Simulation(make_setup("fifo", 3, 1, fluid=False, inputs=False), Columns()))
+
+
+def play(
+    policy: str,
+    nodes: int,
+    tasks: int,
+    mode: str,
+    *,
+    engine: str = "auto",
+    load: float = LOAD,
+    inputs: bool = True,
+    skips: bool = True,
+) -> Played:
+    """Plays it in this process."""
+    setup = make_setup(policy, nodes, tasks, fluid=mode == "fluid", inputs=inputs, load=load, skip_rows=skips)
+    if engine == "auto":
+        compile_loop()
+    gc.collect()
+    gc.disable()  # as the command does
+    began_s = time.perf_counter()
+    simulation = Simulation(setup, Columns())
+    start_s = time.perf_counter() - began_s
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    why = "as asked for" if engine == "objects" else run(simulation)
+    if why is not None:
+        simulation.run()
+    wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
+    gc.enable()
+    known = simulation.statistics
+    return Played(
+        tasks=known.ends,
+        events=known.events,
+        beats=known.beats,
+        beats_spared=known.beats_elided,
+        start_s=start_s,
+        wall_s=wall_s,
+        cpu_s=cpu_s,
+        virtual_s=simulation.now_s,
+        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        note=f"played with objects: {why}" if why is not None else "",
+    )
+
+
+def show(policy: str, run: Played) -> None:
+    """A line."""
+    if run.note:
+        print(f"{policy}: {run.note}")
+    print(
+        f"{policy:8} {run.tasks:>8} tasks in {run.wall_s:7.1f} s (start {run.start_s:5.1f} s): "
+        f"{run.tasks / run.wall_s:8,.0f} tasks/s ({run.tasks / run.cpu_s:8,.0f} by CPU), "
+        f"{run.events / run.wall_s:8,.0f} events/s, beats {run.beats} played {run.beats_spared} spared, "
+        f"virtual {run.virtual_s:,.0f} s, peak {run.peak_mib:,.0f} MiB",
+        flush=True,
+    )
+
+
+def alone(policy: str, nodes: int, tasks: int, mode: str) -> Played:
+    """Plays it in a process of its own, so that memory is this run's."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        played = pool.submit(play, policy, nodes, tasks, mode).result()
+    say(f"{mode} {policy} on {nodes} nodes: {played.tasks / played.wall_s:,.0f} tasks/s")
+    return played
+
+
+def rates(repeats: int) -> list[Figure]:
+    """Tasks/s on 1,000 nodes."""
+    return [
+        Figure(
+            name=f"{MILLION:,} tasks on 1,000 nodes, {NAMES[mode]}: {policy}",
+            values=[play.tasks / play.wall_s for play in plays],
+            unit="tasks/s",
+            low=low,
+            note=f"{plays[0].events / plays[0].wall_s:,.0f} events/s, {plays[0].peak_mib:,.0f} MiB",
+        )
+        for mode, targets in TARGETS.items()
+        for policy, low in targets.items()
+        for plays in [[alone(policy, 1000, MILLION, mode) for _ in range(repeats)]]
+    ]
+
+
+def long_run(repeats: int) -> list[Figure]:
+    """1,000,000 tasks on 10,000 nodes."""
+    plays = [alone(FAIR_DELAY, 10_000, MILLION, "exact") for _ in range(repeats)]
+    return [
+        Figure(
+            name=f"{MILLION:,} tasks on 10,000 nodes, fair x delay, placing of inputs included",
+            values=[play.wall_s + play.start_s for play in plays],
+            unit="s",
+            high=180,
+        ),
+        Figure(name="the same: memory", values=[play.peak_mib / 1024 for play in plays], unit="GiB", high=4),
+    ]
+
+
+def growth(repeats: int) -> list[Figure]:
+    """What a task costs on few and on many nodes, at the same load on each.
+
+    Under delay the rows of jobs that decline a node grow with the jobs that run, and these with the nodes.
+    """
+    figures: list[Figure] = []
+    for policy in ("fair", FAIR_DELAY):
+        costs_us: dict[int, list[float]] = {nodes: [] for nodes in (100, 1000, 10_000)}
+        for _ in range(repeats):
+            for nodes, costs in costs_us.items():
+                play = alone(policy, nodes, MILLION // 4, "exact")
+                costs.append(1e6 * play.cpu_s / play.tasks)
+        for nodes, costs in costs_us.items():
+            figures.append(Figure(name=f"CPU a task on {nodes:,} nodes: {policy}", values=costs, unit="us"))
+        ratios = [much / few for few, much in zip(costs_us[100], costs_us[10_000], strict=True)]
+        name = f"CPU a task, 10,000 nodes / 100: {policy}"
+        figures.append(Figure(name=name, values=ratios, unit="x", high=1.5))
+    return figures
+
+
+def main() -> None:
+    """All figures, or a line for each policy."""
+    made = parser(__doc__)
+    made.add_argument("--nodes", type=int)
+    made.add_argument("--tasks", type=int)
+    made.add_argument("--policy", action="append")
+    made.add_argument("--mode", choices=("exact", "fluid"))
+    made.add_argument("--no-inputs", action="store_true", help="maps that read nothing: no NameNode")
+    made.add_argument("--no-skips", action="store_true", help="no rows of jobs that did not take a node")
+    made.add_argument("--load", type=float, default=LOAD)
+    made.add_argument("--engine", choices=("auto", "objects"), default="auto")
+    options = made.parse_args()
+    if options.nodes or options.tasks or options.policy or options.mode:
+        _lines(options)
+    else:
+        compile_loop()
+        repeats = options.repeats
+        publish("simulator", rates(repeats) + long_run(repeats) + growth(repeats), options.out)
+
+
+def _lines(options: argparse.Namespace) -> None:
+    nodes, tasks = options.nodes or 1000, options.tasks or MILLION
+    print(f"bare heapq loop: {bare_loop(nodes, tasks):,.0f} tasks/s")
+    for policy in options.policy or ("fifo", "fair", "delay"):
+        played = play(
+            policy,
+            nodes,
+            tasks,
+            options.mode or "exact",
+            engine=options.engine,
+            load=options.load,
+            inputs=not options.no_inputs,
+            skips=not options.no_skips,
+        )
+        show(policy, played)
+
+
+if __name__ == "__main__":
+    main()

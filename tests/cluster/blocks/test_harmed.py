@@ -1,0 +1,46 @@
+"""What faults mean for the NameNode: writers that were given up, and replicas that are harmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.blocks.errors import PathNotFound
+from tests.cluster.blocks.world import World
+
+
+def test_what_is_deleted_for_good_does_not_come_back_by_who_was_given_up(tmp_path: Path) -> None:
+    """Neither one attempt's file nor, when the job has ended, any: also after a restart."""
+    world = World(3, journal=tmp_path / "journal")
+    world.names.allocate(1.0, "/out/j/_temporary/a", "n1", 1, 10)
+    assert world.names.delete(1.0, "/out/j/_temporary/a", for_good=True)
+    with pytest.raises(PathNotFound, match="_temporary/a: was deleted for good"):
+        world.names.allocate(1.0, "/out/j/_temporary/a", "n1", 1, 10)
+    world.names.allocate(1.0, "/out/j/_temporary/b", "n1", 1, 10)
+    assert world.names.delete(2.0, "/out/j/_temporary", True, for_good=True)
+    world.restart_name_node()
+    for path in ("/out/j/_temporary/a", "/out/j/_temporary/c"):
+        with pytest.raises(PathNotFound, match="_temporary: was deleted for good"):
+            world.names.complete(3.0, path, [])
+    assert not world.names.delete(3.0, "/out/k/_temporary", True, for_good=True)  # it never was
+    with pytest.raises(PathNotFound):
+        world.names.complete(3.0, "/out/k/_temporary/a", [])
+    assert world.names.list("/out/j") == []
+
+
+def test_a_replica_is_picked_for_a_fault_where_another_survives() -> None:
+    world = World(4)
+    world.upload("/in/a", [10, 10, 10], 2)
+    world.upload("/in/b", [10], 1)
+    held = {raw["block"]: raw["nodes"] for raw in world.names.locate("/in/a")}
+    up = ["n1", "n2", "n3", "n4"]
+    picked = {world.names.pick_replica(up, "", (), luck / 20) for luck in range(20)}
+    assert picked == {(block, node) for block, nodes in held.items() for node in nodes}
+    block, nodes = next(iter(held.items()))
+    assert world.names.pick_replica(up, block, (nodes[1],), 0.9) == (block, nodes[1])
+    assert world.names.pick_replica([nodes[1]], block, (), 0.0) == (block, nodes[1])  # asked for by name
+    assert world.names.pick_replica([nodes[1]], "", (), 0.0) is None
+    (lonely,) = world.names.locate("/in/b")
+    assert world.names.pick_replica(up, "/in/b", (), 0.5) == (lonely["block"], lonely["nodes"][0])
+    assert world.names.pick_replica(up, "/in/c", (), 0.5) is None

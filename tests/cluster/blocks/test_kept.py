@@ -1,0 +1,95 @@
+"""Replicas that stay where a block was fetched: within the budget, never at the cost of those that have to be there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.blocks.world import World
+
+
+def a_world(blocks: int = 4, replication: int = 1, journal: Path | None = None) -> tuple[World, list[str]]:
+    """Five nodes, of which n1 (and n2, with two replicas) hold an input of blocks of 10 bytes."""
+    world = World(5, journal=journal)
+    plan = world.upload("/in/a", [10] * blocks, replication, preferred=[["n1", "n2"][:replication]] * blocks)
+    return world, [block["block"] for block in plan]
+
+
+def fetched(world: World, node: str, block: str, budget: float = 0.5) -> bool:
+    """A map on the node has fetched the block; whether a replica stays."""
+    keep = world.names.call(world.now_s, node, "keeps", {"block": block, "budget": budget})["keep"]
+    if keep:
+        world.disks[node][block] = 10
+        world.names.block_event(world.now_s, node, "kept", block, 10)
+    return keep
+
+
+def causes(world: World) -> dict[tuple[str, str], str]:
+    world.names.close(world.now_s)
+    return {(row["block"], row["node"]): row["cause"] for row in world.names.poll()["rows"]}
+
+
+def test_a_copy_stays_beyond_the_replication_and_is_told_to_the_scheduler() -> None:
+    world, blocks = a_world()
+    world.names.take_replica_changes()
+    assert fetched(world, "n4", blocks[0])
+    assert world.names.take_replica_changes() == [(blocks[0], ["n1", "n4"])]
+    world.settle()
+    assert world.known("/in/a")[blocks[0]] == ["n1", "n4"] and world.deleted == []
+    assert causes(world)[blocks[0], "n4"] == "dare"
+
+
+def test_what_does_not_fit_the_budget_is_not_kept() -> None:
+    """Four blocks of 10 bytes with one replica each: half of that is room for two copies."""
+    world, blocks = a_world()
+    assert [fetched(world, "n3", block) for block in blocks] == [True, True, False, False]
+    assert not fetched(world, "n4", blocks[1], budget=0.2)  # 8 bytes: no copy fits, whatever goes
+    assert not fetched(world, "n1", blocks[0])  # holds it already
+    assert not fetched(world, "n3", "blk_of_nobody")
+
+
+def test_the_copy_of_the_block_that_was_read_least_goes() -> None:
+    world, blocks = a_world()
+    assert fetched(world, "n3", blocks[0]) and fetched(world, "n4", blocks[0])
+    assert fetched(world, "n3", blocks[1], budget=0.75)
+    assert not fetched(world, "n5", blocks[2], budget=0.75)  # read once, as the least of the three
+    assert fetched(world, "n5", blocks[2], budget=0.75)  # the second time
+    world.settle()
+    assert world.deleted == [("n3", blocks[1])]
+    assert world.known("/in/a") == {
+        blocks[0]: ["n1", "n3", "n4"],
+        blocks[1]: ["n1"],
+        blocks[2]: ["n1", "n5"],
+        blocks[3]: ["n1"],
+    }
+
+
+def test_a_copy_takes_the_place_of_a_lost_replica_and_leaves_the_budget() -> None:
+    world, blocks = a_world(blocks=1, replication=2)
+    assert fetched(world, "n4", blocks[0])  # 10 of 10 bytes
+    world.kill("n1")
+    world.settle()
+    assert world.known("/in/a")[blocks[0]] == ["n2", "n4"]  # nothing is copied
+    assert fetched(world, "n5", blocks[0])
+    world.revive("n1")
+    world.settle()
+    assert len(world.known("/in/a")[blocks[0]]) == 3  # two that have to be there, and n5's
+    assert "n5" in world.known("/in/a")[blocks[0]]
+
+
+def test_a_name_node_that_has_restarted_knows_its_copies(tmp_path: Path) -> None:
+    world, blocks = a_world(journal=tmp_path / "journal")
+    assert fetched(world, "n4", blocks[0])
+    world.restart_name_node()
+    for node in world.alive:
+        world.register(node)
+    world.settle()
+    assert world.known("/in/a")[blocks[0]] == ["n1", "n4"]
+
+
+def test_copies_of_a_deleted_file_go_with_it() -> None:
+    world, blocks = a_world()
+    assert fetched(world, "n4", blocks[0])
+    world.names.delete(world.now_s, "/in/a")
+    world.settle()
+    assert ("n4", blocks[0]) in world.deleted and not world.disks["n4"]
+    assert not world.names.has_orders()

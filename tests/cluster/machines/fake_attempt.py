@@ -1,0 +1,137 @@
+"""A stand-in for the attempt runtime: what the agent's tests let an attempt do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from tasks.context import NodeContext
+from tasks.specs import AttemptSpec
+
+
+def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
+    """Does what `params["do"]` says and leaves a report as the real one does."""
+    with limited:
+        return _run(spec, node)
+
+
+def _run(spec: AttemptSpec, node: NodeContext) -> int:
+    start_s = time.time() - node.epoch_s
+    folder = node.root / "attempts" / spec.attempt
+    started = {"progress": 0.25, "phase": "map", "started_s": start_s}
+    (folder / "status").write_text(json.dumps(started))
+    outcome = _DO[spec.params["do"]](spec, node)
+    report = {"state": "succeeded", "reason": "", "partitions": [], "counters": {"records_in": 7}}
+    report |= {"start_s": start_s, "end_s": time.time() - node.epoch_s} | outcome
+    (folder / "report.json").write_text(json.dumps(report))
+    return 0 if report["state"] == "succeeded" else 1
+
+
+def _nothing(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    return {}
+
+
+def _burn(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    until = time.process_time() + spec.params["cpu_s"]
+    while time.process_time() < until:
+        pass
+    return {}
+
+
+def _spin(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    """Burns for a while of wall time, for as much CPU as it gets."""
+    until = time.monotonic() + spec.params["wall_s"]
+    while time.monotonic() < until:
+        pass
+    return {}
+
+
+def _sleep(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    time.sleep(spec.params.get("wall_s", 60))
+    return {}
+
+
+def _with_child(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    (node.root / "child").write_text(str(child.pid))
+    return _sleep(spec, node) if spec.params.get("wait", True) else {}
+
+
+def _memory(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    try:
+        held = b"x" * spec.params["bytes"]
+    except MemoryError:
+        return {"state": "failed", "reason": f"over its memory limit of {spec.memory_bytes >> 20} MiB"}
+    return {"counters": {"records_in": len(held)}}
+
+
+def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
+    """Memory that RLIMIT_DATA does not count, but a control group does."""
+    import mmap
+
+    with mmap.mmap(-1, spec.params["bytes"]) as held:
+        for page in range(0, len(held), 4096):
+            held[page] = 1
+    return {}
+
+
+def _die(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    os.kill(os.getpid(), spec.params.get("signal", signal.SIGSEGV))
+    time.sleep(60)
+    return {}
+
+
+def _exit(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    print("the last words", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def _raise(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    raise RuntimeError("thrown past the runtime")
+
+
+def _map_output(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
+    folder = node.root / "mapout" / spec.attempt
+    folder.mkdir(parents=True)
+    partitions = [part.encode() for part in spec.params["partitions"]]
+    (folder / "data").write_bytes(b"".join(partitions))
+    ends = [sum(map(len, partitions[: index + 1])) for index in range(len(partitions))]
+    index = [[end - len(part), len(part)] for end, part in zip(ends, partitions, strict=True)]
+    (folder / "index.json").write_text(json.dumps(index))
+    return {"partitions": [len(part) for part in partitions]}
+
+
+def _look(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
+    """What it sees of its surroundings, as its reason."""
+    seen = {
+        "descriptors": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
+        "session": os.getsid(0) == os.getpid(),
+        "peers": dict(node.peers),
+        "budget": node.budget is not None,
+        "pace_cpu": node.pace_cpu,
+        "numpy": "numpy" in sys.modules,
+    }
+    return {"reason": json.dumps(seen)}
+
+
+_DO = {
+    "nothing": _nothing,
+    "burn": _burn,
+    "spin": _spin,
+    "sleep": _sleep,
+    "with_child": _with_child,
+    "memory": _memory,
+    "shared_memory": _shared_memory,
+    "die": _die,
+    "exit": _exit,
+    "raise": _raise,
+    "map_output": _map_output,
+    "look": _look,
+}

@@ -1,0 +1,277 @@
+"""The reproductions' frame: what becomes of an experiment, what its claims need, and what a reviewer is sent."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy import cli
+from deploy.errors import RunFailed
+from deploy.papers.bench import Bench, paired
+from deploy.papers.catalogue import Entry, chosen, entries
+from deploy.papers.experiment import Experiment, Measured
+from deploy.papers.reproduce import reproduce
+from deploy.papers.values import Criterion, Paper, Value
+from deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge
+from tasks.errors import BadInput
+
+TINY: dict[str, Any] = {
+    "cluster": {"nodes": 2},
+    "blocks": {"replication": 1},
+    "workload": {"jobs": [{"app": "synthetic", "maps": 6, "map": {"cpu": "10s", "variance": 0.5}}]},
+    "policies": ["fifo", "fair"],
+}
+PAPER = Paper.model_validate(
+    {
+        "title": "On two nodes <b>",
+        "authors": "A. Nobody",
+        "published": "Nowhere 2000",
+        "experiments": {
+            name: {
+                "title": "Six maps",
+                "where": "Figure 1",
+                "setup": "As written.",
+                "values": {
+                    "makespan": {
+                        "what": "makespan, fifo",
+                        "value": 30,
+                        "unit": "s",
+                        "read_off": True,
+                        "holds": {"at_least": 1},
+                    },
+                    "gain": {"what": "fair over fifo", "value": 0.5, "holds": {"at_least": 0.5}},
+                    "model": {"what": "slots", "value": [2, 1], "holds": {"equal": True}},
+                },
+            }
+            for name in ("six", "breaks")
+        },
+    }
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_plots() -> Iterator[None]:
+    """The pictures of the runs take longer than the runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deploy.plots.write", lambda *_: None)
+        yield
+
+
+def measure(bench: Bench) -> Measured:
+    played = bench.play("six", TINY)
+    assert bench.play("six", {}) is played  # nothing is played twice
+    fifo, fair = (played.figures(policy, "makespan_s") for policy in played.policies)
+    assert [len(run.attempts) for run in played.each("fair")] == [6] * bench.repeats
+    found = {"makespan": fifo, "gain": paired(fair, fifo), "model": Exact(value=(2, 1))}
+    return Measured(values=found, notes=["a note & more"])
+
+
+def draw(figure: Any, said: Any, measured: Measured) -> None:
+    figure.subplots().plot([1, 2], label=said["model"].what)
+
+
+SIX = Entry("tiny", PAPER, Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2))
+
+
+def wait(bench: Bench) -> Measured:
+    time.sleep(60)
+    raise AssertionError("nobody has ended this")
+
+
+def breaks(bench: Bench) -> Measured:
+    raise ZeroDivisionError("on purpose")
+
+
+BREAKS = replace(SIX, experiment=replace(SIX.experiment, name="breaks", measure=breaks))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of an experiment that breaks and one that does not, and what was said."""
+    folder, told = tmp_path_factory.mktemp("reproduce") / "out", []
+    with pytest.raises(RunFailed, match="broken: tiny/breaks"):
+        reproduce([BREAKS, SIX], machines="sim", repeats=None, seed=3, out=folder, say=told.append)
+    return folder, "\n".join(told)
+
+
+def test_results_hold_every_value_with_its_interval(done: tuple[Path, str]) -> None:
+    content = json.loads((done[0] / "results.json").read_text())
+    broken, six = content["experiments"]
+    assert (broken["state"], broken["note"]) == ("broken", "ZeroDivisionError: on purpose")
+    rows = {row["key"]: row for row in six["rows"]}
+    assert list(rows) == ["makespan", "gain", "model"]
+    makespan = rows["makespan"]
+    low, high = makespan["ci95"]
+    assert low <= makespan["mean"] <= high and len(makespan["repeats"]) == 2
+    assert [row["verdict"] for row in rows.values()] == ["holds", "does not hold", "holds"]
+    assert six["runs"] == ["runs/tiny/six", "runs/tiny/six"]
+    assert (done[0] / "runs/tiny/six/run.json").is_file() and (done[0] / six["figure"]).is_file()
+
+
+def test_the_page_stands_alone(done: tuple[Path, str]) -> None:
+    page = (done[0] / "index.html").read_text()
+    assert "On two nodes &lt;b&gt;" in page and "a note &amp; more" in page
+    assert "data:image/svg+xml;base64," in page and "ZeroDivisionError: on purpose" in page
+    for outside in ('src="http', "<link", "<script", "@import"):
+        assert outside not in page
+    assert "≈" in page.split("makespan, fifo")[1].split("</tr>")[0]  # read off a figure, and marked so
+
+
+def test_the_terminal_shows_the_same(done: tuple[Path, str]) -> None:
+    assert "[2/2] tiny/six: Six maps (Figure 1), about 1 s" in done[1]
+    assert "~30 s" in done[1] and "holds (at least 1)" in done[1] and "broken after" in done[1]
+    assert "Claims: 2 hold, 1 do not, 0 open" in done[1]
+
+
+def test_a_folder_with_results_is_not_overwritten(done: tuple[Path, str]) -> None:
+    with pytest.raises(BadInput, match="holds a reproduction already"):
+        reproduce([SIX], machines="sim", repeats=None, seed=3, out=done[0], say=lambda _: None)
+
+
+@pytest.mark.parametrize(("asked", "full", "played"), [(None, False, 2), (None, True, 5), (3, True, 3)])
+def test_a_full_size_has_the_papers_number_of_runs(
+    tmp_path: Path, asked: int | None, full: bool, played: int
+) -> None:
+    def measure(bench: Bench) -> Measured:
+        assert (bench.repeats, bench.full) == (played, full)
+        return Measured(values={})
+
+    six = Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2, full_repeats=5)
+    entry, out = Entry("tiny", PAPER, six), tmp_path / "out"
+    reproduce([entry], machines="sim", repeats=asked, seed=3, out=out, say=lambda _: None, full=full)
+
+
+def test_a_run_that_is_not_to_be_trusted_is_told(tmp_path: Path) -> None:
+    def saturated(bench: Bench) -> Measured:
+        measured = measure(bench)
+        path = bench.used[0] / "summary.json"
+        summary = json.loads(path.read_text())
+        summary["fidelity"] |= {"trusted": False, "why": ["The host was busy."]}
+        path.write_text(json.dumps(summary))
+        return measured
+
+    entry = replace(SIX, experiment=replace(SIX.experiment, measure=saturated))
+    out = reproduce([entry], machines="sim", repeats=1, seed=3, out=tmp_path / "o", say=lambda _: None)
+    (six,) = json.loads((out / "results.json").read_text())["experiments"]
+    assert six["notes"][-1] == "Not to be trusted, the run six: The host was busy."
+    assert "The host was busy." in (out / "index.html").read_text()
+
+
+def test_papers_are_simulated_side_by_side(tmp_path: Path) -> None:
+    """With the results that one after the other has, in the order of the list."""
+    known = entries()
+    labels = ["polo2011/fig2", "verma2011/fig4", "verma2011/table2"]
+    mine = [replace(known[label], experiment=replace(known[label].experiment, repeats=1)) for label in labels]
+    told: list[str] = []
+    out = reproduce(mine, machines="sim", repeats=None, seed=3, out=tmp_path / "all", say=told.append)
+    both = json.loads((out / "results.json").read_text())["experiments"]
+    assert [f"{each['paper']}/{each['experiment']}" for each in both] == labels
+    assert sum("[3/3] verma2011/table2" in line for line in told) == 1
+    alone = reproduce(mine[1:], machines="sim", repeats=None, seed=3, out=tmp_path / "one", say=told.append)
+    assert [each["rows"] for each in both[1:]] == [
+        each["rows"] for each in json.loads((alone / "results.json").read_text())["experiments"]
+    ]
+
+
+def die(bench: Bench) -> Measured:
+    os._exit(3)
+
+
+def test_a_process_that_dies_is_told_and_no_other_goes_on(tmp_path: Path) -> None:
+    dies = replace(SIX, experiment=replace(SIX.experiment, name="dies", measure=die))
+    slow = replace(SIX, paper="other", experiment=replace(SIX.experiment, name="slow", measure=wait))
+    began_s = time.monotonic()
+    with pytest.raises(RunFailed, match="the process of tiny/dies died"):
+        reproduce([dies, slow], machines="sim", repeats=1, seed=3, out=tmp_path / "o", say=lambda _: None)
+    assert time.monotonic() - began_s < 30
+    assert multiprocessing.active_children() == []
+
+
+def test_what_is_done_is_kept_after_ctrl_c(tmp_path: Path) -> None:
+    def stop(bench: Bench) -> Measured:
+        raise KeyboardInterrupt
+
+    stopped = replace(BREAKS, experiment=replace(BREAKS.experiment, measure=stop))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce([SIX, stopped], machines="sim", repeats=1, seed=3, out=tmp_path / "o", say=lambda _: None)
+    (kept,) = json.loads((tmp_path / "o" / "results.json").read_text())["experiments"]
+    assert kept["experiment"] == "six"
+    assert {row["key"]: row["verdict"] for row in kept["rows"]} == {
+        "makespan": "open",  # one repeat has no interval
+        "gain": "open",
+        "model": "holds",
+    }
+
+
+@pytest.mark.parametrize(
+    ("holds", "ours", "verdict"),
+    [
+        ({"at_most": 7}, [5.0, 6.0, 7.0], HOLDS),
+        ({"at_most": 7}, [8.0, 9.0, 8.5], FAILS),
+        ({"at_most": 7}, [5.0, 9.0], OPEN),
+        ({"at_most": 7}, [5.0], OPEN),
+        ({"at_most": 7}, [float("nan"), float("nan")], OPEN),
+        ({"at_least": 1, "at_most": 7}, [0.5, 0.6], FAILS),
+        ({"within": 0.1}, [9.1, 10.9], HOLDS),
+        ({"within": 0.1}, [8.0, 8.9], FAILS),
+        ({"at_most": 7}, Exact(value=7.0), HOLDS),
+        ({"equal": True}, Exact(value=10), HOLDS),
+        ({"equal": True}, Exact(value=9.99), FAILS),
+        (None, [1.0, 2.0], ""),
+    ],
+)
+def test_only_the_interval_decides(holds: Any, ours: Any, verdict: str) -> None:
+    said = Value(what="x", value=10, holds=Criterion(**holds) if holds else None)
+    assert judge("x", said, "Figure 1", ours, 0).verdict == verdict
+
+
+def test_paired_is_the_share_that_was_saved() -> None:
+    assert paired([80.0, 50.0], [100.0, 50.0]) == pytest.approx([0.2, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("target", "machines", "quick", "wrong"),
+    [
+        ("verma2012", "sim", False, "unknown paper, did you mean 'verma2011'"),
+        ("tiny/sixx", "sim", False, "unknown experiment, did you mean 'tiny/six'"),
+        ("tiny", "process", False, "nothing runs on --machines process, expected sim"),
+        ("tiny", "sim", True, "tiny --quick: nothing runs on --machines sim"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_a_line(target: str, machines: str, quick: bool, wrong: str) -> None:
+    known = {SIX.label: SIX, "verma2011/x": replace(SIX, paper="verma2011")}
+    with pytest.raises(BadInput) as error:
+        chosen(known, target, machines, quick=quick)
+    assert wrong in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("holds", [{}, {"at_most": 1, "equal": True}, {"within": 0}, {"above": 1}])
+def test_a_criterion_says_one_thing(holds: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Value.model_validate({"what": "x", "value": 1, "holds": holds})
+
+
+def call(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
+
+
+def test_the_command_lists_what_there_is() -> None:
+    result = call()
+    assert result.exit_code == 0, result.output
+    for entry in entries().values():
+        assert entry.experiment.name in result.output
+
+
+def test_the_command_refuses_bad_input() -> None:
+    for arguments in (["verma2011", "--all"], ["nobody2000"], ["--all", "--machines", "cloud"]):
+        result = call(*arguments)
+        assert result.exit_code == 2 and len(result.stderr.strip().splitlines()) == 1

@@ -1,0 +1,233 @@
+"""ARIA's experiments on small runs: what each makes of tables, and that its generators do what the paper says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from deploy.metrics import RunTables
+from deploy.papers import values
+from deploy.papers.bench import Bench
+from deploy.papers.figures import draw
+from deploy.papers.verdict import Exact
+from deploy.papers.verma2011 import (
+    arrivals,
+    fig3,
+    fig4,
+    fig5,
+    fig7,
+    fixed_slots,
+    months,
+    table1,
+    table2,
+    table3,
+    table4,
+    waves,
+    workloads,
+)
+from deploy.papers.verma2011.profiles import profile_of, wikitrends
+from scheduler.models.jobprofile import JobProfile, Times
+
+ABOUT = values.load("verma2011").experiments
+TABLE2 = ABOUT["table2"].values
+
+
+def bench(folder: Path, repeats: int = 1) -> Bench:
+    return Bench(folder, machines="sim", repeats=repeats, seed=4)
+
+
+def test_the_model_gives_the_printed_table() -> None:
+    profile = wikitrends(ABOUT["fig5"].values)
+    top = (
+        profile.map.max_s + profile.first_shuffle.max_s + profile.typical_shuffle.max_s + profile.reduce.max_s
+    )
+    assert top == pytest.approx(ABOUT["fig5"].values["maxima"].number)
+    for bound in ("low", "avg", "up"):
+        for slo_s in fig5.SLOS_S:
+            asked = fig5._asked(profile, 71, 64, bound, slo_s, 64)
+            assert list(asked) == ABOUT["fig5"].values[f"{bound}_{slo_s}"].value
+
+
+def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> None:
+    measured = fig4.measure(bench(tmp_path))
+    points = measured.series["points"]
+    assert sum(points["C"]) < min(sum(points["A"]), sum(points["B"]))
+    assert points["B"][0] < points["C"][0] < points["A"][0]
+    draw(tmp_path / "a.svg", fig4.EXPERIMENT, ABOUT["fig4"].values, measured)
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+
+
+def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
+    """The job of figure 5 with 5 + 2 slots, then with 30 + 30."""
+    plain = fig5.job(live=True)  # 36 maps, 32 reduces
+    jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
+    few = fig5.scenario(jobs, [fixed_slots.SPEC], live=True)
+    played = bench(tmp_path).play("fixed", few)
+    attempts = played.of(played.policies[0]).attempts
+    for job, kind, most in (("job_0001", "map", 5), ("job_0001", "reduce", 2), ("job_0002", "map", 30)):
+        mine = attempts[(attempts["job"] == job) & (attempts["kind"] == kind)]
+        at_once = [int(((mine["start"] <= t) & (mine["end"] > t)).sum()) for t in mine["start"]]
+        assert max(at_once) == most
+    with pytest.raises(ValueError, match="does not end in @"):
+        fixed_slots.slots_of("w")
+
+
+def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
+    slow = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
+    jobs = fig5._jobs(slow, live=False)
+    assert len({job["submit"] for job in jobs}) == len(jobs) == 12
+    slots = [fixed_slots.slots_of(job["name"]) for job in jobs]
+    for bound in range(3):  # a later deadline never asks for more
+        asked = [sum(each) for each in slots[4 * bound : 4 * bound + 4]]
+        assert asked == sorted(asked, reverse=True)
+
+
+def attempts_of(rows: list[dict[str, Any]]) -> RunTables:
+    columns = ("task", "kind", "node", "assigned", "start", "end", "sort_end", "shuffle_end")
+    frame = pd.DataFrame([{column: row.get(column, float("nan")) for column in columns} for row in rows])
+    more = {"job": "job_0001", "state": "succeeded", "length": 10, "output_bytes": 20, "shuffle_bytes": 5}
+    return RunTables("fifo", 0, {"attempts": frame.assign(**more)}, ())
+
+
+def task(
+    name: str, kind: str, node: str, start: float, end: float, sort_end: float = float("nan")
+) -> dict[str, Any]:
+    return {
+        "task": name,
+        "kind": kind,
+        "node": node,
+        "assigned": start,
+        "start": start,
+        "end": end,
+        "sort_end": sort_end,
+    }
+
+
+RUN = attempts_of(
+    [
+        task("m0", "map", "n1", 0, 10),
+        task("m1", "map", "n2", 0, 14),
+        task("m2", "map", "n1", 10, 20),
+        task("r0", "reduce", "n1", 12, 30, sort_end=23),  # 3 s after the last map
+        task("r1", "reduce", "n1", 30, 45, sort_end=35),  # a whole shuffle of 5 s
+    ]
+)
+
+
+def test_a_profile_is_made_of_the_attempts_table() -> None:
+    profile = profile_of(RUN, "job_0001")
+    assert profile.map == pytest.approx((34 / 3, 14)) and profile.map_min_s == 10
+    assert (profile.first_shuffle.avg_s, profile.typical_shuffle.avg_s) == (3, 5)
+    assert profile.reduce == pytest.approx((8.5, 10)) and profile.map_selectivity == 2
+    with pytest.raises(ValueError, match="no map"):
+        profile_of(RUN, "job_0002")
+
+
+def test_waves_are_counted_by_machine() -> None:
+    assert (waves.waves(RUN, "map"), waves.waves(RUN, "reduce")) == (2, 2)
+    assert waves._overlapping(RUN) == 50
+
+
+def test_machines_have_a_slot_of_a_kind_or_none() -> None:
+    groups = waves.scenario(16, 22, live=False)["cluster"]["nodes"]
+    assert (sum(g["map_slots"] for g in groups), sum(g["reduce_slots"] for g in groups)) == (16, 22)
+    live = waves.scenario(16, 22, live=True)["cluster"]["nodes"]
+    assert (len(live), sum(g["map_slots"] for g in live), sum(g["reduce_slots"] for g in live)) == (8, 2, 3)
+
+
+def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
+    profile = JobProfile(
+        map=Times(map_s, map_s),
+        first_shuffle=Times(1, 1),
+        typical_shuffle=Times(2, 2),
+        reduce=Times(10, 10),
+        map_input_bytes=100.0,
+    )
+    return months.Month(profile=profile, took_s=took_s, maps=8, reduces=4, slots=(slots, slots))
+
+
+def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 4 slots 8 maps of 50 s and 4 reduces of 1 + 10 s: 100 + 1 + 10 s, and 137.5 + 1 + 2 + 17.5 s."""
+    jobs = {name: [month(50, 120)] for name in table1.JOBS}
+    monkeypatch.setattr(fig3, "play", lambda _: jobs)
+    measured = fig3.measure(bench(tmp_path))
+    assert measured.samples("oct_64") == pytest.approx([100 * abs(134.5 / 120 - 1)])
+    assert measured.samples("oct_64_within") == [1.0]
+
+
+def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {name: [month(100, 1), month(102, 1)] for name in table1.JOBS}
+    jobs["oct_64"] = [month(110, 1), month(112.2, 1)]
+    monkeypatch.setattr(table1, "play", lambda _: jobs)
+    measured = table1.measure(bench(tmp_path))
+    assert measured.samples("spread_map") == pytest.approx([100 * 10 / 102.5] * 2)
+    assert measured.samples("variation") == pytest.approx([100 / 101] * 2)
+
+
+def test_the_months_are_smaller_alike() -> None:
+    for live, size in ((False, months.SMALLER), (True, months.LIVE)):
+        jobs = months.scenario("256", live=live)["workload"]["jobs"]
+        assert [job["maps"] for job in jobs] == [720 // size, 740 // size]
+
+
+def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
+    measured = table2.measure(bench(tmp_path))
+    for app in workloads.APPS:
+        assert measured.values[f"{app}_maps"] == Exact(value=tuple(TABLE2[f"{app}_maps"].numbers))
+        assert measured.samples(f"{app}_map_s")[0] == pytest.approx(TABLE2[f"{app}_map_s"].number, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["W1", "W2"])
+def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name: str) -> None:
+    jobs = workloads.workload(name, TABLE2, 20, 0.9, 5)
+    assert (
+        jobs == workloads.workload(name, TABLE2, 20, 0.9, 5) != workloads.workload(name, TABLE2, 20, 0.9, 6)
+    )
+    for job in jobs:
+        alone_s = job.profile.map.avg_s + job.profile.reduce.avg_s
+        assert job.deadline_s > alone_s and job.load <= 0.9
+        assert job.profile.map.max_s == max(job.maps_s)
+
+
+def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
+    jobs = [replace(job, maps_s=job.maps_s[:40]) for job in workloads.workload("W1", TABLE2, 6, 0.9, 5)]
+    calm, busy = (arrivals.play(jobs, threshold, 5) for threshold in (0.9, 1.8))
+    assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
+    assert calm.load < busy.load < 1
+    assert max(submit for submit, _, _ in calm.jobs) > max(submit for submit, _, _ in busy.jobs)
+    late = replace(calm, jobs=((10.0, 40.0, 30.0), (0.0, 9.0, 10.0)))
+    assert (late.late, late.exceeded) == (1, pytest.approx(0.5))
+
+
+def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
+    outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
+    for module in (table3, fig7):
+        monkeypatch.setattr(module, "play", lambda *_: outcome)
+    measured = table3.measure(bench(tmp_path), jobs=2)
+    assert set(measured.values) == set(ABOUT["table3"].values)
+    assert measured.samples("W2_95_late") == [50] and measured.samples("W1_85_load") == [25]
+    assert measured.samples("W1_105_exceeded") == pytest.approx([100 * (5 / 15) * 50])
+    asked: list[int] = []
+    monkeypatch.setattr(table3, "workload", lambda _name, _said, jobs, *_: asked.append(jobs))
+    table3.measure(bench(tmp_path))
+    table3.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
+    assert set(asked) == {table3.JOBS, 100}
+    shown = fig7.measure(bench(tmp_path), jobs=2)
+    assert set(shown.values) == set(ABOUT["fig7"].values)
+    assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
+
+
+def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The live plan, played in virtual time."""
+    monkeypatch.setattr(table4, "LIVE_JOBS", 2)
+    virtual = bench(tmp_path)
+    stage = SimpleNamespace(live=True, repeats=1, seed=4, play=virtual.play)
+    measured = table4.measure(stage)  # pyright: ignore[reportArgumentType]
+    assert set(measured.values) <= set(ABOUT["table4"].values)
+    assert 0 < measured.samples("load_95")[0] < 100 and len(measured.samples("accuracy")) == 2

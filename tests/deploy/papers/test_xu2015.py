@@ -1,0 +1,100 @@
+"""DTSS's experiments on small runs, and the reductions on tables that are written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deploy.metrics import RunTables
+from deploy.papers import values
+from deploy.papers.bench import Bench
+from deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, workload
+
+ABOUT = values.load("xu2015").experiments
+
+
+def run(attempts: list[dict[str, object]], jobs: list[dict[str, object]]) -> RunTables:
+    tables = {"attempts": pd.DataFrame(attempts), "jobs": pd.DataFrame(jobs)}
+    return RunTables("p", 0, {**tables, "heartbeats": pd.DataFrame({"t": [0.0]})}, ())
+
+
+def attempt(task: str, began: float, end: float, locality: str, **more: object) -> dict[str, object]:
+    common = {"job": "j", "task": task, "kind": "map", "state": "succeeded", "split_of": None, "offset": 0}
+    return {**common, "assigned": began, "start": began, "end": end, "locality": locality, **more}
+
+
+def test_each_repeat_draws_its_own_jobs() -> None:
+    first, second = (workload.jobs(1, repeat) for repeat in (0, 1))
+    assert first == workload.jobs(1, 0) != second
+    for jobs in (first, second):
+        assert [job["user"] for job in jobs[:3]] == ["user2", "user1", "user0"]
+        assert all(5 <= job["maps"] <= 10 for job in jobs) and len(jobs) == 20
+
+
+def test_n_and_m_are_of_local_and_other_maps_and_d_from_the_split_to_the_rest() -> None:
+    maps = [attempt("a", 0, 4, "node"), attempt("b", 0, 6, "node"), attempt("c", 0, 20, "off")]
+    assert analysis.whole_maps(run(maps, [])) == (5, 20)
+    parts = [
+        attempt("a1", 10, 15, "off", split_of="a", offset=0),
+        attempt("a2", 17, 20, "node", split_of="a", offset=16),
+        attempt("b1", 10, 15, "off", split_of="b", offset=0),
+        attempt("b2", 90, 95, "off", split_of="b", offset=16),  # never found its input
+        attempt("c", 0, 5, "node"),
+    ]
+    assert analysis.waited(run(parts, [])) == 7
+
+
+def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
+    jobs = [
+        {"job": "j", "user": "user2", "submit": 0.0, "finish": 600.0},
+        {"job": "k", "user": "user1", "submit": 30.0, "finish": 600.0},
+    ]
+    maps = [attempt("a", 0, 600, "node"), attempt("b", 30, 600, "node", job="k")]
+    table = run(maps, jobs)
+    held = fig15.slots(table, fig15.EPOCH_S)
+    assert len(held["user2"]) == 100 and held["user0"].sum() == 0
+    found = fig15.ratios(held, table, fig15.EPOCH_S)
+    np.testing.assert_allclose(found["user2"], [0.2] * 5 + [0.4] * 15)
+    np.testing.assert_allclose(found["user1"], [0.4] * 15)
+    assert set(found) == {"user1", "user2"}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Five jobs a repeat."""
+    monkeypatch.setattr(workload, "JOBS", 5)
+    return Bench(tmp_path, machines="sim", repeats=1, seed=3)
+
+
+def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> None:
+    makespans = fig12.measure(bench)
+    assert set(makespans.values) == set(ABOUT["fig12"].values)
+    least, mean, most = (makespans.samples(f"quarter_{each}")[0] for each in ("least", "mean", "most"))
+    assert least <= mean <= most
+    took = {policy: found[0] for policy, found in makespans.series["makespans"].items()}
+    gains = [100 * (1 - took[workload.QUARTER][user] / took[workload.DELAY][user]) for user in workload.USERS]
+    assert mean == pytest.approx(sum(gains) / 3)
+
+    local = fig13.measure(bench)
+    assert set(local.values) == set(ABOUT["fig13"].values)
+    bytes_ = 64e6 * sum(job["maps"] for job in workload.jobs(3, 0)) / 1e9
+    assert 0 < local.samples("most")[0] < local.samples("delay")[0] <= bytes_
+
+    model = analysis.measure(bench)
+    assert set(model.values) == set(ABOUT["analysis"].values)
+    assert 0 < model.samples("local")[0] < model.samples("remote")[0]
+
+    shares = fig15.measure(bench)
+    assert set(shares.values) <= set(ABOUT["fig15"].values)
+    assert shares.samples("delay_printed_off") == [pytest.approx(0.782, abs=0.001)]  # by hand from Table 8
+
+    assert set(beyond.measure(bench).values) == set(ABOUT["beyond"].values)
+
+
+def test_delay_scheduling_is_all_local_where_data_lie_everywhere(bench: Bench) -> None:
+    measured = fig14.measure(bench)
+    assert set(measured.values) == set(ABOUT["fig14"].values)
+    assert measured.samples("delay_local") == [pytest.approx(100)]

@@ -1,0 +1,67 @@
+"""Small tables by hand: rows name only the columns that a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deploy.metrics import RunTables
+from scheduler.history import COLUMNS, FLOAT, INT, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "jobs": {
+        "job": "job_0001",
+        "name": "wc",
+        "user": "ana",
+        "queue": "q",
+        "app": "sort",
+        "state": "succeeded",
+    },
+    "attempts": {"job": "job_0001", "kind": "map", "node": "n1", "rack": "a", "state": "succeeded"},
+    "heartbeats": {"node": "n1"},
+    "decisions": {"node": "n1", "job": "job_0001", "kind": "map", "answer": "skip", "reason": ""},
+    "blocks": {},
+    "faults": {},
+}
+NODES: tuple[dict[str, Any], ...] = tuple(
+    {
+        "node": name,
+        "rack": "a",
+        "cores": 2,
+        "core_speed": 0.5,
+        "memory_bytes": 2**29,
+        "disk_bps": 40e6,
+        "network_bps": 12.5e6,
+        "map_slots": 1,
+        "reduce_slots": 1,
+    }
+    for name in ("n1", "n2")
+)
+
+
+def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """A frame of one table; what a row leaves out is the default, 0, or missing."""
+    made: list[tuple[Any, ...]] = []
+    for number, row in enumerate(rows):
+        values: dict[str, Any] = {
+            column: 0 if kind == INT else None if kind == FLOAT else False if kind == "bool" else None
+            for column, kind in COLUMNS[name].items()
+        }
+        values |= DEFAULTS[name]
+        if name == "attempts":
+            values |= {
+                "task": f"job_0001_m_{number:06d}",
+                "attempt": f"job_0001_m_{number:06d}_0",
+                "cpu_s": 0.0,
+            }
+        made.append(tuple((values | dict(row)).values()))
+    return frame(name, made, "fifo", 0)
+
+
+def run_of(**tables: Sequence[Mapping[str, Any]]) -> RunTables:
+    """One policy's run on two nodes of one map and one reduce slot each."""
+    frames = {name: table(name, tables.get(name, ())) for name in COLUMNS}
+    return RunTables("fifo", 0, frames, NODES)

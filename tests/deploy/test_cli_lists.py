@@ -1,0 +1,33 @@
+"""The lists of what there is can be printed, one by one and all together."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.cli_lists import show_policies
+from scheduler.registry import AXES, POLICIES
+from tasks.errors import BadInput
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_each_policy_shows_its_parameters(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With their defaults."""
+    show_policies(name)
+    shown = capsys.readouterr().out
+    assert name in shown
+    for parameter in POLICIES[name].parameters:
+        assert parameter.name in shown
+
+
+def test_all_policies_and_axes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that compositions are made of, too."""
+    show_policies(None)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in POLICIES)
+    assert all(f"{axis}={name}" in shown for axis, names in AXES.items() for name in names)
+
+
+def test_an_unknown_policy_is_bad_input() -> None:
+    """With what was meant, perhaps."""
+    with pytest.raises(BadInput, match="unknown policy 'ariaa'"):
+        show_policies("ariaa")

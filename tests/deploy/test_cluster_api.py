@@ -1,0 +1,187 @@
+"""The API of a cluster that stays up and its client, over a real socket, with a service that only pretends."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cluster.blocks.errors import BlockUnavailable, PathNotFound
+from deploy.cluster_api import BODY_BYTES, Api
+from deploy.cluster_client import Cluster, Job, wait_for
+from deploy.cluster_files import ClusterRecord, claimed, write_record
+from deploy.errors import RunFailed
+from tasks.errors import BadInput
+
+TOKEN = "t0k3n"
+STATES = {"job_0001": "succeeded", "job_0002": "failed"}
+
+
+class FakeOutputs:
+    """Two parts of one job; the second breaks off."""
+
+    async def parts(self, job: str) -> dict[str, int]:
+        if job != "job_0001":
+            raise PathNotFound(f"/out/{job}")
+        return {"part-00000": 6, "part-00001": 6}
+
+    async def read(self, path: str) -> AsyncIterator[bytes]:
+        yield b"abc"
+        if path.endswith("1"):
+            raise BlockUnavailable("no good replica")
+        yield b"def"
+
+
+class FakeService:
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def status(self) -> dict[str, Any]:
+        return {"name": "lab", "jobs": []}
+
+    def job(self, job: str) -> dict[str, Any]:
+        if job not in STATES:
+            raise BadInput(f"no job {job!r} on cluster lab")
+        return {"job": job, "state": STATES[job], "reason": ""}
+
+    def submit(self, request: dict[str, Any]) -> list[str]:
+        self.asked.append(request)
+        if "jobs" in request and request["jobs"][0].get("app") == "bug":
+            raise ZeroDivisionError("a mistake")
+        if "jobs" in request and request["jobs"][0].get("app") == "nope":
+            raise BadInput("submit: jobs[0].app: unknown application 'nope'")
+        return list(STATES)
+
+    def kill(self, job: str) -> None:
+        self.asked.append(job)
+
+    def fault(self, fault: Any) -> dict[str, Any]:
+        self.asked.append(fault)
+        raise RunFailed("not now")
+
+    def down(self, wait: bool) -> None:
+        self.asked.append(wait)
+
+    def outputs(self) -> Any:
+        return FakeOutputs()
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService()
+
+
+@pytest.fixture
+def cluster(service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A client of the service, which is served while the test lasts."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with claimed("lab") as folder, Api(service, TOKEN) as api:
+        record = ClusterRecord(
+            name="lab", pid=1, url=api.url, token=TOKEN, out="", policy="", machines="", started=""
+        )
+        write_record(folder, record)
+        yield Cluster(record)
+
+
+def test_jobs_go_in_with_where_and_who_the_user_is(
+    cluster: Cluster, service: FakeService, tmp_path: Path
+) -> None:
+    assert cluster.submit({"app": "pi"}, base=tmp_path).job == "job_0001"
+    (tmp_path / "jobs.yaml").write_text("jobs: []")
+    assert [job.job for job in cluster.submit_file(tmp_path / "jobs.yaml")] == list(STATES)
+    by_hand, by_file = service.asked
+    assert by_hand["jobs"] == [{"app": "pi"}] and by_hand["base"] == str(tmp_path) and by_hand["user"]
+    assert by_file["text"] == "jobs: []" and by_file["base"] == str(tmp_path)
+    with pytest.raises(BadInput, match=r"none.yaml: cannot read these jobs"):
+        cluster.submit_file(tmp_path / "none.yaml")
+
+
+def test_what_the_service_refuses_is_raised_as_a_run_would_raise_it(cluster: Cluster) -> None:
+    with pytest.raises(BadInput, match=r"^submit: jobs.0..app: unknown application 'nope'$"):
+        cluster.submit({"app": "nope"})
+    with pytest.raises(BadInput, match="no job 'job_0003'"):
+        cluster.job("job_0003")
+    with pytest.raises(RunFailed, match=r"^not now$"):
+        cluster.fault({"kill": "n1"})
+    with pytest.raises(RunFailed, match=r"^ZeroDivisionError: a mistake$"):
+        cluster.submit({"app": "bug"})
+    with pytest.raises(BadInput, match="Request Entity Too Large"):
+        cluster.submit({"app": "x" * BODY_BYTES})
+
+
+def test_jobs_are_waited_for_and_killed(cluster: Cluster, service: FakeService) -> None:
+    told: list[tuple[str, str]] = []
+    jobs = [cluster.job(job) for job in STATES]
+    assert not wait_for(jobs, lambda job, status: told.append((job.job, status["state"])))
+    assert told == list(STATES.items())
+    assert wait_for(jobs[:1], lambda *_: None) and jobs[1].wait() == "failed"
+    jobs[0].kill()
+    assert service.asked == ["job_0001"]
+    with pytest.raises(BadInput):
+        Job(cluster, "job_0009").kill()
+
+
+def test_outputs_come_whole_or_not_at_all(cluster: Cluster, tmp_path: Path) -> None:
+    first, second = (cluster.job(job) for job in STATES)
+    assert b"".join(first._read("part-00000", 6)) == b"abcdef"
+    with pytest.raises((RunFailed, OSError)):
+        first.outputs()
+    assert second.outputs() == {} and second.save(tmp_path) == []
+    with pytest.raises(BadInput, match="no part 'part-00007', it has part-00000, part-00001"):
+        list(first._read("part-00007", 1))
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer ", TOKEN + "x", "Bearer t\u00f6ken"])
+def test_nothing_is_told_without_the_token(
+    cluster: Cluster, service: FakeService, header: str | None
+) -> None:
+    headers = {} if header is None else {"Authorization": header.encode("utf-8").decode("latin-1")}
+    for method, path in (("GET", "/status"), ("POST", "/down"), ("GET", "/nowhere")):
+        request = urllib.request.Request(cluster.record.url + path, headers=headers, method=method)
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+        assert raised.value.code == 401 and json.load(raised.value) == {"error": "no valid token"}
+    with pytest.raises(RunFailed, match="no valid token"):
+        Cluster(replace(cluster.record, token="another")).status()
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "line"),
+    [
+        ("/jobs", b"\x80\x04", "/jobs: not JSON"),
+        ("/jobs", b"[]", "/jobs: expected a JSON object"),
+        ("/down", b'{"wait": "yes"}', "wait: 'yes' is not true or false"),
+    ],
+)
+def test_only_json_is_understood(
+    cluster: Cluster, service: FakeService, path: str, body: bytes, line: str
+) -> None:
+    request = urllib.request.Request(
+        cluster.record.url + path, data=body, headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+    assert raised.value.code == 400 and json.load(raised.value)["error"].startswith(line)
+    assert service.asked == []
+
+
+def test_it_listens_on_the_loopback_interface_only(cluster: Cluster) -> None:
+    port = int(cluster.record.url.rpartition(":")[2])
+    listening = [each.laddr for each in psutil.Process().net_connections() if each.status == "LISTEN"]
+    assert {ip for ip, at in listening if at == port} == {"127.0.0.1"}
+
+
+def test_a_service_that_does_not_answer_is_told_in_a_line(cluster: Cluster) -> None:
+    with pytest.raises(RunFailed, match="cluster lab does not answer"):
+        Cluster(replace(cluster.record, url="http://127.0.0.1:1"), patience_s=0.1).status()

@@ -1,0 +1,39 @@
+"""Around a run: the order of play, and accidents that end it in one line."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import experiment, live_run
+from deploy.errors import RunFailed
+from deploy.experiment import RunOptions, run_scenario
+from deploy.options import order_of_play
+from deploy.scenario import resolve
+
+SCENARIO: dict[str, Any] = {
+    "workload": {"jobs": [{"name": "p", "app": "pi", "reduces": 1}]},
+    "policies": ["fifo"],
+}
+
+
+def test_repeats_alternate_the_order_of_the_policies() -> None:
+    assert order_of_play(3, 2) == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]
+
+
+def test_a_disk_that_fills_is_one_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "parts/jobs/x.parquet"))
+
+    monkeypatch.setattr(live_run.LiveRuns, "play", full)
+    monkeypatch.setattr(experiment, "finish", full)
+    with pytest.raises(
+        RunFailed, match=r"jobs/x.parquet: No space left on device; make room, then: schedbed report"
+    ):
+        run_scenario(resolve(SCENARIO), RunOptions(out=tmp_path))
+    assert not (tmp_path / ".lock").exists()

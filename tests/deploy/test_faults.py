@@ -1,0 +1,195 @@
+"""Faults are played at their times, and undone at theirs, whoever is down meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from cluster.faults import PlannedFault
+from cluster.masters import MasterGone
+from deploy.faults import FaultPlan, Row, playing
+
+NODES = ["n1", "n2", "n3"]
+Done = tuple[float, str, str, dict[str, Any]]
+
+
+class FakeHands:
+    """Notes what it is to do; nodes in `down` do not answer."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.done: list[Done] = []
+        self.down: set[str] = set()
+        self.running: dict[str, str] = {}
+        self.replicas: list[tuple[str, str]] = []
+
+    def on_node(self, node: str, kind: str, arguments: Mapping[str, Any]) -> str:
+        if node in self.down:
+            raise MasterGone(node)
+        self.done.append((self.now_s, node, kind, dict(arguments)))
+        return self.running.get(node, "") if kind == "kill_attempt" else ""
+
+    def name_node(self, method: str, *arguments: Any) -> Any:
+        up, target, nodes, _ = arguments
+        assert (method, target) == ("pick_replica", "")
+        found = [(b, node) for b, node in self.replicas if node in up and (not nodes or node in nodes)]
+        return found[0] if found else None
+
+    def kill_actor(self, name: str) -> None:
+        self.done.append((self.now_s, name, "kill_actor", {}))
+        self.down |= {name} & set(NODES)
+
+    def hold(self, name: str, for_s: float) -> None:
+        self.done.append((self.now_s, name, "hold", {"for_s": for_s}))
+
+
+def play(*faults: PlannedFault, times: Sequence[float]) -> tuple[list[Done], list[Row]]:
+    """What the plan did, as (time, node, kind, arguments), and its rows."""
+    hands = FakeHands()
+    plan = FaultPlan(faults, NODES, hands)
+    rows: list[Row] = []
+    for hands.now_s in times:
+        rows += plan.advance(hands.now_s)
+    assert not plan.more_to_come
+    return hands.done, rows
+
+
+def test_a_killed_node_restarts_after_its_time() -> None:
+    done, rows = play(
+        PlannedFault(at_s=1.0, kind="kill", nodes=("n2",), until_s=3.0), times=[0.5, 1.0, 2.5, 3.5]
+    )
+    assert done == [(1.0, "n2", "kill", {}), (3.5, "n2", "restart", {})]
+    assert rows == [(1.0, "kill", "n2", 3.0)]
+
+
+def test_a_fault_that_begins_late_lasts_as_long_as_it_was_to() -> None:
+    fault = PlannedFault(at_s=1.0, kind="freeze", nodes=("n1",), until_s=1.5)
+    done, rows = play(fault, times=[9.0, 9.4, 9.6])
+    assert done == [(9.0, "n1", "freeze", {}), (9.6, "n1", "thaw", {})]
+    assert rows == [(9.0, "freeze", "n1", 9.5)]
+
+
+def test_slow_twice_is_slower_until_both_are_over() -> None:
+    done, _ = play(
+        PlannedFault(at_s=1.0, kind="slow", nodes=("n1",), cpu=0.5, until_s=3.0),
+        PlannedFault(at_s=2.0, kind="slow", nodes=("n1",), cpu=0.5, disk=0.1, until_s=4.0),
+        times=[1.0, 2.0, 3.0, 4.0],
+    )
+    assert [(at_s, what["cpu"], what["disk"]) for at_s, _, _, what in done] == [
+        (1.0, 0.5, 1.0),
+        (2.0, 0.25, 0.1),
+        (3.0, 0.5, 0.1),
+        (4.0, 1.0, 1.0),
+    ]
+
+
+def test_a_partition_cuts_both_sides_from_each_other_only() -> None:
+    done, rows = play(PlannedFault(at_s=1.0, kind="partition", nodes=("n1", "n2")), times=[1.0])
+    assert {node: arguments["blocked"] for _, node, _, arguments in done} == {
+        "n1": ["n3"],
+        "n2": ["n3"],
+        "n3": ["n1", "n2"],
+    }
+    assert rows == [(1.0, "partition", "n1,n2", None)]
+
+
+def test_who_is_cut_off_from_the_masters_is_not_from_other_nodes() -> None:
+    done, _ = play(PlannedFault(at_s=1.0, kind="cut_off", nodes=("n3",), until_s=2.0), times=[1.0, 2.0])
+    assert [(node, kind, what["cut_off"]) for _, node, kind, what in done] == [
+        ("n3", "messages", True),
+        ("n3", "messages", False),
+    ]
+
+
+def test_all_nodes_hear_of_one_that_loses_connections() -> None:
+    done, _ = play(PlannedFault(at_s=1.0, kind="loss", nodes=("n3",), share=0.2), times=[1.0])
+    told = {(node, kind): what for _, node, kind, what in done}
+    assert {told[node, "network"]["losses"]["n3"] for node in NODES} == {0.2}
+    assert told["n3", "messages"]["lose_replies"] == 0.2
+    assert ("n1", "messages") not in told
+
+
+def test_a_node_that_does_not_answer_is_told_once_it_does() -> None:
+    hands = FakeHands()
+    hands.down = {"n2"}
+    plan = FaultPlan([PlannedFault(at_s=1.0, kind="fill_disk", nodes=("n2",))], NODES, hands)
+    assert len(plan.advance(1.0)) == 1
+    assert not hands.done
+    hands.down.clear()
+    assert plan.advance(1.5) == []
+    assert hands.done == [(0.0, "n2", "disk", {"full": True})]
+
+
+def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
+    hands = FakeHands()
+    slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.5)
+    plan = FaultPlan([slow, PlannedFault(at_s=2.0, kind="kill_tracker", nodes=("n2",))], NODES, hands)
+    plan.advance(1.0)
+    assert plan.advance(2.0) == [(2.0, "kill_tracker", "n2", None)]
+    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_actor"]
+    hands.down.clear()
+    plan.advance(3.0)
+    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_actor", "rates"]
+
+
+@pytest.mark.parametrize(("luck", "found"), [(0.0, "a1"), (0.9, "a3")])
+def test_some_running_attempt_is_killed_where_there_is_one(luck: float, found: str) -> None:
+    hands = FakeHands()
+    hands.running = {"n1": "a1", "n3": "a3"}
+    plan = FaultPlan([PlannedFault(at_s=1.0, kind="kill_attempt", luck=luck)], NODES, hands)
+    assert plan.advance(1.0) == [(1.0, "kill_attempt", found, None)]
+
+
+def test_a_replica_of_a_dead_node_is_not_harmed() -> None:
+    hands = FakeHands()
+    hands.replicas = [("blk_1", "n1"), ("blk_2", "n2")]
+    kill = PlannedFault(at_s=1.0, kind="kill", nodes=("n1",))
+    plan = FaultPlan([kill, PlannedFault(at_s=2.0, kind="corrupt_replica")], NODES, hands)
+    plan.advance(1.0)
+    assert plan.advance(2.0) == [(2.0, "corrupt_replica", "blk_2 on n2", None)]
+    assert hands.done[-1] == (0.0, "n2", "corrupt_block", {"block": "blk_2"})
+
+
+def test_a_master_that_crashes_is_down_for_its_time_and_the_run_waits_for_it() -> None:
+    hands = FakeHands()
+    plan = FaultPlan([PlannedFault(at_s=1.0, kind="crash_jobtracker", until_s=5.0)], NODES, hands)
+    assert plan.advance(1.5) == [(1.5, "crash_jobtracker", "jobtracker", 5.5)]
+    assert [(name, kind) for _, name, kind, _ in hands.done] == [
+        ("jobtracker", "hold"),
+        ("jobtracker", "kill_actor"),
+    ]
+    assert plan.more_to_come
+    plan.advance(5.5)
+    assert not plan.more_to_come
+
+
+def test_a_thread_plays_faults_in_time_and_says_what_went_wrong() -> None:
+    class Broken(FakeHands):
+        def on_node(self, node: str, kind: str, arguments: Mapping[str, Any]) -> str:
+            raise RuntimeError("no hands")
+
+    rows: list[Row] = []
+    hands = FakeHands()
+    clock = iter(float(second) for second in range(10**9))
+    kills = [PlannedFault(at_s=at_s, kind="freeze", nodes=("n1",)) for at_s in (1.0, 5.0)]
+    with playing(FaultPlan(kills, NODES, hands), lambda: next(clock)) as take:
+        while len(rows) < 2:
+            rows += take()
+    assert [(kind, node) for _, kind, node, _ in rows] == [("freeze", "n1")] * 2
+    assert [kind for _, _, kind, _ in hands.done] == ["freeze", "thaw"]  # at the end: what lies there is read
+    with (
+        pytest.raises(RuntimeError, match="no hands"),
+        playing(FaultPlan(kills, NODES, Broken()), lambda: 9.0) as take,
+    ):
+        while True:
+            take()
+
+
+def test_a_fault_by_hand_is_played_next() -> None:
+    hands = FakeHands()
+    plan = FaultPlan((), NODES, hands)
+    assert plan.advance(10.0) == [] and plan.next_s() == float("inf")
+    plan.add(PlannedFault(at_s=10.2, kind="kill", nodes=("n1",)))
+    assert plan.advance(10.5) == [(10.5, "kill", "n1", None)]

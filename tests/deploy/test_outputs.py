@@ -1,0 +1,75 @@
+"""Outputs are copied out of the block store, and a wrong one is found."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import outputs
+from deploy.outputs import Outputs
+from tasks.specs import Demand
+from tasks.workload import PlannedJob
+
+DEMAND = Demand(memory_bytes=1)
+
+
+def wordcount(job: str = "job_0001") -> PlannedJob:
+    return PlannedJob(
+        job=job,
+        name="words",
+        app="wordcount",
+        user="u",
+        input="/in/text",
+        maps=1,
+        reduces=1,
+        map_demand=DEMAND,
+        reduce_demand=DEMAND,
+    )
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """A block store as a dict of paths; blocks are paths."""
+    files: dict[str, bytes] = {"/in/text": b"a b a\n"}
+
+    async def fetch(blocks: Sequence[str], peers: Mapping[str, str], token: str) -> AsyncIterator[bytes]:
+        for path in blocks:
+            yield files[path]
+
+    monkeypatch.setattr(outputs, "fetch_file", fetch)
+    return files
+
+
+def of(store: dict[str, bytes]) -> Outputs:
+    async def name_node(method: str, path: str) -> Any:
+        if method == "list":
+            return [
+                {"name": name.rpartition("/")[2], "length": len(store[name])}
+                for name in sorted(store)
+                if name.startswith(path + "/")
+            ]
+        return [path]
+
+    return Outputs(name_node, {}, "token")
+
+
+def test_a_right_output_passes_and_leaves_no_copy(store: dict[str, bytes], tmp_path: Path) -> None:
+    store["/out/job_0001/part-00000"] = b"a\t2\nb\t1\n"
+    assert of(store).check([wordcount()], tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lost_word_is_found_and_told(store: dict[str, bytes], tmp_path: Path) -> None:
+    store["/out/job_0001/part-00000"] = b"a\t1\nb\t1\n"
+    [problem] = of(store).check([wordcount()], tmp_path)
+    assert problem.startswith("job_0001 words: wrong output: 'a' was counted 1 times")
+
+
+def test_committed_parts_are_saved_and_nothing_else(store: dict[str, bytes], tmp_path: Path) -> None:
+    store["/out/job_0001/part-00000"] = b"x"
+    store["/out/job_0001/_temporary"] = b"y"
+    of(store).save([wordcount()], tmp_path)
+    assert [path.name for path in (tmp_path / "job_0001").iterdir()] == ["part-00000"]

@@ -1,0 +1,76 @@
+"""The suites that come with the software: each can be planned, and names only what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy import cli
+from deploy.scenario import resolve
+from deploy.scenario_suites import suites
+from tasks.apps import APPS
+from tasks.errors import BadInput
+
+
+def with_suite(name: str, **keys: Any) -> dict[str, Any]:
+    """A scenario with a suite on ordinary nodes."""
+    return {"scale": 0.001, "workload": {"suite": name}, **keys}
+
+
+@pytest.mark.parametrize("name", suites())
+def test_every_suite_is_planned(name: str) -> None:
+    resolved = resolve(with_suite(name))
+    assert [job.name for job in resolved.jobs] == [
+        job.name for job in sorted(suites()[name].jobs, key=lambda job: job.submit)
+    ]
+    assert all(job.maps for job in resolved.jobs)
+
+
+def test_the_mixed_suite_has_every_application() -> None:
+    assert {job.app for job in suites()["mixed"].jobs} == set(APPS)
+
+
+def test_a_suite_is_scaled_like_jobs() -> None:
+    """polo2011 Table 1: the seventh job has 50 GB and comes after 1,100 s; its goal is at 6,000 s."""
+    resolved = resolve(with_suite("polo2011-goals"))
+    job = resolved.jobs[6]
+    assert (job.name, job.app, job.submit_s, job.deadline_s) == ("J7", "combine", 1.1, 6.0)
+    assert job.input is not None
+    assert resolved.input(job.input).length == 50_000_000
+
+
+def test_the_suites_with_and_without_goals_are_the_same_else() -> None:
+    plain, goals = suites()["polo2011"].jobs, suites()["polo2011-goals"].jobs
+    assert [job.model_copy(update={"deadline": None}) for job in goals] == list(plain)
+
+
+@pytest.mark.parametrize(
+    ("workload", "told"),
+    [
+        ({"suite": "mixd"}, "workload.suite: unknown suite 'mixd', did you mean 'mixed'?"),
+        ({"suite": "mixed", "users": 3}, "workload.users: only goes with trace: FILE, not with suite"),
+        ({"suite": "mixed", "jobs": [{"app": "pi"}]}, "expected one of jobs"),
+        ({}, "expected one of jobs"),
+    ],
+)
+def test_what_is_wrong_with_a_suite_is_told(workload: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput) as error:
+        resolve({"workload": workload})
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_job_of_a_suite_that_fits_no_node_is_told() -> None:
+    with pytest.raises(BadInput, match=r"workload\.suite.*no node has reduce_slots"):
+        resolve(with_suite("mixed", cluster={"node": {"reduce_slots": 0}}))
+
+
+def test_suites_are_listed_and_shown() -> None:
+    listed = CliRunner().invoke(cli.app, ["suites"])
+    assert listed.exit_code == 0
+    assert all(name in listed.output for name in suites())
+    shown = CliRunner().invoke(cli.app, ["suites", "xu2015"])
+    assert "{name: job20, app: synthetic" in shown.output
+    assert CliRunner().invoke(cli.app, ["suites", "mixd"]).exit_code == 2

@@ -1,0 +1,283 @@
+"""Simulated runs through the whole way of a user: tables, summary, whatif, validate; no Ray; equal bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cluster.simulated.latencies import Latencies
+from deploy import cli
+from deploy.options import RunOptions
+from deploy.scenario import resolve
+from deploy.sim_costs import costs_of
+from deploy.sim_record import RecordedCosts
+from deploy.validate import compare
+from deploy.validate_compare import Pair, agreement, order_agreement, phases
+from deploy.whatif import load_record, resized, whatif
+from scheduler.history import COLUMNS, read_tables
+from tasks.errors import BadInput
+from tasks.specs import Split
+from tasks.workload import build_job
+
+SCENARIO: dict[str, Any] = {
+    "name": "small",
+    "seed": 3,
+    "scale": 0.1,
+    "cluster": {"nodes": 4, "racks": 2},
+    "blocks": {"replication": 2},
+    "workload": {
+        "jobs": [
+            {
+                "name": "burn",
+                "app": "synthetic",
+                "user": "ana",
+                "maps": 12,
+                "map": {"cpu": "20s", "read": "32MiB", "write": "8MiB", "variance": 0.3},
+                "reduces": 2,
+                "reduce": {"cpu": "10s", "write": "16MiB"},
+            },
+            {"name": "pi", "app": "pi", "user": "bo", "maps": 3, "submit": "5s"},
+        ]
+    },
+    "policies": ["fifo", "fair"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_plots() -> Iterator[None]:
+    """Pictures take most of a small run's time and are tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deploy.plots.write", lambda *_: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scenario") / "small.yaml"
+    path.write_text(yaml.safe_dump(SCENARIO))
+    return path
+
+
+@pytest.fixture(scope="module")
+def done(scenario: Path) -> Path:
+    """A simulated run's folder."""
+    out = scenario.parent / "out"
+    result = call("run", scenario, "--machines", "sim", "--out", out, "--no-live")
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def call(*arguments: str | Path):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_a_simulated_run_leaves_what_a_live_one_leaves(done: Path) -> None:
+    for name in ("run.json", "summary.json", "report.html", "timeline.json"):
+        assert (done / name).is_file()
+    tables = read_tables(done)
+    assert set(tables) == set(COLUMNS)
+    for policy in ("fifo", "fair"):
+        attempts = tables["attempts"][tables["attempts"]["policy"] == policy]
+        assert len(attempts) == 12 + 2 + 3 + 1
+        assert set(attempts["state"]) == {"succeeded"}
+        assert (attempts["assigned"] < attempts["start"]).all() and (
+            attempts["start"] < attempts["end"]
+        ).all()
+    burnt = tables["attempts"].query("policy == 'fifo' and job == 'job_0001' and kind == 'map'")
+    # 12 maps of 2 s on an emulated core of a tenth, larger or smaller by chance: the mean is 0.2 core-seconds.
+    assert 0.1 < burnt["cpu_s"].mean() < 0.3
+    assert burnt["cpu_s"].nunique() == 12
+    summary = json.loads((done / "summary.json").read_text())
+    assert summary["machines"] == "sim" and summary["fidelity"]["trusted"]
+    assert summary["policies"]["fair"]["jobs"]["succeeded"]["mean"] == 2
+    assert {run["state"] for run in json.loads((done / "run.json").read_text())["runs"]} == {"succeeded"}
+
+
+def test_another_process_writes_equal_bytes(scenario: Path, done: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom deploy import plots, run\nplots.write = lambda *_: None\n"
+        f"run({str(scenario)!r}, machines='sim', out={str(tmp_path / 'o')!r})\n"
+        "assert 'ray' not in sys.modules"
+    )
+    environment = {"PYTHONHASHSEED": "12345", "PATH": "/usr/bin:/bin"}
+    other = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert other.returncode == 0, other.stderr
+    for table in COLUMNS:
+        name = f"{table}.parquet"
+        assert (tmp_path / "o" / name).read_bytes() == (done / name).read_bytes(), table
+
+
+def test_repeats_are_paired_and_differ(scenario: Path, tmp_path: Path) -> None:
+    options = ("--machines", "sim", "--policy", "fifo", "--repeats", "2", "--no-live")
+    assert call("run", scenario, *options, "--out", tmp_path / "o").exit_code == 0
+    attempts = read_tables(tmp_path / "o")["attempts"]
+    fifo = attempts.set_index("attempt")
+    assert not fifo[fifo["repeat"] == 0]["node"].equals(fifo[fifo["repeat"] == 1]["node"])
+
+
+def test_a_replay_of_the_recorded_policy_takes_as_long(done: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    whatif(done, [], RunOptions(out=tmp_path / "o", live=False), recorded="fair", say=told.append)
+    assert told[-1].startswith("fair: recorded") and told[-1].endswith("%)")
+    error = float(told[-1].rpartition("(")[2].removesuffix("%)"))
+    assert abs(error) <= 3
+
+
+def test_whatif_takes_other_policies_and_more_nodes(done: Path, tmp_path: Path) -> None:
+    result = call("whatif", done, "--policy", "delay", "--nodes", "8", "--out", tmp_path / "o", "--no-live")
+    assert result.exit_code == 0, result.output
+    run = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert (run["policies"], len(run["scenario"]["cluster"]["nodes"])) == (["delay"], 8)
+    faster, slower = (read_tables(folder)["jobs"] for folder in (tmp_path / "o", done))
+    assert faster["finish"].max() < slower["finish"].max()
+    for arguments, wrong in ((["--from", "capacity"], "--from capacity"), (["--nodes", "1"], "--nodes 1")):
+        refused = call("whatif", done, *arguments, "--out", tmp_path / "p")
+        assert refused.exit_code == 2 and wrong in refused.stderr
+    assert not (tmp_path / "p").exists()
+
+
+def test_the_record_gives_each_task_its_own_costs(done: Path) -> None:
+    record = load_record(done)
+    assert record.policy == "fifo"
+    costs = RecordedCosts(record.tables)
+    (burn, pi) = record.scenario.jobs
+    asked = burn.map_costs[5]
+    found = costs.map_cost(_spec(burn), 5)
+    # Moving its data is a part of what it costs, so it may use more than it was asked to.
+    assert found.cpu_s == pytest.approx(costs_of(record.scenario).map_cost(_spec(burn), 5).cpu_s)
+    assert (found.read_bytes, found.output_bytes) == (asked.read_bytes, asked.write_bytes)
+    assert costs.reduce_cost(_spec(burn), 1).output_bytes == burn.reduce_costs[1].write_bytes
+    assert costs.map_cost(_spec(pi), 0).cpu_s > 0
+
+
+def test_parts_of_a_recorded_map_are_one_again(done: Path) -> None:
+    """The same record, in which a map was split: a quarter of it ran as itself, the rest under another id."""
+    tables = load_record(done).tables
+    attempts = tables.attempts
+    mine = attempts[(attempts["task"] == "job_0001_m_000005") & (attempts["state"] == "succeeded")]
+    others = attempts.drop(mine.index)
+    moved = ["cpu_s", "read_local_bytes", "read_remote_bytes", "output_bytes", "spill_bytes"]
+    first, rest = mine.assign(split_of=mine["task"]), mine.assign(split_of=mine["task"])
+    first[moved], rest[moved] = mine[moved] // 4, mine[moved] - mine[moved] // 4
+    rest = rest.assign(task="job_0001_m_000099", attempt="job_0001_m_000099_0")
+    parts = pd.concat([others, first, rest], ignore_index=True)
+    split = replace(tables, tables={**tables.tables, "attempts": parts})
+    job = _spec(load_record(done).scenario.jobs[0])
+    assert RecordedCosts(split).map_cost(job, 5) == RecordedCosts(tables).map_cost(job, 5)
+
+
+def _spec(planned: Any) -> Any:
+    splits = tuple(Split(index=index, length=2**30) for index in range(planned.maps))
+    return replace(build_job(replace(planned, input=None), lambda path: ()), splits=splits)
+
+
+def test_a_smaller_cluster_keeps_replicas_apart_and_faults_on_nodes_that_are_there(tmp_path: Path) -> None:
+    values = SCENARIO | {"faults": [{"at": "5s", "kill": "n4"}]}
+    scenario = resolve(values, base=tmp_path)
+    file = replace(scenario.inputs[0], preferred=(("n1", "n4"), ("n3", "n2")))
+    smaller = resized(replace(scenario, inputs=(file,)), 3)
+    assert [node.node for node in smaller.cluster.nodes] == ["n1", "n2", "n3"]
+    assert smaller.inputs[0].preferred == (("n1", "n2"), ("n3", "n2"))
+    assert smaller.faults[0].nodes == ("n1",)
+    with pytest.raises(BadInput, match="--nodes 1: 2 replicas"):
+        resized(scenario, 1)
+
+
+def test_validate_holds_a_run_against_its_simulation(scenario: Path, done: Path, tmp_path: Path) -> None:
+    arguments = ("--against", done, "--policy", "fifo", "--no-live", "--set", "simulate.costs=specification")
+    result = call("validate", scenario, *arguments, "--phases", "--out", tmp_path / "v")
+    assert "order of launches (Kendall's tau)" in result.output
+    assert "mean seconds of each phase" in result.output
+    found = json.loads((tmp_path / "v" / "validate.json").read_text())
+    assert [each["policy"] for each in found] == ["fifo"]
+    assert result.exit_code == (1 if any(each["outside"] for each in found) else 0)
+    burn = found[0]["jobs"]["burn (job_0001)"]
+    assert burn["error"] == pytest.approx(burn["sim"] / burn["measured"] - 1)
+
+
+def test_a_run_agrees_with_itself_and_not_with_a_slower_one(
+    done: Path, scenario: Path, tmp_path: Path
+) -> None:
+    for each in compare(done, done):
+        assert (each.outside, each.makespan_s.error) == ([], 0.0)
+        assert each.order == pytest.approx(1.0)
+    slower = ("--set", "cluster.node.core_speed=0.05", "--machines", "sim", "--no-live")
+    assert call("run", scenario, *slower, "--policy", "fifo", "--out", tmp_path / "s").exit_code == 0
+    (other,) = compare(tmp_path / "s", done)
+    assert other.makespan_s.error < -0.1
+    assert other.outside[0].startswith("makespan -")
+    refused = call("validate", scenario, "--policy", "delay", "--against", done, "--out", tmp_path / "v")
+    assert refused.exit_code == 2 and not (tmp_path / "v").exists()
+
+
+def test_phases_add_up(done: Path) -> None:
+    tables = load_record(done).tables
+    found = phases(tables)
+    reduces = found[found["kind"] == "reduce"]
+    whole = reduces["shuffle"] + reduces["sort"] + reduces["reduce"]
+    assert whole.to_numpy() == pytest.approx(reduces["run"].to_numpy())
+    assert (found["beyond CPU"] > (1 - Latencies().core_share) * found["run"] - 1e-6).all()
+    same = agreement("fifo", [tables, tables], [tables])
+    assert same.order_live == pytest.approx(1.0)
+    assert same.phases["all maps"]["run"].error == 0.0
+
+
+def test_the_order_of_launches_is_compared_by_rank(done: Path) -> None:
+    attempts = load_record(done).tables.attempts
+    backwards = attempts.assign(assigned=-attempts["assigned"])
+    assert order_agreement(attempts, attempts) == pytest.approx(1.0)
+    assert order_agreement(attempts, backwards) == pytest.approx(-1.0)
+    assert Pair(live=(1.0, 3.0, 2.0), simulated=(2.2, 9.0, 1.0)).error == pytest.approx(0.1)
+
+
+def test_a_crash_of_the_jobtracker_is_played_and_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    faults = [{"at": "1s", "crash": "jobtracker", "for": "1s"}]
+    path.write_text(yaml.safe_dump(SCENARIO | {"faults": faults}))
+    played = call("run", path, "--machines", "sim", "--policy", "fifo", "--out", tmp_path / "o", "--no-live")
+    assert played.exit_code == 0, played.output
+    assert read_tables(tmp_path / "o")["faults"]["kind"].tolist() == ["crash_jobtracker"]
+
+
+def test_a_live_record_is_fitted_until_tasks_last_as_long_as_recorded(
+    scenario: Path, done: Path, tmp_path: Path
+) -> None:
+    """A run on nodes with less than they are said to have stands for a live one on a busy host."""
+    slow = tmp_path / "slow"
+    fewer = ("--set", "cluster.node.cores=1", "--policy", "fifo", "--machines", "sim", "--no-live")
+    assert call("run", scenario, *fewer, "--out", slow).exit_code == 0
+    run = json.loads((slow / "run.json").read_text())
+    for node in run["scenario"]["cluster"]["nodes"]:
+        node["cores"] = 2  # half of what the nodes are said to have is not there
+    (slow / "run.json").write_text(json.dumps(run | {"machines": "process"}))
+    told: list[str] = []
+    whatif(slow, [], RunOptions(out=tmp_path / "o", live=False), say=told.append)
+    error = float(told[-1].rpartition("(")[2].removesuffix("%)"))
+    assert abs(error) <= 3
+    fast, recorded = (read_tables(folder)["jobs"].query("policy == 'fifo'") for folder in (done, slow))
+    assert recorded["finish"].max() > 1.2 * fast["finish"].max()
+
+
+def test_a_policy_of_ones_own_that_fails_is_told_in_a_line(scenario: Path, tmp_path: Path) -> None:
+    """And the policies after it are played all the same."""
+    policy = tmp_path / "mine.py"
+    policy.write_text(
+        "class Mine:\n    def decide(self, view, node, kind):\n        raise ValueError('no pool')\n"
+    )
+    spec, out = f"{policy}:Mine", tmp_path / "out"
+    options = ["--machines", "sim", "--no-live", "--out", out, "--policy", spec, "--policy", "fifo"]
+    result = call("run", scenario, *options)
+    assert result.exit_code == 1
+    assert result.stderr == f"schedbed: {spec}: ValueError: no pool (mine.py, line 3)\n"
+    states = [run["state"] for run in json.loads((out / "run.json").read_text())["runs"]]
+    assert states == ["failed", "succeeded"]

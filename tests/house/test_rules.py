@@ -1,0 +1,142 @@
+"""The rules of the house as tests: which file may import what, and how large a file may grow."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("tasks", "cluster", "scheduler", "deploy")
+BELOW = {room: set(ROOMS[: number + 1]) for number, room in enumerate(ROOMS)}
+IMPURE = {
+    "ray",
+    "docker",
+    "time",
+    "datetime",
+    "uuid",
+    "os",
+    "subprocess",
+    "socket",
+    "threading",
+    "asyncio",
+    "random",
+}
+PURE = [
+    "scheduler/core.py",
+    "scheduler/view.py",
+    "scheduler/policy.py",
+    "cluster/tracker.py",
+    "cluster/messages.py",
+    "cluster/spec.py",
+    "cluster/blocks/namespace.py",
+    "cluster/blocks/blockmap.py",
+    "cluster/blocks/placement.py",
+    "cluster/blocks/replication.py",
+    *(
+        str(path.relative_to(ROOT))
+        for folder in ("order", "locality", "admission", "policies", "models")
+        for path in sorted((ROOT / "scheduler" / folder).glob("*.py"))
+    ),
+]
+CHANCE = "tasks/chance.py"  # holds the one import of random; what uses it passes a seed
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """The path below the project's root."""
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Dotted names of all modules that the file imports at run time, in functions too."""
+    tree = ast.parse(path.read_text())
+    found: set[str] = set()
+    for node in _walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(found)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those under `if TYPE_CHECKING`."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child)
+
+
+def own_files(path: Path) -> set[Path]:
+    """Our own files that a file imports."""
+    found = set()
+    for module in imports(path):
+        parts = module.split(".")
+        if parts[0] in ROOMS:
+            base = ROOT.joinpath(*parts)
+            found |= {p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()}
+    return found
+
+
+def reach(path: Path) -> set[Path]:
+    """The file and all of ours that it imports, directly or not."""
+    seen: set[Path] = set()
+    todo = [path]
+    while todo:
+        file = todo.pop()
+        if file not in seen:
+            seen.add(file)
+            todo.extend(own_files(file))
+    return seen
+
+
+def roots(path: Path) -> set[str]:
+    """The top-level packages that a file imports."""
+    return {module.split(".")[0] for module in imports(path)}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_files_reach_nothing_impure(name: str) -> None:
+    for file in reach(ROOT / name):
+        if name_of(file) != CHANCE:
+            assert not roots(file) & IMPURE, f"{name} reaches {name_of(file)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_go_down_only(path: Path) -> None:
+    room = name_of(path).split("/")[0]
+    assert roots(path) & set(ROOMS) <= BELOW[room]
+
+
+@pytest.mark.parametrize("name", ["tasks/attempt.py", "cluster/machines/agent.py"])
+def test_the_agent_needs_only_numpy_and_aiohttp(name: str) -> None:
+    allowed = {*sys.stdlib_module_names, *ROOMS, "numpy", "aiohttp"}
+    for file in reach(ROOT / name):
+        assert roots(file) <= allowed, f"{name} reaches {name_of(file)}"
+
+
+def test_ray_is_imported_at_the_edge_only() -> None:
+    assert {name_of(path) for path in FILES if "ray" in roots(path)} == {"deploy/launch.py"}
+
+
+def test_one_file_makes_random_generators() -> None:
+    assert {name_of(path) for path in FILES if "random" in roots(path)} == {CHANCE}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_and_functions_stay_small_and_say_what_they_are(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert text.count("\n") <= 400
+    assert not text or ast.get_docstring(tree) or path.name == "__init__.py"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 60, node.name

@@ -1,0 +1,186 @@
+"""A schedbed command as a user starts it, watched from outside: its processes, its end, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+DEADLINE_S = 400.0  # of a run that takes some 20 s on an idle host
+PATIENCE_S = 120.0  # until something shows that takes seconds on an idle host
+
+SCENARIO: dict[str, Any] = {
+    "name": "small",
+    "seed": 3,
+    "scale": 0.05,
+    "cluster": {
+        "nodes": 3,
+        "racks": 2,
+        "heartbeat": "250ms",
+        "node": {"cores": 2, "core_speed": 0.1, "memory": "512MiB", "map_slots": 2, "reduce_slots": 1},
+    },
+    "blocks": {"size": "16MiB", "replication": 2},
+    "workload": {
+        "jobs": [
+            {
+                "name": "words",
+                "app": "wordcount",
+                "input": {"generate": "text", "size": "96MiB"},
+                "reduces": 2,
+                "user": "ana",
+            },
+            {
+                "name": "order",
+                "app": "sort",
+                "input": {"generate": "records", "size": "96MiB"},
+                "reduces": 2,
+                "user": "bo",
+            },
+            {
+                "name": "burn",
+                "app": "synthetic",
+                "maps": 8,
+                "map": {"cpu": "30s", "read": "16MiB", "write": "16MiB"},
+                "reduces": 1,
+                "reduce": {"cpu": "20s", "write": "16MiB"},
+                "user": "cleo",
+            },
+        ]
+    },
+    "policies": ["fifo"],
+}
+
+
+class Started:
+    """What a process of ours has started, watched from outside."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def mark(self) -> str:
+        """What stands in the command line or environment of everything the command started."""
+        return f"schedbed-{self.pid}-"
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """All that the command started and that still runs."""
+        for process in psutil.process_iter():
+            try:
+                if process.pid != self.pid and self._is_ours(process):
+                    yield process
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        said = " ".join(process.cmdline()) + " ".join(f"{k}={v}" for k, v in process.environ().items())
+        if self.mark() in said:
+            return True
+        return any(self.mark() in " ".join(parent.cmdline()) for parent in process.parents())
+
+    def find(self, what: str) -> psutil.Process:
+        """The first process of the command whose command line has `what`; waits for it."""
+        return eventually(
+            lambda: next((p for p in self.processes() if what in _command_line(p)), None), f"no {what}"
+        )
+
+    def scratch(self) -> list[Path]:
+        """The scratch folders of the command that are there now."""
+        return list(Path("/tmp").glob(f"{self.mark()}*"))
+
+    def left_behind(self) -> list[str]:
+        """What is still there although the command has ended; waits a little, since Ray's end is not instant."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            left = [" ".join(process.cmdline())[:100] for process in self.processes()]
+            left += [str(path) for path in self.scratch()]
+            left += [
+                str(path)
+                for path in Path("/sys/fs/cgroup").glob("*/**/schedbed-*")
+                if f"-{self.pid}-" in path.name
+            ]
+            left += [str(path) for path in Path("/dev/shm").glob("*") if self.mark() in path.name]
+            if not left or time.monotonic() > end:
+                return left
+            time.sleep(0.5)
+
+
+class Command(Started):
+    """A running `schedbed ARGUMENTS`; its output goes to a file."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.log = folder / "log.txt"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from deploy.cli import main; main()", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        super().__init__(self.process.pid)
+
+    def text(self) -> str:
+        """What it printed so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait(self) -> int:
+        """Its exit code; fails the test when it does not end."""
+        try:
+            return self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"did not end within {DEADLINE_S} s:\n{self.text()}") from None
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def wait_for_attempts(self) -> None:
+        """Returns when the first task attempts run, so that most of the work is still to be done."""
+
+        def begun() -> bool:
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended before any attempt ran:\n{self.text()}")
+            return any(any(folder.glob("run*/nodes/*/attempts/job_*")) for folder in self.scratch())
+
+        eventually(begun, "no attempt ran")
+
+
+def _command_line(process: psutil.Process) -> str:
+    """Its command line, nothing when it has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def eventually(look: Callable[[], Any], otherwise: str, within_s: float = PATIENCE_S) -> Any:
+    """What `look` returns once it is something."""
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(otherwise)
+
+
+def write_scenario(folder: Path, **changes: Any) -> Path:
+    """The small scenario with top-level keys replaced, as a file."""
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(SCENARIO | changes))
+    return path
+
+
+def outputs(folder: Path, policy: str = "fifo") -> dict[str, bytes]:
+    """The kept outputs of a run by `job/part`."""
+    root = folder / "outputs" / policy / "0"
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("*/part-*"))}

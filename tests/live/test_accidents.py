@@ -1,0 +1,90 @@
+"""Accidents in the middle of a run: whatever dies, the outputs are the same bytes and nothing is left behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scheduler.history import read_tables
+from tests.live.harness import PATIENCE_S, Command, eventually, outputs, write_scenario
+
+pytestmark = pytest.mark.live
+
+
+def start(tmp_path: Path, *options: str, **changes: object) -> tuple[Command, Path]:
+    scenario = write_scenario(tmp_path, **changes)
+    out = tmp_path / "out"
+    command = Command(
+        tmp_path, "run", str(scenario), "--out", str(out), "--keep-outputs", "--no-live", *options
+    )
+    return command, out
+
+
+def finish_like(command: Command, out: Path, undisturbed: Path) -> None:
+    assert command.wait() == 0, command.text()
+    assert outputs(out) == outputs(undisturbed)
+    assert command.left_behind() == []
+
+
+def test_a_node_that_dies_in_mid_run_changes_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
+    command, out = start(tmp_path, faults=[{"at": "40s", "kill": "n2"}])
+    finish_like(command, out, undisturbed)
+    tables = read_tables(out)
+    assert list(tables["faults"]["target"]) == ["n2"]
+    attempts = tables["attempts"]
+    afterwards = attempts[attempts["assigned"] > tables["faults"]["t"][0] + 3]  # what was under way has come
+    assert len(afterwards) > 0
+    assert "n2" not in set(afterwards["node"])
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [("ray::JobTrackerActor", "ray::TaskTrackerActor"), ("ray::NameNodeActor", "cluster.machines.agent")],
+)
+def test_killed_processes_come_back_and_the_run_goes_on(
+    tmp_path: Path, undisturbed: Path, victims: tuple[str, str]
+) -> None:
+    command, out = start(tmp_path)
+    command.wait_for_attempts()
+    for victim in victims:
+        command.find(victim).kill()
+    finish_like(command, out, undisturbed)
+
+
+def test_ctrl_c_ends_with_130_keeps_what_was_measured_and_leaves_nothing(tmp_path: Path) -> None:
+    command, out = start(tmp_path)
+    command.wait_for_attempts()
+    eventually(lambda: "submitted" in command.text(), "nothing was measured")
+    command.interrupt()
+    assert command.wait() == 130, command.text()
+    assert command.left_behind() == []
+    assert len(read_tables(out)["heartbeats"]) > 0
+    assert (out / "report.html").exists()
+
+
+def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
+    command, _ = start(tmp_path)
+    command.find("gcs_server")  # Ray's first process: nothing of ours is up yet
+    command.interrupt()
+    assert command.wait() == 130, command.text()
+    assert command.left_behind() == []
+
+
+def test_a_killed_command_leaves_no_process_and_the_next_one_sweeps_its_files(tmp_path: Path) -> None:
+    command, out = start(tmp_path)
+    command.wait_for_attempts()
+    machines = [
+        process for process in command.processes() if "cluster.machines" in " ".join(process.cmdline())
+    ]
+    assert machines
+    command.process.kill()
+    command.wait()
+    _, alive = psutil.wait_procs(machines, timeout=PATIENCE_S)
+    assert alive == []
+    shutil.rmtree(out)
+    again, _ = start(tmp_path, workload={"jobs": [{"name": "pi", "app": "pi", "maps": 2}]})
+    assert again.wait() == 0, again.text()
+    assert command.left_behind() == []

@@ -1,0 +1,88 @@
+"""Whole runs on container nodes: the same bytes as on processes, and nothing left behind however they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.history import read_tables
+from tests.engine import engine_or_skip, left_of
+from tests.live.harness import SCENARIO, Command, eventually, outputs, write_scenario
+
+pytestmark = pytest.mark.live
+
+
+def start(folder: Path, **changes: object) -> tuple[Command, Path]:
+    """A run of the small scenario on containers, and its folder; the test is skipped where there is no engine."""
+    engine_or_skip()
+    scenario = write_scenario(folder, **changes)
+    options = ["--machines", "docker", "--keep-outputs", "--no-live"]
+    return Command(folder, "run", str(scenario), "--out", str(folder / "out"), *options), folder / "out"
+
+
+def gone(command: Command) -> bool:
+    """Whether nothing of the command is at the engine or among the processes."""
+    return not left_of(command.mark()) and not list(command.processes())
+
+
+def submitted(command: Command) -> None:
+    eventually(lambda: "submitted" in command.text(), "no job was submitted", within_s=300)
+
+
+def test_containers_give_the_same_bytes_as_processes_also_under_faults(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    slow = {"at": "20s", "slow": "n1", "cpu": 0.5, "network": 0.5, "for": "60s"}
+    faults = [{"at": "40s", "kill": "n2", "for": "100s"}, slow]
+    command, out = start(tmp_path, cluster=SCENARIO["cluster"] | {"uplink": "50MB/s"}, faults=faults)
+    assert command.wait() == 0, command.text()
+    assert outputs(out) == outputs(undisturbed)
+    assert command.left_behind() == [] and left_of(command.mark()) == []
+    beats = read_tables(out)["heartbeats"]
+    assert beats["cpu_util"].max() > 0.3 and beats["disk_util"].max() > 0 and beats["net_util"].max() > 0
+    assert beats["memory_bytes"].max() > 2**20
+    run = json.loads((out / "run.json").read_text())
+    assert run["machines"] == "docker" and run["runs"][0]["limits"]["network"] == "tc"
+    limits = json.loads((out / "summary.json").read_text())["fidelity"]["limits"]
+    for resource in ("cpu", "disk", "network", "memory"):
+        assert set(limits[resource]["nodes"]) == {"n1", "n2", "n3"}
+        assert limits[resource]["nodes"]["n1"]["configured"] > 0
+
+
+def test_ctrl_c_leaves_nothing_at_the_engine(tmp_path: Path) -> None:
+    command, out = start(tmp_path)
+    submitted(command)
+    assert len(left_of(command.mark())) == 7  # three containers with their volumes, and the network
+    command.interrupt()
+    assert command.wait() == 130, command.text()
+    assert command.left_behind() == [] and left_of(command.mark()) == []
+    assert (out / "report.html").exists()
+
+
+def test_a_killed_command_leaves_nothing_at_the_engine_nor_a_process(tmp_path: Path) -> None:
+    command, _ = start(tmp_path)
+    submitted(command)
+    command.process.kill()
+    command.wait()
+    eventually(lambda: gone(command), f"left: {left_of(command.mark())}", within_s=120)
+
+
+def test_no_engine_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:
+    scenario = write_scenario(tmp_path)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", "from deploy.cli import main; main()"),
+            *("run", str(scenario), "--machines", "docker", "--out", str(tmp_path / "out")),
+        ],
+        env={"DOCKER_HOST": "unix:///no/such/socket", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "no engine to use: /no/such/socket" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,187 @@
+"""A run over the hosts of a Ray cluster, each with its own network, processes and /tmp, and without our code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scheduler.history import read_tables
+from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
+from tests.live.lan import ROOT, Lan, LanHost, lan_or_skip
+
+pytestmark = pytest.mark.live
+
+RAY = (sys.executable, "-m", "ray.scripts.scripts")
+CLI = (sys.executable, "-m", "deploy.cli")
+TRIES = 4  # Ray gives up when its processes have not started within 30 s
+OUR_CODE = [ROOT / room for room in ("tasks", "cluster", "scheduler", "deploy")]
+CPUS = {"head": 1, "left": 2, "right": 1}
+NODES = {"head": 1, "left": 2, "right": 1}
+CLUSTER = {
+    "nodes": 4,
+    "racks": "by-host",
+    "heartbeat": "250ms",
+    "node": {"cores": 2, "core_speed": 0.1, "memory": "512MiB", "map_slots": 2, "reduce_slots": 1},
+}
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": "0f" * 32,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "HOME": "/tmp",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONPATH": "",
+}
+SUBMITTED = {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"runtime_env": {"env_vars": {"SUBMITTED": "1"}}})}
+"""What `ray job submit` hands on to the command that it starts."""
+
+
+@pytest.fixture(scope="module")
+def lans() -> Iterator[list[tuple[ExitStack, Lan]]]:
+    """The one that is up, if any."""
+    up: list[tuple[ExitStack, Lan]] = []
+    yield up
+    for stack, _ in up:
+        stack.close()
+
+
+@pytest.fixture
+def lan(lans: list[tuple[ExitStack, Lan]], tmp_path_factory: pytest.TempPathFactory) -> Lan:
+    """Three hosts with a raylet each; the head alone has our code. Made anew when one of them is dead."""
+    for stack, lan in lans:
+        if all(host.alive for host in lan.hosts.values()):
+            return lan
+        stack.close()
+    lans.clear()
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("lan")
+        lan = stack.enter_context(lan_or_skip(folder, {"head": [], "left": OUR_CODE, "right": OUR_CODE}))
+        head, *others = lan.hosts.values()
+        start_raylet(head, "--head", "--port=6379", "--include-dashboard=false")
+        for host in others:
+            start_raylet(host, f"--address={head.address}:6379")
+        lans.append((stack.pop_all(), lan))
+    return lan
+
+
+def start_raylet(host: LanHost, *where: str) -> None:
+    size = [f"--num-cpus={CPUS[host.name]}", "--object-store-memory=80000000"]
+    said = ""
+    for _ in range(TRIES):
+        failed, said = host.tried(
+            *RAY, "start", *where, f"--node-ip-address={host.address}", *size, **ENVIRONMENT
+        )
+        if not failed:
+            return
+        host.run(*RAY, "stop", "--force")
+    raise AssertionError(f"{host.name}: {said}")
+
+
+def start(lan: Lan, name: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """A run from the head; the process, and the folder of its results."""
+    head = lan.hosts["head"]
+    write_scenario(head.folder, cluster=CLUSTER)
+    arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
+    log = head.folder / f"{name}.log"
+    command = [*CLI, "run", *arguments, "--address", "auto"]
+    return head.start(log, *command, **ENVIRONMENT | environment), head.folder / name
+
+
+def wait_for_attempts(process: subprocess.Popen[bytes], out: Path, host: LanHost) -> None:
+    """Returns when the first attempts run on that host."""
+
+    def begun() -> bool:
+        assert process.poll() is None, out.with_suffix(".log").read_text()
+        return any(host.folder.glob("schedbed-*/run*/nodes/*/attempts/job_*"))
+
+    eventually(begun, f"no attempt ran on {host.name}")
+
+
+def finish(process: subprocess.Popen[bytes], out: Path) -> None:
+    try:
+        code = process.wait(DEADLINE_S)
+    finally:
+        process.kill()
+    assert code == 0, out.with_suffix(".log").read_text()
+
+
+def processes(host: LanHost) -> list[str]:
+    """What of a run goes on there."""
+    ours = (
+        "ray::JobTracker",
+        "ray::NameNode",
+        "ray::TaskTracker",
+        "ray::HostKeeper",
+        "cluster.machines",
+        "run /tmp",
+    )
+    return [line for line in host.processes() if any(word in line for word in ours)]
+
+
+def folders(host: LanHost) -> list[Path]:
+    """The scratch folders there."""
+    return list(host.folder.glob("schedbed-*"))
+
+
+def nothing_is_left(*hosts: LanHost) -> None:
+    for host in hosts:
+        eventually(lambda host=host: not processes(host), f"{host.name} goes on")
+        assert folders(host) == []
+
+
+def test_when_the_command_is_killed_all_hosts_stop(lan: Lan) -> None:
+    process, out = start(lan, "killed")
+    wait_for_attempts(process, out, lan.hosts["right"])
+    assert all(processes(host) for host in lan.hosts.values())
+    for child in psutil.Process(process.pid).children():
+        child.kill()
+    process.wait()
+    for host in lan.hosts.values():
+        eventually(lambda host=host: not processes(host), f"{host.name} goes on")
+
+
+def test_a_token_that_is_refused_is_told_in_a_line_and_nothing_is_left(lan: Lan) -> None:
+    process, out = start(lan, "refused", RAY_AUTH_TOKEN="f0" * 32)
+    assert process.wait(DEADLINE_S) == 2
+    said = "it refused the token, expected the cluster's in RAY_AUTH_TOKEN or ~/.ray/auth_token"
+    assert out.with_suffix(".log").read_text() == f"schedbed: --address auto: {said}\n"
+    assert not out.exists() and not processes(lan.hosts["head"])
+
+
+def test_a_run_over_three_hosts_gives_the_same_outputs_and_leaves_nothing(
+    lan: Lan, undisturbed: Path
+) -> None:
+    process, out = start(lan, "whole")
+    finish(process, out)
+    assert outputs(out) == outputs(undisturbed)
+    hosts = json.loads((out / "run.json").read_text())["hosts"]
+    assert {name: len(host["nodes"]) for name, host in hosts.items()} == NODES
+    places = {node: name for name, host in hosts.items() for node in host["nodes"]}
+    tables = read_tables(out)
+    assert set(tables["attempts"]["node"]) == set(places)
+    assert list(tables["attempts"]["rack"]) == [places[node] for node in tables["attempts"]["node"]]
+    replicas = tables["blocks"].groupby("block")["node"]
+    assert all(len({places[node] for node in nodes}) == 2 for _, nodes in replicas)
+    fidelity = json.loads((out / "summary.json").read_text())["fidelity"]
+    assert set(fidelity["hosts"]) == set(NODES)
+    nothing_is_left(*lan.hosts.values())  # of the killed command neither
+
+
+def test_a_host_that_is_lost_in_mid_run_changes_no_output_byte(lan: Lan, undisturbed: Path) -> None:
+    process, out = start(lan, "lost", **SUBMITTED)
+    lost = lan.hosts["left"]
+    wait_for_attempts(process, out, lost)
+    lost.kill()
+    finish(process, out)
+    assert outputs(out) == outputs(undisturbed)
+    (record,) = json.loads((out / "run.json").read_text())["runs"]
+    assert {name for name, host in record["hosts"].items() if host["lost_s"] is not None} == {"left"}
+    late = read_tables(out)["attempts"].query("state == 'succeeded'")
+    assert set(late["node"]) >= {"n1", "n4"}
+    nothing_is_left(lan.hosts["head"], lan.hosts["right"])

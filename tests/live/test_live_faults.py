@@ -1,0 +1,60 @@
+"""Faults of every kind in the middle of a live run, listed or drawn from a seed: the outputs are the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.history import read_tables
+from tests.live.harness import Command, outputs, write_scenario
+
+pytestmark = pytest.mark.live
+
+BLOWS = [
+    {"at": "10s", "slow": "n3", "cpu": 0.3, "disk": 0.5, "for": "60s"},
+    {"at": "20s", "kill_attempt": "any"},
+    {"at": "25s", "corrupt_replica": "any"},
+    {"at": "30s", "delete_replica": "any"},
+    {"at": "35s", "delay": "n1", "by": "4s", "for": "40s"},
+    {"at": "40s", "loss": "n3", "share": 0.2, "for": "40s"},
+    {"at": "45s", "fill_disk": "n2", "for": "20s"},
+    {"at": "50s", "crash": "jobtracker", "for": "30s"},
+    {"at": "60s", "kill_tracker": "n2"},
+    {"at": "70s", "restart": "namenode"},
+    {"at": "80s", "partition": "n1", "from": "masters", "for": "20s"},
+]
+
+
+def run(folder: Path, faults: object) -> Path:
+    """The result folder of the small scenario with these faults; it has ended well and left nothing behind."""
+    scenario, out = write_scenario(folder, faults=faults), folder / "out"
+    command = Command(folder, "run", str(scenario), "--out", str(out), "--keep-outputs", "--no-live")
+    assert command.wait() == 0, command.text()
+    assert command.left_behind() == []
+    return out
+
+
+def test_faults_of_every_kind_change_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
+    out = run(tmp_path, BLOWS)
+    assert outputs(out) == outputs(undisturbed)
+    tables = read_tables(out)
+    faults = tables["faults"].set_index("kind")
+    played = list(faults.index)
+    assert played[:3] == ["slow", "kill_attempt", "corrupt_replica"]  # the run may be over before the last
+    struck = faults["target"]["kill_attempt"]
+    if struck:  # some attempt ran just then
+        row = tables["attempts"].set_index("attempt").loc[struck]
+        assert (row["state"], row["reason"]) == ("failed", "killed by signal 9 (SIGKILL)")
+    assert (faults["t"] >= 0.5).all()
+    names = {event["name"] for event in json.loads((out / "timeline.json").read_text())["traceEvents"]}
+    assert "slow n3" in names
+
+
+def test_three_faults_from_a_seed_change_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
+    out = run(tmp_path, {"random": {"count": 3, "seed": 2, "until": "100s", "for": "40s"}})
+    assert outputs(out) == outputs(undisturbed)
+    drawn = json.loads((out / "run.json").read_text())["scenario"]["faults"]
+    assert len(drawn) == 3
+    assert len(read_tables(out)["faults"]) > 0

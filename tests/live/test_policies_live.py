@@ -1,0 +1,113 @@
+"""Real work under every policy, on one live cluster after the other: each gives the same outputs, byte by byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.history import read_tables
+from scheduler.registry import POLICIES
+from tests.live.harness import SCENARIO, Command, outputs, write_scenario
+
+pytestmark = pytest.mark.live
+
+KEEPING = "dtss:p=0.25,keep_copy=true,copy_budget=1"
+COMPOSED = "order=capacity,locality=split:p=0.25+keep_copy=true,admission=fgcs"
+PLAYED = [
+    "fifo",
+    "fair",
+    "capacity",
+    "delay",
+    "dtss:p=0.25",
+    KEEPING,
+    "ras",
+    "aria",
+    "fgcs",
+    "csla",
+    COMPOSED,
+]
+BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes
+WORDS = {"name": "words", "app": "wordcount", "input": {"generate": "text", "size": "80MiB"}, "user": "ana"}
+JOBS: list[dict[str, Any]] = [
+    {**WORDS, "reduces": 2},
+    {
+        "name": "order",
+        "app": "sort",
+        "input": {"generate": "records", "size": "48MiB"},
+        "reduces": 2,
+        "user": "bo",
+        "deadline": "10m",
+    },
+    {**WORDS, "reduces": 1, "user": "bo", "submit": "40s"},  # after copies of its input may have come to be
+]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of one command that plays them all."""
+    folder = tmp_path_factory.mktemp("policies")
+    path = write_scenario(
+        folder, blocks=BLOCKS, workload={"jobs": JOBS}, policies=PLAYED, profiles={"store": "none"}
+    )
+    command = Command(folder, "run", str(path), "--out", str(folder / "out"), "--keep-outputs", "--no-live")
+    assert command.wait() == 0, command.text()
+    assert command.left_behind() == []
+    return folder / "out"
+
+
+def test_no_policy_of_the_registry_is_left_out() -> None:
+    assert set(POLICIES) <= {spec.partition(":")[0] for spec in PLAYED}
+
+
+@pytest.mark.parametrize("policy", PLAYED[1:])
+def test_the_outputs_are_those_of_fifo(played: Path, policy: str) -> None:
+    expected = outputs(played, "fifo")
+    assert sorted(expected) == [
+        "job_0001/part-00000",
+        "job_0001/part-00001",
+        "job_0002/part-00000",
+        "job_0002/part-00001",
+        "job_0003/part-00000",
+    ]
+    assert all(expected.values())
+    assert outputs(played, policy) == expected
+
+
+def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(played: Path) -> None:
+    tables = read_tables(played)
+    attempts, blocks = tables["attempts"], tables["blocks"]
+    copies = blocks[(blocks["cause"] == "dare") & blocks["file"].str.startswith("/in/")]
+    assert set(copies["policy"]) <= {KEEPING, COMPOSED} and KEEPING in set(copies["policy"])
+    assert (copies["node"] != "n1").all()  # which holds all of it anyway
+    for policy in ("dtss:p=0.25", KEEPING):
+        mine = attempts[(attempts["policy"] == policy) & (attempts["kind"] == "map")]
+        done = mine[mine["state"] == "succeeded"]
+        assert done["split_of"].astype(bool).any()
+        assert done.groupby("job")["length"].sum().tolist() == [4194304, 2516500, 4194304]
+
+
+def test_a_copy_of_a_slow_task_wins_and_changes_nothing(tmp_path: Path) -> None:
+    """One node is a tenth as fast as the others: LATE runs its map once more elsewhere."""
+    burn = {**SCENARIO["workload"]["jobs"][2], "maps": 5, "map": {"cpu": "60s", "write": "16MiB"}}
+    late = {"late": {"cap": 0.5, "min_runtime": "40s", "slow_task": 50}}
+    path = write_scenario(
+        tmp_path,
+        workload={"jobs": [burn]},
+        faults=[{"at": "1s", "slow": "n3", "cpu": 0.1}],
+        speculation=late,
+        profiles={"store": "none"},
+        policies=["fifo", "capacity"],
+    )
+    command = Command(
+        tmp_path, "run", str(path), "--out", str(tmp_path / "out"), "--keep-outputs", "--no-live"
+    )
+    assert command.wait() == 0, command.text()
+    attempts = read_tables(tmp_path / "out")["attempts"]
+    copies = attempts[attempts["speculative"].astype(bool)]
+    assert set(copies["policy"]) == {"fifo", "capacity"}
+    assert (copies["state"] == "succeeded").any()
+    twice = attempts[attempts["state"] == "succeeded"].groupby(["policy", "task"]).size()
+    assert (twice == 1).all()
+    assert outputs(tmp_path / "out", "fifo") == outputs(tmp_path / "out", "capacity")

@@ -1,0 +1,159 @@
+"""A cluster that stays up: several users submit at once, masters die, and when it has gone nothing is left of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy import connect
+from deploy.errors import RunFailed
+from scheduler.history import read_tables
+from tasks.generate import generate
+from tests.live.harness import Command, Started, eventually, write_scenario
+
+pytestmark = pytest.mark.live
+
+SIZE_BYTES = 32 * 2**20 // 20
+BURN = {
+    "app": "synthetic",
+    "maps": 12,
+    "map": {"cpu": "30s", "read": "16MiB", "write": "4MiB"},
+    "reduces": 1,
+    "reduce": {"cpu": "10s"},
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose clusters are nobody else's."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+def terminal(place: Path, name: str, *arguments: str) -> Command:
+    """A command in a terminal of its own."""
+    folder = place / name
+    folder.mkdir()
+    return Command(folder, *arguments)
+
+
+def bring_up(place: Path, *options: str) -> Started:
+    """The service of cluster `lab` of the small scenario, without its jobs."""
+    scenario = write_scenario(place, policies=["fair"])
+    command = terminal(
+        place, "up", "up", str(scenario), "--name", "lab", "--out", str(place / "out"), *options
+    )
+    assert command.wait() == 0, command.text()
+    assert "cluster lab is up under fair" in command.text()
+    return Started(connect("lab").record.pid)
+
+
+def said(place: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and output of a command that has ended."""
+    command = terminal(place, f"terminal{len(list(place.iterdir()))}", *arguments)
+    return command.wait(), command.text()
+
+
+def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Path) -> None:
+    service = bring_up(place)
+    burn = connect().submit({**BURN, "user": "cleo"})
+    ana = terminal(
+        place,
+        "ana",
+        *("submit", "lab", "--app", "wordcount", "--input", "generate=text,size=32MiB", "--reduces", "2"),
+        *("--user", "ana", "--save", str(place / "words")),
+    )
+    bo = terminal(
+        place,
+        "bo",
+        *("submit", "--app", "sort", "--input", "generate=records,size=32MiB", "--reduces", "2"),
+        *("--user", "bo", "--save", str(place / "sorted")),
+    )
+    eventually(lambda: burn.status()["maps_running"], "no map runs")
+    service.find("ray::JobTrackerActor").kill()
+    later, never = connect().submit_all([{"app": "pi", "reduces": 1}, {**BURN, "user": "dora"}])
+    assert said(place, "kill", "lab", never.job)[0] == 0
+    for command in (ana, bo):
+        assert command.wait() == 0, command.text()
+    assert [job.wait() for job in (burn, later, never)] == ["succeeded", "succeeded", "killed"]
+    assert later.outputs()["part-00000"].startswith(b"3.1")
+
+    code, text = said(place, "status", "lab", "--json")
+    status = json.loads(text)
+    assert code == 0 and [job["job"] for job in status["jobs"]] == [f"job_000{i}" for i in range(1, 6)]
+    assert {"ana", "bo", "cleo", "dora"} < {user["user"] for user in status["users"]}
+    code, text = said(place, "down")
+    assert code == 0, text
+    assert service.left_behind() == [] and not (place / "schedbed").exists()
+    check_words(place / "words")
+    check_sorted(place / "sorted")
+    check_results(place / "out")
+
+
+def check_words(folder: Path) -> None:
+    lines = [line.split(b"\t") for part in folder.glob("*/part-*") for line in part.read_bytes().splitlines()]
+    expected = Counter(b"".join(generate("text", SIZE_BYTES, 3)).split())
+    assert {word: int(count) for word, count in lines} == dict(expected)
+
+
+def check_sorted(folder: Path) -> None:
+    rows = b"".join(part.read_bytes() for part in sorted(folder.glob("*/part-*")))
+    made = b"".join(generate("records", SIZE_BYTES - SIZE_BYTES % 100, 3))
+    assert len(rows) == len(made)
+    records = [rows[at : at + 100] for at in range(0, len(rows), 100)]
+    assert [record[:10] for record in records] == sorted(record[:10] for record in records)
+    assert Counter(records) == Counter(made[at : at + 100] for at in range(0, len(made), 100))
+
+
+def check_results(out: Path) -> None:
+    tables = read_tables(out)
+    assert sorted(tables["jobs"]["state"]) == ["killed"] + ["succeeded"] * 4
+    assert (tables["jobs"]["submit"] > 0).all()
+    scenario: dict[str, Any] = json.loads((out / "run.json").read_text())["scenario"]
+    assert len(scenario["jobs"]) == len(scenario["given"]["workload"]["jobs"]) == 5
+    for name in ("summary.json", "report.html", "timeline.json", "scenario.yaml", "log.txt"):
+        assert (out / name).stat().st_size > 0
+
+
+def test_a_service_that_is_killed_leaves_nothing_and_is_said_to_be_gone(place: Path) -> None:
+    service = bring_up(place)
+    job = connect().submit(BURN)
+    eventually(lambda: job.status()["maps_running"], "no map runs")
+    machines = [
+        process for process in service.processes() if "cluster.machines" in " ".join(process.cmdline())
+    ]
+    assert machines
+    psutil.Process(service.pid).kill()
+    with pytest.raises(RunFailed, match=r"cluster lab is gone: its process .* was killed"):
+        job.wait()
+    _, alive = psutil.wait_procs(machines, timeout=60)
+    assert alive == []
+    code, text = said(place, "down", "lab")
+    assert code == 2 and "no cluster 'lab' is up" in text, text
+    code, text = said(place, "down", "--all")
+    assert code == 0, text
+    assert service.left_behind() == [] and not (place / "schedbed").exists()
+    code, text = said(place, "report", str(place / "out"))
+    assert code == 0, text
+    assert [job["job"] for job in json.loads((place / "out/run.json").read_text())["scenario"]["jobs"]] == [
+        "job_0001"
+    ]
+
+
+def test_ctrl_c_while_a_cluster_starts_leaves_nothing(place: Path) -> None:
+    scenario = write_scenario(place)
+    command = terminal(place, "up", "up", str(scenario), "--name", "lab", "--out", str(place / "out"))
+    service = Started(
+        eventually(lambda: [p.pid for p in psutil.Process(command.pid).children()], "no service was started")[
+            0
+        ]
+    )
+    eventually(service.scratch, "the service did not begin")
+    command.interrupt()
+    assert command.wait() == 130, command.text()
+    assert service.left_behind() == [] and not (place / "schedbed").exists()

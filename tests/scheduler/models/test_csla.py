@@ -1,0 +1,97 @@
+"""CSLA's tags and the prediction of loads, with the arithmetic."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.models.csla import UNKNOWN, Errors, Predictor, TaskSample, predict, tag, words
+
+
+@pytest.mark.parametrize(("cpu", "io", "number"), [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)])
+def test_the_tags_of_tables_1_and_2(cpu: int, io: int, number: int) -> None:
+    """The high bit is CPU."""
+    assert tag(bool(cpu), bool(io)) == number
+
+
+def test_tags_in_words() -> None:
+    """For the decisions table."""
+    assert [words(number) for number in (UNKNOWN, 0, 1, 2, 3)] == [
+        "unknown", "0", "1 (IO)", "2 (CPU)", "3 (CPU, IO)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("history", "following"),
+    [
+        # x = .1 .2 .4, y = .2 .4 .8: y = 2x, and 2 x .3 = .6 (then .8 x 2 is above 1).
+        ([0.1, 0.2, 0.4, 0.8], 1.0),
+        # x = .8 .4 .2, y = .4 .2 .1: y = x/2.
+        ([0.8, 0.4, 0.2, 0.1], 0.05),
+        # x = .2 .4 .3, y = .4 .3 .6: n = 3, sums .9, 1.3, xx .29, xy .38; the denominator is .87 - .81 = .06;
+        # slope (1.14 - 1.17) / .06 = -.5, intercept (1.3 x .29 - .9 x .38) / .06 = .58333; .58333 - .3 = .28333.
+        ([0.2, 0.4, 0.3, 0.6], 0.283333),
+        # Nothing to regress on: the last value.
+        ([0.3], 0.3),
+        ([0.3, 0.7], 0.7),
+        ([0.4, 0.4, 0.4], 0.4),
+    ],
+)
+def test_predictions(history: list[float], following: float) -> None:
+    """Eq. 1 to 3, clipped."""
+    assert predict(history) == pytest.approx(following, abs=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_a_prediction_is_a_share(history: list[float]) -> None:
+    """Whatever has been."""
+    assert 0 <= predict(history) <= 1
+
+
+def test_nothing_to_predict_from() -> None:
+    """Is a bug of the caller."""
+    with pytest.raises(ValueError):
+        predict([])
+
+
+def test_errors_of_predictions() -> None:
+    """Off by .1 and .3: MAE .2, RMSE sqrt((.01 + .09) / 2)."""
+    errors = Errors()
+    errors.add(0.5, 0.6)
+    errors.add(0.5, 0.2)
+    assert errors.to_json() == pytest.approx({"mae": 0.2, "rmse": sqrt(0.05), "predictions": 2})
+    assert Errors().to_json() == {"mae": 0.0, "rmse": 0.0, "predictions": 0}
+
+
+def test_a_predictor_looks_back_at_its_window_only() -> None:
+    """After three alike values the old jump is forgotten; what it said before each value counts."""
+    errors = Errors()
+    predictor = Predictor(3, errors)
+    assert predictor.next is None
+    for value in (0.9, 0.1, 0.4, 0.4, 0.4):
+        predictor.see(value)
+    assert predictor.next == 0.4
+    # Said: .9, .1 (two values), then of .9 .1 .4: y = .4375 - .375x, .2875; of .1 .4 .4: y = .4.
+    assert errors.count == 4
+    assert errors.absolute == pytest.approx(0.8 + 0.3 + (0.4 - 0.2875) + 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "disk_s", "number"),
+    [
+        (8.0, 0.4, 2),  # 8 of 10 s on the core, 4% of the disk
+        (5.0, 0.5, 0),  # just half, just 5%: heavy is above
+        (1.0, 2.0, 1),
+        (6.0, 2.0, 3),
+    ],
+)
+def test_a_jobs_tag(cpu_s: float, disk_s: float, number: int) -> None:
+    """Of maps that took 4 and 6 s."""
+    sample = TaskSample()
+    sample.add(cpu_s / 2, disk_s, 4.0)
+    sample.add(cpu_s / 2, 0.0, 6.0)
+    assert sample.tag(0.5, 0.05) == number
+    assert TaskSample().tag(0.5, 0.05) == UNKNOWN

@@ -1,0 +1,137 @@
+"""RAS's equations as numbers, and its resource profiles."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from scheduler.models.ras import ends_within, map_utility, reduce_utility, slots_required
+from scheduler.models.resources import Amounts, ResourceProfile, declared_demands, read_profile
+from tests.scheduler.world import GIB, job, node
+
+
+@pytest.mark.parametrize(
+    ("allocated", "utility"),
+    [
+        (0, -inf),
+        (1, -1.0),  # log 1 / log 20 - 1
+        (10, -0.23137821315975918),  # log 10 / log 20 - 1 = 2.302585 / 2.995732 - 1
+        (20, 0.0),  # (20 - 20) / (35 - 20)
+        (26, 0.4),  # (26 - 20) / 15
+        (35, 1.0),
+        (40, 1.0),  # capped
+    ],
+)
+def test_map_utility_of_figure_2(allocated: int, utility: float):
+    """polo2011 Fig. 2: 20 slots required, 35 maps pending."""
+    assert map_utility(allocated, 20, 35) == pytest.approx(utility)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "required", "pending", "utility"),
+    [
+        (3, 5, 5, -0.31739380551401473),  # all pending maps are required: log 3 / log 5 - 1
+        (5, 5, 5, 1.0),  # where equation 2 is 0 / 0
+        (1, 1, 4, 0.0),  # (1 - 1) / (4 - 1); log 1 is never divided by
+        (0, 1, 4, -inf),
+        (0, 1, 0, 1.0),  # no map is left
+    ],
+)
+def test_edges_of_map_utility(allocated: int, required: int, pending: int, utility: float):
+    assert map_utility(allocated, required, pending) == pytest.approx(utility)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "pending", "utility"),
+    [
+        (0, 10, -1.0),  # the end of the stated range
+        (1, 10, -1.0),  # log 1 / log 10 - 1
+        (5, 10, -0.3010299956639812),  # 0.69897 - 1
+        (10, 10, 0.0),
+        (0, 0, 0.0),
+        (1, 1, 0.0),  # where equation 3 is 0 / 0
+    ],
+)
+def test_reduce_utility(allocated: int, pending: int, utility: float):
+    assert reduce_utility(allocated, pending) == pytest.approx(utility)
+
+
+@pytest.mark.parametrize(
+    ("pending", "work_s", "left_s", "slots"),
+    [
+        (100, 2000.0, 200.0, 10),  # 2000 / 200
+        (100, 2001.0, 200.0, 11),  # rounded up
+        (100, 90.0, 200.0, 1),  # at least one
+        (5, 2000.0, 200.0, 5),  # at most the pending
+        (5, 2000.0, 0.0, 5),  # the goal has passed
+        (5, 2000.0, -3.0, 5),
+        (5, 2000.0, None, 5),  # no goal: as early as possible
+        (5, None, 200.0, 5),  # nothing is known of its maps
+    ],
+)
+def test_slots_required(pending: int, work_s: float | None, left_s: float | None, slots: int):
+    assert slots_required(pending, work_s, left_s) == slots
+
+
+def test_when_the_map_phase_ends():
+    """30 s of work on 3 slots take 10 s."""
+    assert ends_within(30.0, 3, 10.0) and not ends_within(31.0, 3, 10.0)
+    assert not ends_within(None, 3, 10.0) and not ends_within(30.0, 0, 10.0)
+
+
+SORT: dict[str, Any] = {
+    "map": {"cpu": 30, "io": 45, "memory": 25},
+    "shuffle": {"io": 0.15},
+    "reduce": {"cpu": 20, "io": 50, "memory": 60},
+}
+
+
+def test_profiles_of_table_2_hold_on_any_node():
+    """Percents without a node; a shuffle's I/O is for each map, up to the parallel copies: 3 and then 4 x 0.15."""
+    demands = read_profile(SORT).on(node("n1"))
+    assert demands.map == Amounts(30, 45, 25) and demands.reduce == Amounts(20, 50, 60)
+    assert demands.shuffling(3) == pytest.approx(Amounts(0, 0.45, 0))
+    assert demands.shuffling(9) == pytest.approx(Amounts(0, 0.60, 0))
+    assert demands.shuffling(0) == Amounts()
+
+
+def test_a_profile_of_one_node_on_another():
+    """Profiled on 4 cores, 200 MB/s and 2 GiB: twice the share of 2 cores, twice of 100 MB/s, half of 4 GiB."""
+    profile = read_profile(SORT | {"node": {"cpu": 4, "io": 2e8, "memory": 2 * GIB}})
+    demands = profile.on(node("n1"))
+    assert demands.map == Amounts(60, 90, 12.5)
+    assert demands.reduce == Amounts(40, 100, 30)
+    assert profile.on(node("n2", cores=1)).map.cpu == 100  # 120: it gets the node alone
+    assert read_profile(profile.to_values()) == profile
+
+
+def test_without_a_profile_declarations_count():
+    """1 of 2 vcores, 1 of 4 GiB; a shuffle takes the reduce's memory only."""
+    demands = declared_demands(job("a", 1, reduces=1, reduce_memory=2 * GIB), node("n1"))
+    assert demands.map == Amounts(50, 0, 25) and demands.reduce == Amounts(50, 0, 50)
+    assert demands.shuffling(9) == Amounts(0, 0, 50)
+
+
+def test_durations_follow_the_scale():
+    assert ResourceProfile(map_s=30.0).at_scale(0.1).map_s == pytest.approx(3.0)
+    assert ResourceProfile().at_scale(0.1).map_s is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"maps": {}}, "'maps' is unknown, expected map, shuffle"),
+        ({"map": 30}, "map: 30 is not a mapping of cpu, io and memory"),
+        ({"map": {"disk": 30}}, "is not a mapping of cpu, io and memory"),
+        ({"map": {"cpu": 101}}, "map: cpu: 101 is not from 0 to 100"),
+        ({"reduce": {"io": -1}}, "reduce: io: -1 is not from 0 to 100"),
+        ({"parallel_copies": 0}, "parallel_copies: 0 is not a whole number above 0"),
+        ({"map_s": "long"}, "map_s: 'long' is not a number"),
+        ({"node": {"cpu": 1, "io": 1}}, "node: cpu, io and memory must all be above 0"),
+    ],
+)
+def test_wrong_profiles(values: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        read_profile(values)

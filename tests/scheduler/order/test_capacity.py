@@ -1,0 +1,274 @@
+"""Capacity: guaranteed shares, elasticity, user limits, priorities, tasks of several slots, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler.order.capacity import Capacity
+from scheduler.order.queues import Held, over_max, user_limit
+from scheduler.policy import Composed
+from scheduler.registry import build_policy
+from scheduler.view import View
+from tasks.errors import BadInput
+from tasks.specs import JobSpec, TaskKind
+from tests.scheduler.world import GIB, World, job, node
+
+HALVES = {"a": {"capacity": 50}, "b": {"capacity": 50}}
+
+
+def capacity(queues: Any = None, **more: Any) -> dict[str, Any]:
+    """A SPEC."""
+    return {"capacity": {"queues": queues or {}, **more}}
+
+
+def launches(world: World, until_s: float = 1e9) -> list[str]:
+    """Jobs in the order in which their tasks start."""
+    return [row.job for row in world.tape.decisions if row.answer == "launch" and row.t <= until_s]
+
+
+def play(policy: Any, *jobs: JobSpec, slots: int = 4, until_s: float | None = None) -> World:
+    """On one node."""
+    world = World(build_policy(policy), [node("n1", maps=slots, reduces=slots)])
+    for spec in jobs:
+        world.submit(spec)
+    return world.run(until_s=until_s)
+
+
+@pytest.mark.parametrize(
+    ("held", "need", "users", "percent", "factor", "limit"),
+    [
+        (0, 1, 1, 100, 1, 10),  # alone: all that is promised
+        (0, 1, 2, 25, 1, 5),  # two users: half each
+        (0, 1, 3, 25, 1, 4),  # ceil(10 / 3)
+        (0, 1, 5, 25, 1, 3),  # not a fifth but ceil(25% of 10)
+        (12, 1, 2, 25, 9, 7),  # above its promise: half of 12 + 1, rounded up
+        (12, 2, 2, 25, 9, 7),  # half of 12 + 2
+        (12, 1, 1, 100, 1, 10),  # never above factor x promise
+        (12, 1, 1, 100, 1.5, 13),
+        (0, 1, 1, 100, 0.05, 1),  # one task may always run
+    ],
+)
+def test_user_limits(held: int, need: int, users: int, percent: float, factor: float, limit: int) -> None:
+    """A queue that is promised ten slots."""
+    holds = Held()
+    holds.add("somebody", held)
+    assert user_limit(holds, need, 10.0, users, percent, factor) == limit
+
+
+def test_one_task_may_run_in_a_queue_however_small() -> None:
+    """But not two where one slot is the maximum."""
+    held = Held()
+    assert not over_max(held, 3, 0.5)
+    held.add("ana", 1)
+    assert over_max(held, 1, 1.5) and not over_max(held, 1, 2.0)
+
+
+def test_the_queue_that_holds_least_of_its_promise_comes_first() -> None:
+    """75% and 25% of four slots: held/promised goes 0, 0, then 1/3 and 1, so that a has three and b one."""
+    queues = {"a": {"capacity": 75}, "b": {"capacity": 25}}
+    world = play(capacity(queues), job("a", 9, queue="a"), job("b", 9, queue="b"), until_s=5)
+    assert launches(world) == ["a", "b", "a", "a"]
+
+
+def test_idle_slots_are_lent_and_come_back_as_tasks_end() -> None:
+    """Queue a takes all four slots with a user factor of two; when they end, b has work and gets its half."""
+    policy = capacity(HALVES, user_limit_factor=2)
+    world = play(policy, job("a", 12, queue="a"), job("b", 8, queue="b", submit_s=5))
+    assert launches(world, 8) == ["a"] * 4
+    assert launches(world, 12)[4:] == ["a", "b", "a", "b"]
+
+
+def test_a_queue_never_grows_beyond_its_maximum() -> None:
+    """75% of four slots, though the fourth is idle; the reason says so."""
+    queues = {"a": {"capacity": 50, "max_capacity": 75}}
+    world = play(capacity(queues, user_limit_factor=9), job("a", 6, queue="a"), until_s=5)
+    assert launches(world) == ["a"] * 3
+    skips = {row.reason for row in world.tape.decisions if row.answer == "skip"}
+    assert skips == {"the queue has its maximum: queue a holds 3 of 2, at most 3"}
+
+
+def test_one_user_does_not_take_more_than_the_queue_is_promised() -> None:
+    """Hadoop's default factor of one, however idle the cluster; a second user of the queue may have the rest."""
+    world = play(capacity(HALVES), job("a", 9, queue="a"), until_s=5)
+    assert launches(world) == ["a", "a"]
+    assert {row.reason for row in world.tape.decisions if row.answer == "skip"} == {
+        "ana has the user's limit of 2"
+    }
+    jobs = [job("a", 9, queue="a"), job("other", 9, queue="a", user="bo", submit_s=1)]
+    assert launches(play(capacity(HALVES), *jobs, until_s=5)) == ["a", "a", "other", "other"]
+
+
+def test_users_of_a_queue_share_it() -> None:
+    """A minimum of 25%: four slots are ana's while she is alone, then two users have two each."""
+    jobs = [job("a", 9), job("b", 9, user="bo", submit_s=5)]
+    world = play(capacity(minimum_user_limit_percent=25), *jobs, until_s=15)
+    assert launches(world) == ["a"] * 4 + ["a", "a", "b", "b"]
+
+
+def test_priorities_inside_a_queue_can_be_off() -> None:
+    """By policy or by queue."""
+    jobs = [job("low", 2, priority="low"), job("high", 2, priority="high")]
+    assert launches(play(capacity(), *jobs, slots=1)) == ["high", "high", "low", "low"]
+    assert launches(play(capacity(priorities="false"), *jobs, slots=1)) == ["low", "low", "high", "high"]
+    queues = {"default": {"capacity": 100, "priorities": False}}
+    assert launches(play(capacity(queues), *jobs, slots=1)) == ["low", "low", "high", "high"]
+
+
+def test_queues_without_settings_share_what_is_left_over() -> None:
+    """Half is a's; x and y have a quarter each. When y has ended, x is promised half."""
+    queues = {"a": {"capacity": 50}}
+    jobs = [job("a", 20, queue="a"), job("x", 20, queue="x", user="bo"), job("y", 1, queue="y", user="cy")]
+    world = play(capacity(queues, user_limit_factor=4), *jobs, until_s=25)
+    assert sorted(launches(world, 5)) == ["a", "a", "x", "y"]
+    assert sorted(launches(world)[-4:]) == ["a", "a", "x", "x"]
+
+
+def test_a_queue_with_nothing_promised_is_served_last() -> None:
+    """But it is served."""
+    queues = {"a": {"capacity": 100}}
+    world = play(capacity(queues), job("x", 2, queue="x"), job("a", 3, queue="a", submit_s=0.001), slots=1)
+    assert launches(world) == ["a", "a", "a", "x", "x"]
+
+
+def test_a_task_that_asks_for_more_memory_takes_several_slots() -> None:
+    """Slots of 1 GiB: three maps of two slots run on two nodes with three slots each; the third slots stay free."""
+    policy = capacity(map_slot_memory="1GiB")
+    world = World(build_policy(policy), [node("n1", maps=3), node("n2", maps=3)])
+    world.submit(job("big", 3, memory=2 * GIB)).run(until_s=5)
+    assert launches(world) == ["big", "big"]
+    world.run()
+    assert len(launches(world)) == 3
+
+
+def test_a_node_waits_for_a_large_task_and_only_as_many_as_there_are_tasks() -> None:
+    """Small maps run on all four slots when the large one comes first in order: of two nodes one keeps its slots."""
+    world = World(build_policy(capacity(map_slot_memory="1GiB")), [node("n1", maps=2), node("n2", maps=2)])
+    world.durations = {"small": 8_000}
+    world.submit(job("small", 1)).submit(job("more", 12, submit_s=0.1))
+    world.submit(job("big", 1, memory=2 * GIB, priority="high", submit_s=2)).run()
+    rows = [row for row in world.tape.decisions if row.answer == "launch"]
+    big = next(row for row in rows if row.job == "big")
+    kept = {row.node for row in world.tape.decisions if "the node waits for it" in row.reason}
+    assert kept == {big.node}
+    assert big.t < 12
+    others = [row.t for row in rows if row.node != big.node and 8 < row.t < 12]
+    assert others, "the other node goes on"
+
+
+def test_a_task_never_needs_more_than_a_node_has() -> None:
+    """Four slots' worth of memory on nodes with two slots: it runs alone."""
+    world = World(build_policy(capacity(map_slot_memory="1GiB")), [node("n1", maps=2)])
+    world.submit(job("huge", 1, memory=4 * GIB)).submit(job("small", 2, submit_s=1)).run()
+    starts = {row.job: row.t for row in world.tape.decisions if row.answer == "launch"}
+    assert starts["huge"] < 1 and starts["small"] > 10
+
+
+def test_under_containers_shares_are_of_memory() -> None:
+    """A node of 4 GiB and four cores: half for each queue is two maps of 1 GiB, reduces counted with them."""
+    policy = {"order": {"capacity": {"queues": HALVES}}, "admission": "containers"}
+    world = World(build_policy(policy), [node("n1", cores=4)])
+    world.submit(job("a", 5, queue="a")).submit(job("b", 5, queue="b")).run(until_s=5)
+    assert sorted(launches(world)) == ["a", "a", "b", "b"]
+    world.run()
+    assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+def test_killed_attempts_give_back_what_they_held() -> None:
+    """A job that is killed while it runs leaves its queue empty."""
+    world = play(capacity(HALVES), job("a", 9, queue="a"), job("later", 2, queue="a", submit_s=20), until_s=5)
+    world.core.kill_job(world.now_s, "a", "enough")
+    world.run()
+    assert launches(world)[2:] == ["later", "later"]
+
+
+@pytest.mark.parametrize(
+    ("queues", "message"),
+    [
+        (3, "3 is not a mapping such as {prod:"),
+        ({"a": 3}, "queue a: 3 is not a mapping of capacity"),
+        ({"a": {}}, "queue a: capacity is missing"),
+        ({"a": {"capacity": 0}}, "queue a: capacity: 0 is not a percentage"),
+        ({"a": {"capacity": True}}, "queue a: capacity: True is not a percentage"),
+        ({"a": {"capacity": 50, "max_capacity": 40}}, "queue a: max_capacity 40 is below capacity 50"),
+        ({"a": {"capacity": 60}, "b": {"capacity": 50}}, "capacities add up to 110, expected at most 100"),
+        ({"a": {"capacty": 60}}, "queue a: 'capacty' is unknown, did you mean capacity?"),
+        ({"a": {"capacity": 9, "priorities": "maybe"}}, "priorities: 'maybe' is not one of true, false"),
+        ({"a": {"capacity": 9, "user_limit_factor": -1}}, "user_limit_factor: -1 is not a number above 0"),
+    ],
+)
+def test_bad_queues_are_said_in_one_line(queues: Any, message: str) -> None:
+    """Queue, key, value and what was expected."""
+    with pytest.raises(BadInput) as error:
+        build_policy({"capacity": {"queues": queues}})
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_slot_memory_without_slots_is_nonsense() -> None:
+    """Containers have no slots to size."""
+    with pytest.raises(BadInput, match="needs admission=slots"):
+        build_policy("order=capacity:map_slot_memory=1GiB,admission=containers")
+
+
+class Watched(Capacity):
+    """Capacity that asserts at each offer that no queue holds more than its maximum (or one task)."""
+
+    def jobs(self, view: View, node: Any, kind: TaskKind) -> Any:
+        """Checks the books against the core's own."""
+        for queue in self._queues.values():
+            running = [
+                stage for j in view.jobs.values() if j.queue == queue.name for stage in [j.stage(kind)]
+            ]
+            held = queue.held[kind].total
+            assert held == sum(queue.held[kind].by_user.values())
+            assert held >= sum(stage.running for stage in running)
+            assert held <= max(1.0, queue.max_share * view.slots(kind)) + 1e-9
+        return super().jobs(view, node, kind)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    shares=st.lists(st.tuples(st.integers(5, 33), st.integers(0, 60)), min_size=1, max_size=3),
+    percent=st.sampled_from([25, 50, 100]),
+    factor=st.sampled_from([0.5, 1, 3]),
+    slots=st.integers(1, 7),
+    jobs=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from("uvw"), st.integers(1, 9), st.integers(0, 30)),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_no_queue_is_above_its_maximum_and_all_jobs_end(
+    shares: list[tuple[int, int]],
+    percent: int,
+    factor: float,
+    slots: int,
+    jobs: list[tuple[int, str, int, int]],
+) -> None:
+    """Whatever the settings; queue 3 is not named."""
+    queues = {
+        f"q{place}": {"capacity": share, "max_capacity": share + more}
+        for place, (share, more) in enumerate(shares)
+    }
+    made = build_policy(capacity(queues, minimum_user_limit_percent=percent, user_limit_factor=factor))
+    assert isinstance(made, Composed) and isinstance(made.order, Capacity)
+    made.order.__class__ = Watched
+    world = World(made, [node("n1", maps=slots, reduces=2)], audit=False)
+    for number, (queue, user, maps, submit_s) in enumerate(jobs):
+        world.submit(job(f"j{number}", maps, reduces=1, queue=f"q{queue}", user=user, submit_s=submit_s))
+    world.run()
+    assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+@pytest.mark.parametrize("percents", [(50, 50), (75, 25), (20, 80)])
+def test_what_is_promised_can_be_had(percents: tuple[int, int]) -> None:
+    """While both queues have work, each holds its promised share of twenty slots once the lent ones have ended."""
+    queues = {name: {"capacity": percent} for name, percent in zip("ab", percents, strict=True)}
+    world = World(build_policy(capacity(queues, user_limit_factor=9)), [node("n1", maps=20)])
+    world.submit(job("a", 100, queue="a")).submit(job("b", 100, queue="b", submit_s=3)).run(until_s=15)
+    view: Any = world.core.status()
+    running = {row["job"]: row["maps_running"] for row in view["jobs"]}
+    assert running == {"a": percents[0] / 5, "b": percents[1] / 5}

@@ -1,0 +1,159 @@
+"""CSLA at work in virtual time: tags from counters and heartbeats, the one-turn rule, and Capacity beneath."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.messages import AttemptReport, Heartbeat, Reply, Usage
+from scheduler.admission.load import LoadTags
+from scheduler.policies.csla import LoadAware
+from scheduler.registry import build_policy
+from tasks.specs import Counters
+from tests.scheduler.test_properties import Story, few, play, stories
+from tests.scheduler.world import World, job, node
+
+CPU_HEAVY = Counters(cpu_s=9.0)  # of the 10 s that tasks take
+IO_HEAVY = Counters(cpu_s=1.0, read_local_bytes=300_000_000)  # 30 MB/s of a disk of 100 MB/s
+LIGHT = Counters(cpu_s=1.0, read_local_bytes=1_000_000)
+
+
+def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load: dict[str, Usage]) -> World:
+    """A world whose attempts have the counters of their jobs, and whose nodes the load that is given."""
+    world = World(build_policy(policy) if not hasattr(policy, "decide") else policy, nodes)
+    core, serve = world.core, world.core.heartbeat
+
+    def heartbeat(now_s: float, beat: Heartbeat) -> Reply:
+        finished = tuple(
+            AttemptReport(
+                attempt=report.attempt,
+                state=report.state,
+                reason=report.reason,
+                start_s=report.start_s,
+                end_s=report.end_s,
+                counters=counters.get(report.attempt.rsplit("_", 3)[0], LIGHT),
+            )
+            for report in beat.finished
+        )
+        told = Heartbeat(
+            node=beat.node,
+            incarnation=beat.incarnation,
+            sequence=beat.sequence,
+            running=beat.running,
+            finished=finished,
+            fetch_failures=beat.fetch_failures,
+            usage=load.get(beat.node, Usage()),
+        )
+        return serve(now_s, told)
+
+    core.heartbeat = heartbeat  # type: ignore[method-assign]
+    return world
+
+
+def rows(world: World, answer: str, after_s: float = 0.0) -> list[tuple[float, str, str, str]]:
+    """Time, node, job and reason of such decisions."""
+    return [
+        (row.t, row.node, row.job, row.reason)
+        for row in world.tape.decisions
+        if row.answer == answer and row.t >= after_s
+    ]
+
+
+BUSY_CPU, BUSY_DISK = Usage(cpu_util=0.9), Usage(disk_util=0.9)
+
+
+def test_unlike_jobs_and_nodes_find_each_other() -> None:
+    """Once three maps of each are judged, the CPU-heavy job keeps to the busy disk and the other way round."""
+    world = measured(
+        "csla",
+        [node("n1", maps=3), node("n2", maps=3)],
+        {"burn": CPU_HEAVY, "copy": IO_HEAVY},
+        {"n1": BUSY_CPU, "n2": BUSY_DISK},
+    )
+    world.submit(job("burn", 40)).submit(job("copy", 40)).run(until_s=55)
+    placed = {(name, where) for _, where, name, _ in rows(world, "launch", 25)}
+    assert placed == {("burn", "n2"), ("copy", "n1")}
+    why = {reason for _, _, _, reason in rows(world, "skip", 25)}
+    assert why == {"job tag 2 (CPU) on node tag 2 (CPU)"}
+    world.run()
+    assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+def test_a_job_that_nobody_else_can_replace_has_its_turn() -> None:
+    """One busy slot: each time its task ends nothing is answered once, and the next beat the job is taken."""
+    world = measured("csla:sample_maps=1", [node("n1")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
+    world.task_ms = 10_200  # so that no beat is due when a task ends
+    world.submit(job("burn", 4)).run()
+    launches, skips = rows(world, "launch"), rows(world, "skip")
+    # The tag is known 3 ms after the first map's end (its output is committed then), so the second goes as before.
+    assert len(launches) == 4 and len(skips) == 4
+    assert all("its turn after a skip" in reason for _, _, _, reason in launches[2:])
+    assert not any("its turn" in reason for _, _, _, reason in launches[:2])
+    for (skipped_s, *_), (launched_s, *_) in zip(skips[::2], launches[2:], strict=True):
+        assert 0 < launched_s - skipped_s <= 0.5
+
+
+def test_a_match_is_preferred_to_a_turn() -> None:
+    """Where another job fits, the one that was skipped waits on."""
+    world = measured(
+        "csla:sample_maps=1", [node("n1")], {"burn": CPU_HEAVY, "copy": IO_HEAVY}, {"n1": BUSY_CPU}
+    )
+    world.submit(job("burn", 3)).submit(job("copy", 6, submit_s=1)).run()
+    # Untagged burn goes first twice; then copy, untagged or IO-heavy, fits; burn's last map comes when copy is done.
+    order = [name for _, _, name, _ in rows(world, "launch")]
+    assert order == ["burn", "burn"] + ["copy"] * 6 + ["burn"]
+
+
+def test_jobs_that_need_little_go_anywhere() -> None:
+    """Tag 0 is taken at once, on any node."""
+    world = measured("csla:sample_maps=1", [node("n1")], {"light": LIGHT}, {"n1": BUSY_CPU})
+    world.submit(job("light", 4)).run()
+    assert not rows(world, "skip")
+
+
+def test_the_predictor_is_reported() -> None:
+    """A constant load of 0.9 is predicted without error from the second heartbeat on."""
+    policy = build_policy("csla")
+    assert isinstance(policy, LoadAware) and isinstance(policy.admission, LoadTags)
+    world = measured(policy, [node("n1")], {}, {"n1": BUSY_CPU})
+    world.submit(job("a", 3)).run()
+    report = policy.report()["predictor"]
+    assert report["cpu"]["mae"] == report["cpu"]["rmse"] == 0.0 and report["cpu"]["predictions"] > 20
+
+
+def test_reasons_show_tags_and_queue() -> None:
+    """Beside each launch."""
+    policy = build_policy("csla")
+    assert isinstance(policy, LoadAware)
+    world = measured(policy, [node("n1")], {}, {"n1": BUSY_CPU})
+    world.submit(job("a", 5)).run()
+    first, last = rows(world, "launch")[0][3], rows(world, "launch")[-1][3]
+    assert (
+        first == "no preferred node; queue default holds 0 of 1, at most 1; job tag unknown, node tag 2 (CPU)"
+    )
+    assert last == "no preferred node; queue default holds 0 of 1, at most 1; job tag 0, node tag 2 (CPU)"
+
+
+@few
+@given(story=stories(), room=st.sampled_from(["slots", "containers"]))
+def test_with_all_tags_0_it_is_capacity(story: Story, room: str) -> None:
+    """Decision for decision: idle nodes conflict with no job."""
+    csla = play(f"order=capacity,admission=load:room={room}", story)
+    capacity = play(f"order=capacity,admission={room}", story)
+    assert _without_notes(csla) == _without_notes(capacity)
+
+
+def _without_notes(world: World) -> list[tuple[Any, ...]]:
+    decisions = [(*row[:6], row.reason.split("; job tag")[0]) for row in world.tape.decisions]
+    return [*decisions, *world.tape.attempts, *world.tape.jobs]
+
+
+@pytest.mark.parametrize("policy", ["order=fair,admission=load", "order=fifo,locality=delay,admission=load"])
+def test_other_orders_take_load_tags_too(policy: str) -> None:
+    """Nobody published them, but they run."""
+    world = measured(policy, [node("n1"), node("n2")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
+    world.submit(job("burn", ["n1"] * 6, reduces=1)).submit(job("b", 4, user="bo")).run()
+    assert set(world.ended_jobs().values()) == {"succeeded"}

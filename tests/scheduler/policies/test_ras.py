@@ -1,0 +1,212 @@
+"""RAS on small clusters in virtual time: the control loop, the task scheduler between placements, what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.models.resources import Amounts, NodeDemands, read_profile
+from scheduler.policies.ras import Ras
+from scheduler.policy import Proposal
+from scheduler.registry import build_policy
+from scheduler.view import AttemptView, NodeView, View
+from tasks.errors import BadInput
+from tasks.specs import TaskKind
+from tests.scheduler.test_properties import Story, play, stories
+from tests.scheduler.world import World, job, node
+
+TABLE_2: dict[str, Any] = {
+    "sort": {
+        "map": {"cpu": 30, "io": 45, "memory": 25},
+        "shuffle": {"io": 0.15},
+        "reduce": {"cpu": 20, "io": 50, "memory": 60},
+    },
+    "combine": {
+        "map": {"cpu": 25, "io": 10, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+    "select": {
+        "map": {"cpu": 15, "io": 20, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+}
+
+
+def ras(**parameters: Any) -> Ras:
+    """With the profiles of Table 2."""
+    policy = build_policy({"ras": {"profiles": TABLE_2, **parameters}})
+    assert isinstance(policy, Ras)
+    return policy
+
+
+def running(world: World, at_s: float) -> dict[str, int]:
+    """Attempts of each job at that time."""
+    rows = [row for row in world.tape.attempts if row.assigned <= at_s < row.end]
+    return {name: sum(row.job == name for row in rows) for name in sorted({row.job for row in rows})}
+
+
+def test_each_job_has_its_own_number_of_slots():
+    """Table 2: two maps of sort, four of combine, five of select, whatever slots the node declares."""
+    for name, slots in (("sort", 2), ("combine", 4), ("select", 5)):
+        world = World(ras(), [node("n1", maps=1)])
+        world.submit(job(name, 12)).run()
+        assert running(world, 5.0) == {name: slots}
+
+
+def test_a_submitted_job_gets_its_part_in_the_next_cycle_and_nothing_is_killed():
+    """Combine holds the node until its maps end at 10.5 s; the cycle at 5.5 s has given sort its place."""
+    world = World(ras(cycle="5s"), [node("n1")])
+    world.submit(job("combine", 12)).submit(job("sort", 6, submit_s=1)).run()
+    assert running(world, 9.0) == {"combine": 4}
+    assert running(world, 15.0) == {"combine": 2, "sort": 1}
+    assert not world.ends("killed")
+
+
+def test_a_goal_moves_slots():
+    """Two nodes for 8 maps of combine at a time, 10 s each; the one with the goal needs (40 x 10) / 66 = 7 of them."""
+    shares = {}
+    for deadline_s in (None, 70.0):
+        world = World(ras(cycle="2s"), [node("n1"), node("n2")])
+        profile = TABLE_2 | {"combine-2": TABLE_2["combine"] | {"map_s": 10}}
+        world = World(build_policy({"ras": {"profiles": profile, "cycle": "2s"}}), [node("n1"), node("n2")])
+        world.submit(job("combine", 40, deadline_s=100000.0))
+        world.submit(job("combine-2", 40, deadline_s=deadline_s or 100000.0)).run()
+        shares[deadline_s] = running(world, 25.0)
+    assert shares[None] == {"combine": 4, "combine-2": 4}
+    assert shares[70.0] == {"combine": 1, "combine-2": 7}
+
+
+def test_reduces_switch_to_their_reduce_profile_when_the_maps_are_done():
+    """A reduce of sort takes no I/O while it waits and 50 % of it afterwards: one map beside it, not two."""
+    world = World(ras(cycle="2s"), [node("n1")], slowstart=0.0)
+    world.durations["sort"] = 10_000
+    world.submit(job("sort", 2, reduces=1)).submit(job("sort-2", 8)).run()
+    kinds = [(row.job, row.kind) for row in world.tape.attempts if row.assigned <= 25.0 < row.end]
+    assert sorted(kinds) == [("sort", "reduce"), ("sort-2", "map")]
+
+
+def test_what_led_there_is_told():
+    """Sort is placed in the cycle at 5.5 s, but has room only when maps of combine have ended."""
+    world = World(ras(cycle="5s"), [node("n1")])
+    world.submit(job("combine", 12)).submit(job("sort", 6, submit_s=1)).run(until_s=12)
+    launch, skip = (
+        next(row.reason for row in world.tape.decisions if row.answer == answer)
+        for answer in ("launch", "skip")
+    )
+    assert launch.startswith("no preferred node; utility ")
+    assert "pending maps placed, as early as possible, cycle at 0.5 s" in launch
+    assert launch.endswith("CPU 0%, I/O 0%, memory 0% used")
+    assert skip.startswith("cpu: asks 30%, 100% of the node is used; utility ")
+
+
+def test_a_cycle_in_slices_gives_the_same_placement():
+    """One step a tick: the placement is there later, and the same."""
+    policies = [ras(steps=steps, cycle="1h") for steps in (1, 100)]
+    for policy in policies:
+        world = World(policy, [node(f"n{number}") for number in range(4)])
+        for name in TABLE_2:
+            world.submit(job(name, 20, reduces=1))
+        world.run(until_s=60)
+    one, many = (
+        {name: [(known.job.job, known.share.maps[name]) for known in here] for name, here in p._here.items()}
+        for p in policies
+    )
+    assert one == many and one
+
+
+def test_capacity_stretches_cpu_and_disk_but_not_memory():
+    """Combine: CPU 25 % of 125 is 20 of 100, five maps; at 30 % of the memory still three."""
+    for memory, maps in ((10, 5), (30, 3)):
+        profile = {"combine": {"map": {"cpu": 25, "io": 10, "memory": memory}}}
+        world = World(build_policy({"ras": {"profiles": profile, "capacity": 125}}), [node("n1")])
+        world.submit(job("combine", 12)).run()
+        assert running(world, 5.0) == {"combine": maps}
+
+
+def test_nothing_wrong_with_bad_profiles_is_silent():
+    with pytest.raises(BadInput, match="policy ras: profiles: sort: map: cpu: 130 is not from 0 to 100"):
+        build_policy({"ras": {"profiles": {"sort": {"map": {"cpu": 130}}}}})
+    with pytest.raises(BadInput, match="steps: '0' is not a whole number, 1 or more"):
+        build_policy("ras:steps=0")
+    with pytest.raises(BadInput, match="ras decides on all three axes"):
+        build_policy("order=ras")
+
+
+def test_a_job_whose_maps_must_run_again_gets_room_from_its_reduces():
+    """n2 dies with finished maps when reduces hold n1's memory: 60 % each in their reduce phase."""
+    profiles = {"a": {"map": {"memory": 60}, "shuffle": {"memory": 50}, "reduce": {"memory": 50}}}
+    policy = build_policy({"ras": {"profiles": profiles, "cycle": "2s", "stall_timeout": "3s"}})
+    world = World(policy, [node("n1"), node("n2")])
+    world.submit(job("a", 4, reduces=4)).at(31, lambda: world.crash("n2")).run(limit_s=600)
+    assert world.ended_jobs() == {"a": "succeeded"}
+
+
+class Watched(Ras):
+    """Checks at each launch, by its own count, that no node's capacity is exceeded."""
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Ras`."""
+        proposal = super().decide(view, node, kind)
+        if proposal is not None:
+            new = proposal.task
+            for other in view.nodes.values():
+                attempts = list(other.attempts.values())
+                before = self._sum(attempts, 0, None)
+                extra = new.job if kind is TaskKind.MAP else None
+                after = self._sum(attempts, int(kind is TaskKind.MAP), extra)
+                if other is node:
+                    after = [a + b for a, b in zip(after, self._one(new, node, 0), strict=True)]
+                assert all(a <= 100 + 1e-3 or a <= b for a, b in zip(after, before, strict=True)), after
+        return proposal
+
+    def _sum(self, attempts: list[AttemptView], more_maps: int, of: Any) -> list[float]:
+        sums = [0.0, 0.0, 0.0]
+        for attempt in attempts:
+            extra = more_maps if attempt.task.job is of else 0
+            one = self._one(attempt.task, attempt.node, extra)
+            sums = [a + b for a, b in zip(sums, one, strict=True)]
+        return sums
+
+    def _one(self, task: Any, node: NodeView, more_maps: int) -> Amounts:
+        profile = self._profiles.get(task.job.job)
+        if profile is None:
+            return Amounts()
+        demands: NodeDemands = profile.on(node.spec)
+        if task.kind is TaskKind.MAP:
+            return demands.map
+        maps = task.job.maps
+        known = self._known.get(task.job.job)
+        if maps.unstarted + maps.running == 0 or (known is not None and known.share.reducing):
+            return demands.reduce
+        return demands.shuffling(maps.running + more_maps)
+
+
+percents = st.fixed_dictionaries(
+    {key: st.sampled_from([0, 10, 30, 45, 60, 100]) for key in ("cpu", "io", "memory")}
+)
+profile_values = st.fixed_dictionaries(
+    {
+        "map": percents,
+        "shuffle": st.sampled_from([{}, {"io": 0.15}, {"io": 20}, {"io": 5, "memory": 30}]),
+        "reduce": percents,
+    }
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    story=stories(),
+    profiles=st.lists(profile_values, min_size=5, max_size=5),
+    cycle_s=st.sampled_from([1, 7]),
+)
+def test_no_launch_exceeds_a_capacity(story: Story, profiles: list[dict[str, Any]], cycle_s: int):
+    """Whatever runs still from placements before, and whatever breaks; all jobs end."""
+    named = {spec.job: read_profile(values) for spec, values in zip(story.jobs, profiles, strict=False)}
+    policy = Watched(profiles={"resources": named}, cycle_s=cycle_s)
+    world = play(policy, story)
+    assert set(world.ended_jobs()) == {spec.job for spec in story.jobs}

@@ -1,0 +1,155 @@
+"""Small simulations for the tests: clusters, jobs and the rows that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cluster.faults import PlannedFault
+from cluster.simulated.latencies import NO_LATENCIES
+from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from scheduler.registry import build_policy
+from scheduler.simulate.costs import SpecifiedCosts
+from scheduler.simulate.setup import Setup, Timing
+from scheduler.simulate.simulation import Simulation
+from tasks.chance import chance
+from tasks.specs import Cost, Demand
+from tasks.workload import InputFile, PlannedJob
+
+MIB = 2**20
+NO_TIMING = Timing(request_s=0.0, decision_s=0.0, reply_s=0.0, commit_s=0.0)
+
+
+class Tape:
+    """Keeps all rows, by table."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[tuple[Any, ...]]] = {}
+        for table in ("decision", "attempt", "job", "heartbeat", "block", "fault"):
+            rows = self.rows[table] = []
+            setattr(self, table, rows.append)
+
+    def decision(self, row: Any) -> None: ...
+    def attempt(self, row: Any) -> None: ...
+    def job(self, row: Any) -> None: ...
+    def heartbeat(self, row: Any) -> None: ...
+    def block(self, row: Any) -> None: ...
+    def fault(self, row: Any) -> None: ...
+
+    def text(self, *tables: str) -> str:
+        """Those tables, or all, as text, for comparing whole runs."""
+        return "\n".join(repr(tuple(row)) for table in tables or tuple(self.rows) for row in self.rows[table])
+
+
+def cluster(count: int, *, racks: int = 2, heartbeat_s: float = 0.5, **changes: Any) -> ClusterSpec:
+    """Nodes of two cores with two map slots and one reduce slot, dealt over the racks."""
+    fields: dict[str, Any] = {
+        "cores": 2,
+        "core_speed": 1.0,
+        "memory_bytes": 4096 * MIB,
+        "disk_bps": 100.0 * MIB,
+        "network_bps": 100.0 * MIB,
+        "map_slots": 2,
+        "reduce_slots": 1,
+        **changes,
+    }
+    nodes = tuple(NodeSpec(node=f"n{i + 1}", rack=f"r{i % racks + 1}", **fields) for i in range(count))
+    blocks = BlockSettings(size_bytes=64 * MIB, replication=min(2, count))
+    return ClusterSpec(nodes=nodes, heartbeat_s=heartbeat_s, blocks=blocks)
+
+
+def job(
+    name: str,
+    durations: Sequence[float],
+    *,
+    reduces: Sequence[float] = (),
+    user: str = "ana",
+    input: str | None = None,
+    read_bytes: int = 0,
+    **changes: Any,
+) -> PlannedJob:
+    """A job whose attempts take those seconds each, beside what they read from elsewhere."""
+    demand = Demand(memory_bytes=512 * MIB)
+    return PlannedJob(
+        job=name,
+        name=name,
+        app="synthetic",
+        user=user,
+        maps=len(durations),
+        reduces=len(reduces),
+        input=input,
+        map_demand=demand,
+        reduce_demand=demand,
+        map_costs=tuple(Cost(duration_s=each, cpu_s=each, read_bytes=read_bytes) for each in durations),
+        reduce_costs=tuple(Cost(duration_s=each, cpu_s=each) for each in reduces),
+        **changes,
+    )
+
+
+def setup(jobs: Sequence[PlannedJob], count: int = 2, *, policy: Any = "fifo", **changes: Any) -> Setup:
+    """A setup without contention and without latencies."""
+    fields: dict[str, Any] = {
+        "cluster": cluster(count),
+        "costs": SpecifiedCosts(),
+        "contention": False,
+        "latencies": NO_LATENCIES,
+        "timing": NO_TIMING,
+        **changes,
+    }
+    return Setup(jobs=jobs, policy=lambda: build_policy(policy), **fields)
+
+
+def play(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tape:
+    """Plays it to the end; `check` sees it after each step."""
+    tape = Tape()
+    simulation = Simulation(setup, tape)
+    while simulation.step():
+        if check is not None:
+            check(simulation)
+    return tape
+
+
+def random_jobs(seed: int, count: int = 8) -> tuple[list[PlannedJob], list[InputFile]]:
+    """Jobs of three users over a minute, some with input."""
+    luck = chance(seed, "jobs")
+    jobs: list[PlannedJob] = []
+    files: list[InputFile] = []
+    for number in range(count):
+        maps = luck.randint(1, 12)
+        durations = [round(luck.uniform(0.2, 12.0), luck.choice((0, 1, 3))) for _ in range(maps)]
+        reduces = [round(luck.uniform(0.5, 9.0), 2) for _ in range(luck.choice((0, 0, 1, 3)))]
+        path = f"/in/{number}" if luck.random() < 0.7 else None
+        if path is not None:
+            files.append(InputFile(path=path, source="filler", blocks=(8 * MIB,) * maps))
+        jobs.append(
+            job(
+                f"job_{number + 1:04d}",
+                durations,
+                reduces=reduces,
+                user=luck.choice(("ana", "bo", "cy")),
+                input=path,
+                read_bytes=8 * MIB if path else 0,
+                submit_s=round(luck.uniform(0, 40), luck.choice((0, 2))),
+            )
+        )
+    return jobs, files
+
+
+def random_faults(seed: int, nodes: int, kinds: Sequence[str]) -> list[PlannedFault]:
+    """One fault of each kind, somewhere in the first half minute."""
+    luck = chance(seed, "faults")
+    faults: list[PlannedFault] = []
+    for kind in kinds:
+        at_s = luck.uniform(1, 25)
+        node = f"n{luck.randint(1, nodes)}"
+        faults.append(
+            PlannedFault(
+                at_s=at_s,
+                kind=kind,
+                nodes=() if kind.startswith(("lose", "crash", "restart")) else (node,),
+                until_s=at_s + luck.uniform(0.5, 12),
+                cpu=0.3,
+                share=0.2,
+            )
+        )
+    return faults

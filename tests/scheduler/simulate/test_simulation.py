@@ -1,0 +1,202 @@
+"""The simulator's driver: timelines by hand, heartbeats that are spared, faults, and equal bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.faults import PlannedFault
+from scheduler.policy import Composed, Policy
+from scheduler.registry import POLICIES, build_policy
+from scheduler.simulate.elision import is_quiet
+from scheduler.simulate.setup import Stragglers, Stuck, Timing
+from tasks.errors import BadInput
+from tests.scheduler.simulate.scenes import (
+    NO_TIMING,
+    job,
+    play,
+    random_faults,
+    random_jobs,
+    setup,
+)
+
+ROOT = Path(__file__).parents[3]
+DECIDED = ("decision", "attempt", "job", "block")
+COMPOSED = (
+    "order=fifo,locality=delay",
+    "order=fair,locality=delay,admission=containers",
+    "fair:fair_share_timeout=2s",
+)
+
+
+def ends(rows: list[tuple[Any, ...]]) -> dict[str, tuple[float, float, float, str]]:
+    """Assigned, start, end and state of each attempt."""
+    return {row[2]: (row[9], row[10], row[11], row[12]) for row in rows}
+
+
+def test_a_tiny_job_by_hand() -> None:
+    """One node, two map slots, no latencies: the heartbeat of joining at 0 launches two maps of 10 s.
+
+    At 10 s both report in one heartbeat, which launches the third map (4 s) and, with maps done, the reduce.
+    The third ends at 14; the reduce (5 s from knowing that) hears of it in the reply: 14 + 5 = 19.
+    """
+    tape = play(setup([job("job_0001", [10.0, 10.0, 4.0], reduces=[5.0])], 1))
+    assert ends(tape.rows["attempt"]) == {
+        "job_0001_m_000000_0": (0.0, 0.0, 10.0, "succeeded"),
+        "job_0001_m_000001_0": (0.0, 0.0, 10.0, "succeeded"),
+        "job_0001_m_000002_0": (10.0, 10.0, 14.0, "succeeded"),
+        "job_0001_r_000000_0": (10.0, 10.0, 19.0, "succeeded"),
+    }
+    assert [row[7] for row in tape.rows["job"]] == [19.0]
+
+
+def test_messages_take_their_time() -> None:
+    """Joining at 0 is served at 0.01; the launch is there at 0.01 + 0.002 + 0.005 = 0.017, so the map ends at 1.017.
+
+    Its report is served at 1.027, and its output is in place at 1.047.
+    """
+    timing = Timing(request_s=0.01, decision_s=0.002, reply_s=0.005, commit_s=0.02)
+    tape = play(setup([job("job_0001", [1.0])], 1, timing=timing))
+    assigned, start, end, _ = ends(tape.rows["attempt"])["job_0001_m_000000_0"]
+    assert (assigned, start, end) == pytest.approx((0.01, 0.017, 1.017))
+    assert tape.rows["job"][0][7] == pytest.approx(1.047)
+
+
+def test_a_job_comes_in_with_the_first_heartbeat_or_tick_after_its_time() -> None:
+    tape = play(setup([job("job_0001", [1.0], submit_s=3.2)], 1))
+    assigned = ends(tape.rows["attempt"])["job_0001_m_000000_0"][0]
+    times = [row[0] for row in play(replace_beats(3.2)).rows["heartbeat"]]
+    assert assigned == min(time for time in times if time >= 3.2)
+
+
+def replace_beats(submit_s: float) -> Any:
+    """The same with all heartbeats played."""
+    return setup([job("job_0001", [1.0], submit_s=submit_s)], 1, play_all_beats=True)
+
+
+@pytest.mark.parametrize("policy", (*POLICIES, *COMPOSED))
+@pytest.mark.parametrize("seed", range(3))
+def test_heartbeats_that_are_not_played_change_nothing(policy: str, seed: int) -> None:
+    jobs, files = random_jobs(seed)
+    timing = Timing() if seed % 2 else NO_TIMING
+    given = setup(jobs, 4, policy=policy, files=files, seed=seed, timing=timing)
+    spared, played = play(given), play(replace(given, play_all_beats=True))
+    assert spared.text(*DECIDED) == played.text(*DECIDED)
+    if is_quiet(build_policy(policy)):
+        assert len(spared.rows["heartbeat"]) < len(played.rows["heartbeat"])
+    assert len(spared.rows["job"]) == len(jobs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_delay_scans_jobs_as_it_would_pick_one_by_one(seed: int) -> None:
+    jobs, files = random_jobs(seed)
+    given = setup(jobs, 4, policy="order=fair,locality=delay", files=files, seed=seed)
+
+    def one_by_one() -> Policy:
+        policy = given.policy()
+        assert isinstance(policy, Composed) and policy._scan is not None
+        policy._scan = None
+        return policy
+
+    assert play(given).text(*DECIDED) == play(replace(given, policy=one_by_one)).text(*DECIDED)
+
+
+def test_without_rows_of_skips_all_others_stay() -> None:
+    jobs, files = random_jobs(1)
+    given = setup(jobs, 4, policy="order=fair,locality=delay", files=files, seed=1)
+    whole, less = play(given), play(replace(given, skip_rows=False))
+    skips = [row for row in whole.rows["decision"] if row[5] == "skip"]
+    assert skips
+    assert less.rows["decision"] == [row for row in whole.rows["decision"] if row[5] != "skip"]
+    assert less.text("attempt", "job") == whole.text("attempt", "job")
+
+
+NODE_FAULTS = ("kill", "freeze", "slow", "partition")
+
+
+@pytest.mark.parametrize("policy", ("fifo", "delay"))
+@pytest.mark.parametrize("seed", range(4))
+def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
+    jobs, files = random_jobs(seed)
+    faults = random_faults(seed, 4, NODE_FAULTS)
+    given = setup(jobs, 4, policy=policy, files=files, seed=seed, timing=Timing(), faults=faults)
+    spared, played = play(given), play(replace(given, play_all_beats=True))
+    assert spared.text(*DECIDED, "fault") == played.text(*DECIDED, "fault")
+    assert [row[13] for row in spared.rows["job"]] == ["succeeded"] * len(jobs)
+
+
+@pytest.mark.parametrize("kind", ("lose_requests", "lose_replies", "crash_jobtracker", "restart_namenode"))
+def test_jobs_outlive_faults_of_the_masters(kind: str) -> None:
+    jobs, files = random_jobs(3)
+    faults = [PlannedFault(at_s=5.0, kind=kind, until_s=9.0, share=0.3)]
+    given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), faults=faults)
+    tape = play(given, lambda simulation: simulation.core.check_books())
+    assert sorted((row[0], row[13]) for row in tape.rows["job"]) == [(job.job, "succeeded") for job in jobs]
+    winners = [row[1] for row in tape.rows["attempt"] if row[12] == "succeeded"]
+    assert sorted(winners) == sorted(set(winners))
+
+
+@pytest.mark.parametrize("at_s", (0.0, 3.3, 11.0, 17.77, 30.0))
+def test_a_replayed_journal_goes_on_as_if_nothing_had_been(at_s: float) -> None:
+    """The JobTracker is down for a nanosecond, in which nobody asks it anything."""
+    jobs, files = random_jobs(5)
+    given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), play_all_beats=True)
+    crash = PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 1e-9)
+    assert play(replace(given, faults=[crash])).text(*DECIDED) == play(given).text(*DECIDED)
+
+
+@pytest.mark.parametrize("contention", (False, True))
+def test_stragglers_are_the_same_for_the_same_seed(contention: bool) -> None:
+    jobs, files = random_jobs(6)
+    given = setup(jobs, 4, files=files, seed=6, contention=contention)
+    slowed = replace(given, stragglers=Stragglers(share=0.3, factor=4.0))
+    assert play(slowed).text() == play(slowed).text()
+    assert play(slowed).rows["job"] != play(given).rows["job"]
+
+
+def test_a_run_whose_nodes_never_come_back_is_given_up() -> None:
+    faults = [PlannedFault(at_s=1.0, kind="kill", nodes=("n1", "n2"))]
+    with pytest.raises(Stuck, match="no node is alive"):
+        play(setup([job("job_0001", [10.0])], 2, faults=faults))
+
+
+def test_unknown_nodes_and_faults_are_refused() -> None:
+    with pytest.raises(BadInput, match="no node 'n9'"):
+        play(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="kill", nodes=("n9",))]))
+    with pytest.raises(BadInput, match="expected kill"):
+        play(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="flood")]))
+
+
+SCRIPT = """
+import sys
+from cluster.simulated.latencies import Latencies
+from scheduler.simulate.setup import Timing
+from tests.scheduler.simulate.scenes import *
+jobs, files = random_jobs(9)
+faults = random_faults(9, 5, ("kill", "slow", "partition", "freeze"))
+for contention in (False, True):
+    sys.stdout.write(play(setup(
+        jobs, 5, policy="delay", files=files, seed=9, timing=Timing(), latencies=Latencies(), faults=faults,
+        contention=contention,
+    )).text())
+"""
+
+
+def test_every_process_gives_the_same_bytes() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().count(b"succeeded") > 20

@@ -1,0 +1,150 @@
+"""Rows put in come out of the merged tables, whatever happened in between."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import fastparquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.history import COLUMNS, FLOAT, INT, STR, History, frame, merge, read_table, read_tables
+from tasks.errors import BadInput
+
+JOB = ("job_0001", "wc", "ana", "default", "wordcount", 0.0, 1.0, 9.5, None, 4, 2, 1000, None, "succeeded")
+
+
+def job(job_id: str, **changes: object) -> tuple[object, ...]:
+    values = dict(zip(COLUMNS["jobs"], JOB, strict=True)) | {"job": job_id} | changes
+    return tuple(values.values())
+
+
+def test_rows_of_all_runs_come_back_in_order_with_policy_and_repeat_first(tmp_path: Path) -> None:
+    for policy in ("fifo", "order=fair,locality=split:p=0.25"):
+        history = History(tmp_path, policy, 1)
+        history.append("jobs", [job("job_0001"), job("job_0002", name="größe")])
+        history.close()
+    assert merge(tmp_path) == []
+    jobs = read_table(tmp_path, "jobs")
+    assert list(jobs.columns) == ["policy", "repeat", *COLUMNS["jobs"]]
+    assert list(jobs["policy"]) == ["fifo"] * 2 + ["order=fair,locality=split:p=0.25"] * 2
+    assert jobs["name"].tolist() == ["wc", "größe"] * 2
+    assert jobs["repeat"].tolist() == [1] * 4
+
+
+def test_missing_values_stay_missing_and_empty_tables_have_all_columns(tmp_path: Path) -> None:
+    history = History(tmp_path, "fifo", 0)
+    history.append("jobs", [JOB])
+    history.close()
+    merge(tmp_path)
+    tables = read_tables(tmp_path)
+    only = tables["jobs"].iloc[0]
+    assert math.isnan(only["deadline"]) and tables["jobs"]["output_bytes"].isna().all()
+    for table, columns in COLUMNS.items():
+        assert list(tables[table].columns) == ["policy", "repeat", *columns]
+        raw = fastparquet.ParquetFile(str(tmp_path / f"{table}.parquet"))
+        assert raw.columns == ["policy", "repeat", *columns]
+    assert tables["blocks"].empty and str(tables["blocks"]["bytes"].dtype) == "int64"
+
+
+def test_parts_are_written_at_most_every_few_seconds(tmp_path: Path) -> None:
+    now = [100.0]
+    history = History(tmp_path, "fifo", 0, every_s=3.0, clock=lambda: now[0])
+    parts = lambda: len(list((tmp_path / "parts").rglob("*.parquet")))  # noqa: E731
+    for second in range(10):
+        now[0] = 100.0 + second
+        history.append("faults", [(float(second), "kill", "n3", None)])
+        history.flush()
+    assert parts() == 3
+    history.close()
+    merge(tmp_path)
+    assert read_table(tmp_path, "faults")["t"].tolist() == [float(s) for s in range(10)]
+    assert not (tmp_path / "parts").exists()
+
+
+def test_a_torn_part_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    history = History(tmp_path, "fifo", 0)
+    for name in ("job_0001", "job_0002", "job_0003"):
+        history.append("jobs", [job(name)])
+        history.close()
+    last = sorted((tmp_path / "parts" / "jobs").iterdir())[-1]
+    last.write_bytes(last.read_bytes()[:-20])
+    assert merge(tmp_path) == [f"jobs/{last.name}"]
+    assert read_table(tmp_path, "jobs")["job"].tolist() == ["job_0001", "job_0002"]
+    assert [p.name for p in (tmp_path / "parts.broken" / "jobs").iterdir()] == [last.name]
+
+
+def test_merging_again_and_going_on_in_the_same_folder_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    history = History(tmp_path, "fifo", 0)
+    history.append("jobs", [job("job_0001")])
+    history.close()
+    again = History(
+        tmp_path, "fifo", 0
+    )  # a driver that was restarted: its parts must not overwrite the first's
+    again.append("jobs", [job("job_0002")])
+    again.close()
+    merge(tmp_path)
+    merge(tmp_path)
+    assert read_table(tmp_path, "jobs")["job"].tolist() == ["job_0001", "job_0002"]
+
+
+def test_a_row_of_the_wrong_width_is_refused_at_once(tmp_path: Path) -> None:
+    history = History(tmp_path, "fifo", 0)
+    with pytest.raises(ValueError, match="faults: a row has 2 values, expected 4"):
+        history.append("faults", [(1.0, "kill")])
+
+
+def test_a_missing_or_foreign_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"jobs\.parquet: no such table"):
+        read_table(tmp_path, "jobs")
+    (tmp_path / "jobs.parquet").write_text("not parquet")
+    with pytest.raises(BadInput, match="not a readable"):
+        read_table(tmp_path, "jobs")
+
+
+_VALUES = {
+    STR: st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6),
+    FLOAT: st.none() | st.floats(allow_nan=False, width=32),
+    INT: st.none() | st.integers(-(2**60), 2**60),
+}
+
+
+@given(st.lists(st.tuples(*(_VALUES[kind] for kind in COLUMNS["blocks"].values())), max_size=5))
+def test_any_rows_make_a_frame_of_the_declared_types(rows: list[tuple[object, ...]]) -> None:
+    made = frame("blocks", rows, "p", 2)
+    assert len(made) == len(rows)
+    for row, values in zip(rows, made.itertuples(index=False), strict=True):
+        for given_value, value in zip(row, values[2:], strict=True):
+            assert value == given_value or given_value is None
+
+
+def test_parts_of_a_set_number_of_rows_bound_the_memory_and_make_equal_files(tmp_path: Path) -> None:
+    for folder, pieces in (("a", [7]), ("b", [1, 2, 4])):
+        history = History(tmp_path / folder, "fifo", 0, part_rows=3)
+        rows = [job(f"job_{number:04d}") for number in range(7)]
+        for length in pieces:
+            history.append("jobs", [rows.pop(0) for _ in range(length)])
+            history.flush()
+        assert len(list((tmp_path / folder / "parts" / "jobs").iterdir())) == 2
+        history.close()
+        merge(tmp_path / folder)
+    one, other = (tmp_path / folder / "jobs.parquet" for folder in "ab")
+    assert one.read_bytes() == other.read_bytes()
+    assert len(read_table(tmp_path / "a", "jobs")) == 7
+
+
+def test_one_run_is_read_out_of_several_and_equal_strings_are_one_object(tmp_path: Path) -> None:
+    for policy in ("fifo", "fair"):
+        for repeat in (0, 1):
+            history = History(tmp_path, policy, repeat, part_rows=5)
+            history.append("jobs", [job(f"{policy}_{repeat}_{number}") for number in range(12)])
+            history.close()
+    merge(tmp_path)
+    whole, mine = read_table(tmp_path, "jobs"), read_table(tmp_path, "jobs", ("fair", 1))
+    assert len(whole) == 48 and mine["job"].tolist() == [f"fair_1_{number}" for number in range(12)]
+    asked = whole[(whole["policy"] == "fair") & (whole["repeat"] == 1)].reset_index(drop=True)
+    assert mine.equals(asked) and (mine.dtypes == whole.dtypes).all()
+    assert len({id(app) for app in mine["app"]}) == 1 < len({id(name) for name in mine["job"]})
+    assert read_table(tmp_path, "jobs", ("delay", 0)).empty

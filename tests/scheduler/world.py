@@ -1,0 +1,415 @@
+"""A cluster in virtual time for tests: the core, trackers as plain objects, and whatever goes wrong.
+
+Time is whole milliseconds; events fire in the order (time, insertion). The books are checked after each event.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from cluster.messages import (
+    AttemptReport,
+    AttemptStatus,
+    FetchFailure,
+    ForgetJob,
+    Heartbeat,
+    Kill,
+    Launch,
+    MapOutputs,
+    Reply,
+    Reregister,
+)
+from cluster.spec import NodeSpec
+from scheduler.core import Core, CoreConfig
+from scheduler.policy import Policy
+from scheduler.records import (
+    AttemptRow,
+    Commit,
+    DecisionRow,
+    Discard,
+    Effect,
+    JobEnded,
+    JobRow,
+    NodeLost,
+)
+from tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
+
+GIB = 2**30
+
+
+def node(name: str, *, rack: str = "r0", maps: int = 1, reduces: int = 1, **changes: Any) -> NodeSpec:
+    """A node of two cores and 4 GiB."""
+    fields: dict[str, Any] = {"cores": 2, "core_speed": 1.0, "memory_bytes": 4 * GIB, **changes}
+    return NodeSpec(
+        node=name, rack=rack, disk_bps=1e8, network_bps=1e8,
+        map_slots=maps, reduce_slots=reduces, **fields,
+    )  # fmt: skip
+
+
+def job(
+    name: str,
+    maps: int | Sequence[str] = 1,
+    *,
+    reduces: int = 0,
+    user: str = "ana",
+    memory: int = GIB,
+    reduce_memory: int | None = None,
+    vcores: int = 1,
+    **changes: Any,
+) -> JobSpec:
+    """A job; `maps` is a count, or each map's hosts as words such as `n1 n2`."""
+    hosts = [""] * maps if isinstance(maps, int) else list(maps)
+    splits = tuple(
+        Split(
+            index=i,
+            block=f"{name}_b{i}" if where else None,
+            hosts=tuple(where.split()),
+            offset=100 * i,
+            length=100,
+        )
+        for i, where in enumerate(hosts)
+    )
+    map_demand = Demand(memory_bytes=memory, vcores=vcores)
+    reduce_demand = Demand(memory_bytes=memory if reduce_memory is None else reduce_memory, vcores=vcores)
+    if "priority" in changes:
+        changes["priority"] = Priority(changes["priority"])
+    return JobSpec(
+        job=name, name=name, app="synthetic", user=user, splits=splits, reduces=reduces,
+        map_demand=map_demand, reduce_demand=reduce_demand, **changes,
+    )  # fmt: skip
+
+
+def covers(spec: JobSpec, maps: Iterable[Split]) -> bool:
+    """Do these own each byte of the job's input once? Maps without input are only counted."""
+    ranges = sorted((each.offset, each.length) for each in maps)
+    if not any(split.block for split in spec.splits):
+        return len(ranges) == spec.maps
+    owned = sorted((split.offset, split.length) for split in spec.splits)
+    for offset, length in owned:
+        while length > 0 and ranges:
+            begin, mine = ranges.pop(0)
+            if begin != offset:
+                return False
+            offset, length = offset + mine, length - mine
+        if length:
+            return False
+    return not ranges
+
+
+class Tape:
+    """A sink that keeps all rows."""
+
+    def __init__(self) -> None:
+        self.decisions: list[DecisionRow] = []
+        self.attempts: list[AttemptRow] = []
+        self.jobs: list[JobRow] = []
+
+    def decision(self, row: DecisionRow) -> None:
+        """Keeps it."""
+        self.decisions.append(row)
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Keeps it."""
+        self.attempts.append(row)
+
+    def job(self, row: JobRow) -> None:
+        """Keeps it."""
+        self.jobs.append(row)
+
+
+class Tracker:
+    """A TaskTracker as values: what runs, what ended and is not yet acknowledged, what its reduces know."""
+
+    def __init__(self, world: World, spec: NodeSpec) -> None:
+        self.world = world
+        self.spec = spec
+        self.incarnation = 0
+        self.up = True
+        self.reset()
+
+    def reset(self) -> None:
+        """A new life begins."""
+        self.incarnation += 1
+        self.sequence = 0
+        self.pending: Heartbeat | None = None
+        self.running: dict[str, Launch] = {}
+        self.started_ms: dict[str, int] = {}
+        self.reducing: set[str] = set()  # reduces that have all their input
+        self.ended: list[AttemptReport] = []
+        self.failures: list[FetchFailure] = []
+        self.known: dict[str, tuple[dict[int, tuple[str, str]], bool]] = {}
+        self.bad: set[str] = set()  # map outputs that could not be fetched
+        self.forgotten: list[str] = []
+
+    def beat(self) -> Heartbeat:
+        """The very same one again until its reply has come."""
+        if self.pending is None:
+            statuses = tuple(
+                AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
+                for a in self.running
+            )
+            self.pending = Heartbeat(
+                node=self.spec.node, incarnation=self.incarnation, sequence=self.sequence, running=statuses,
+                finished=tuple(self.ended), fetch_failures=tuple(self.failures),
+            )  # fmt: skip
+            self.ended, self.failures = [], []
+        return self.pending
+
+    def on_reply(self, reply: Reply) -> None:
+        """Does what the JobTracker says."""
+        if self.pending is None or reply.sequence != self.sequence:
+            return
+        self.pending = None
+        self.sequence += 1
+        for action in reply.actions:
+            match action:
+                case Launch():
+                    self._launch(action)
+                case Kill():
+                    self._end(action.attempt, "killed", action.reason)
+                case MapOutputs():
+                    self._learn(action)
+                case ForgetJob():
+                    self.known.pop(action.job, None)
+                    self.forgotten.append(action.job)
+                case Reregister():
+                    self.reset()
+                    self.world.register(self)
+                    return
+
+    def _launch(self, launch: Launch) -> None:
+        assert launch.attempt not in self.running, f"{launch.attempt} was launched twice"
+        self.world.launched.append(launch.attempt)
+        if launch.kind is TaskKind.MAP:
+            self.world.part(launch)
+        self.running[launch.attempt] = launch
+        self.started_ms[launch.attempt] = self.world.now_ms
+        reason = self.world.failing(launch.attempt, self.spec.node)
+        if reason is not None:
+            self.world.after(self.world.task_ms // 2, lambda: self._end(launch.attempt, "failed", reason))
+        elif launch.kind is TaskKind.MAP:
+            self.world.after(self._duration_ms(launch), lambda: self._end(launch.attempt, "succeeded", ""))
+
+    def _duration_ms(self, launch: Launch) -> int:
+        known_ms = self.world.lasts(launch.attempt, self.spec.node)
+        return self.world.durations.get(launch.job, self.world.task_ms) if known_ms is None else known_ms
+
+    def _learn(self, news: MapOutputs) -> None:
+        outputs = self.known.get(news.job, ({}, False))[0]
+        for output in news.outputs:
+            if not output.lost:
+                outputs[output.index] = (output.attempt, output.node)
+            elif outputs.get(output.index, ("", ""))[0] == output.attempt:
+                del outputs[output.index]
+        self.known[news.job] = (outputs, news.all_done)
+        self.shuffle()
+
+    def shuffle(self) -> None:
+        """Reduces whose input is all there begin to reduce; the others report what they could not fetch."""
+        for attempt, launch in self.running.items():
+            if launch.kind is TaskKind.MAP or attempt in self.reducing or launch.job not in self.known:
+                continue
+            outputs, all_done = self.known[launch.job]
+            missing = [a for a, node in outputs.values() if not self.world.fetchable(a, node)]
+            self.failures += [FetchFailure(reduce_attempt=attempt, map_attempt=a) for a in missing]
+            if all_done and not missing:
+                maps = [self.world.parts[a.rpartition("_")[0]] for a, _ in outputs.values()]
+                assert covers(self.world.specs[launch.job], maps), (attempt, outputs)
+                self.reducing.add(attempt)
+                duration_ms = self._duration_ms(launch)
+                self.world.after(duration_ms, lambda a=attempt: self._end(a, "succeeded", ""))
+
+    def _end(self, attempt: str, state: str, reason: str) -> None:
+        if self.running.pop(attempt, None) is None or not self.up:
+            return
+        self.reducing.discard(attempt)
+        start_s = self.started_ms.pop(attempt) / 1000
+        self.ended.append(
+            AttemptReport(
+                attempt=attempt,
+                state=state,
+                reason=reason,
+                start_s=start_s,
+                end_s=self.world.now_ms / 1000,
+                counters=self.world.counters,
+            )
+        )
+        if self.pending is None:
+            self.world.after(0, lambda: self.world.send(self))
+
+
+class World:
+    """Plays jobs on trackers under a policy, and accidents on both."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        nodes: Iterable[NodeSpec],
+        *,
+        task_ms: int = 10_000,
+        heartbeat_ms: int = 500,
+        audit: bool = True,
+        **config: Any,
+    ) -> None:
+        self.tape = Tape()
+        self.heartbeat_ms = heartbeat_ms
+        self.core = Core(CoreConfig(heartbeat_s=heartbeat_ms / 1000, **config), policy, self.tape)
+        self.now_ms = 0
+        self.task_ms = task_ms
+        self.durations: dict[str, int] = {}  # by job, else task_ms
+        self.counters = Counters(output_bytes=10, cpu_s=1.0)  # of each attempt
+        self.audit = audit
+        self.specs: dict[str, JobSpec] = {}
+        self.effects: list[Effect] = []
+        self.outputs: dict[str, str] = {}  # committed attempt by task
+        self.launched: list[str] = []
+        self.parts: dict[str, Split] = {}  # what each map that was ever launched owns
+        self.unfetchable: set[str] = set()
+        self.lasts: Callable[[str, str], int | None] = lambda attempt, node: (
+            None
+        )  # ms on a node, before all else
+        self.failing: Callable[[str, str], str | None] = lambda attempt, node: None
+        self.loses: Callable[[str, int], str] = lambda node, count: ""  # "request", "reply" or ""
+        self.commit_fails: Callable[[str], bool] = lambda attempt: False
+        self.sent: dict[str, int] = {}
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        self.trackers: dict[str, Tracker] = {}
+        for place, spec in enumerate(nodes):
+            tracker = self.trackers[spec.node] = Tracker(self, spec)
+            self.register(tracker)
+            self.after(10 + 7 * place % heartbeat_ms, lambda t=tracker: self._beats(t))
+        self.after(heartbeat_ms, self._ticks)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds, as the core counts."""
+        return self.now_ms / 1000
+
+    # Events
+
+    def after(self, delay_ms: int, fire: Callable[[], None]) -> None:
+        """Something happens later."""
+        heapq.heappush(self._heap, (self.now_ms + delay_ms, self._count, fire))
+        self._count += 1
+
+    def at(self, time_s: float, fire: Callable[[], None]) -> World:
+        """Something happens at that time."""
+        self.after(round(time_s * 1000) - self.now_ms, fire)
+        return self
+
+    def submit(self, spec: JobSpec) -> World:
+        """The job enters at its `submit_s`."""
+        self.specs[spec.job] = spec
+        return self.at(spec.submit_s, lambda: self.core.submit(self.now_s, spec))
+
+    def register(self, tracker: Tracker) -> None:
+        """The tracker introduces itself."""
+        self.core.register(self.now_s, tracker.spec, tracker.incarnation)
+
+    def crash(self, name: str) -> None:
+        """The node stops without a word."""
+        self.trackers[name].up = False
+
+    def restart(self, name: str) -> None:
+        """The node begins a new life."""
+        tracker = self.trackers[name]
+        tracker.up = True
+        tracker.reset()
+        self.register(tracker)
+
+    def fetchable(self, map_attempt: str, node: str) -> bool:
+        """Does a map's output still answer?"""
+        return self.trackers[node].up and map_attempt not in self.unfetchable
+
+    def part(self, launch: Launch) -> None:
+        """Notes what a map owns, which no later attempt may change."""
+        splits, index = self.specs[launch.job].splits, launch.index
+        mine = launch.part.split(index) if launch.part is not None else splits[index]
+        known = self.parts.setdefault(launch.attempt.rpartition("_")[0], mine)
+        assert (known.offset, known.length) == (mine.offset, mine.length), launch
+
+    def send(self, tracker: Tracker) -> None:
+        """One heartbeat, which the network may lose on either way."""
+        if not tracker.up:
+            return
+        name = tracker.spec.node
+        count = self.sent[name] = self.sent.get(name, 0) + 1
+        lost = self.loses(name, count)
+        tracker.shuffle()
+        beat = tracker.beat()
+        if lost == "request":
+            return
+        reply = self.core.heartbeat(self.now_s, beat)
+        self._do_effects()
+        if lost != "reply":
+            tracker.on_reply(reply)
+
+    def _beats(self, tracker: Tracker) -> None:
+        self.send(tracker)
+        self.after(self.heartbeat_ms, lambda: self._beats(tracker))
+
+    def _ticks(self) -> None:
+        self.core.tick(self.now_s)
+        self.after(self.heartbeat_ms, self._ticks)
+
+    def _do_effects(self) -> None:
+        for effect in self.core.take_effects():
+            self.effects.append(effect)
+            if isinstance(effect, Commit):
+                self.after(3, lambda e=effect: self._commit(e))
+            elif isinstance(effect, Discard):
+                assert effect.attempt not in self.outputs.values(), f"{effect.attempt} was committed"
+            else:
+                assert isinstance(effect, NodeLost | JobEnded)
+
+    def _commit(self, effect: Commit) -> None:
+        if self.commit_fails(effect.attempt):
+            self.core.commit_failed(self.now_s, effect.attempt, "output unreadable")
+        elif effect.job not in self.ended_jobs():
+            assert effect.task not in self.outputs, f"{effect.task} was committed twice"
+            self.outputs[effect.task] = effect.attempt
+            self.core.committed(self.now_s, effect.attempt)
+            self.core.committed(self.now_s, effect.attempt)
+
+    def run(self, *, limit_s: float = 3600, until_s: float | None = None) -> World:
+        """Plays until all jobs have ended (or until that time); AssertionError when they do not."""
+        while self._heap:
+            time_ms, _, fire = self._heap[0]
+            if until_s is not None and time_ms > until_s * 1000:
+                return self
+            heapq.heappop(self._heap)
+            self.now_ms = time_ms
+            fire()
+            self._do_effects()
+            if self.audit:
+                self.core.check_books()
+            if until_s is None and len(self.tape.jobs) == len(self.specs) and self.core.all_ended():
+                return self
+            assert time_ms <= limit_s * 1000, f"stuck: {self.core.status()}"
+        raise AssertionError("nothing left to happen")
+
+    # What came of it
+
+    def ended_jobs(self) -> dict[str, str]:
+        """State by job, of those that ended."""
+        return {row.job: row.state for row in self.tape.jobs}
+
+    def launches(self) -> list[str]:
+        """Each launch as `seconds task node (reason)`."""
+        return [
+            f"{row.t:.2f} {row.task} {row.node} ({row.reason})"
+            for row in self.tape.decisions
+            if row.answer in ("launch", "split")
+        ]
+
+    def ends(self, state: str | None = None) -> list[str]:
+        """Ended attempts, of one state or all."""
+        return [row.attempt for row in self.tape.attempts if state in (None, row.state)]
+
+    def history(self) -> str:
+        """All rows as text, for comparing whole runs."""
+        rows = [*self.tape.decisions, *self.tape.attempts, *self.tape.jobs]
+        return "\n".join(str(tuple(row)) for row in rows) + "\n"

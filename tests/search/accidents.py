@@ -1,0 +1,111 @@
+"""What a story does to attempts: an emulation around the simulator's own, in which they fail and outputs get lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cluster.messages import AttemptReport
+from cluster.simulated.emulation import AttemptPlan, Happening, TaskCost
+from cluster.simulated.exact import ExactEmulation
+from tasks.chance import chance
+from tasks.specs import JobSpec, NodeId, TaskKind
+from tests.search.story import Story, StoryFault
+from tests.search.violation import hold
+
+MIB = 2**20
+BAD_LUCK, BAD_NODE, BAD_COMMIT = "bad luck", "bad node", "bad commit"
+INJECTED = (BAD_LUCK, BAD_NODE, BAD_COMMIT)
+
+
+class Accidents:
+    """An Emulation that passes everything on. `plans` are all attempts that were launched, `running` those
+    that have not ended, `consumed` whose output of each map an ended reduce has read."""
+
+    def __init__(self, inner: Any, story: Story) -> None:
+        self._inner = inner
+        self._story = story
+        self._bad = [fault for fault in story.faults if fault.kind == "bad_node"]
+        self._lost = [fault for fault in story.faults if fault.kind == "lose_output"]
+        self.plans: dict[str, AttemptPlan] = {}
+        self.consumed: dict[str, dict[int, str]] = {}
+        self.running: dict[NodeId, dict[str, AttemptPlan]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
+        """As in `Emulation`; what is to fail does so half-way."""
+        hold(plan.attempt not in self.plans, "launched once", plan.attempt)
+        self.plans[plan.attempt] = plan
+        self.running.setdefault(node, {})[plan.attempt] = plan
+        reason = self._failure(now_s, node, plan.attempt)
+        if reason:
+            plan = replace(plan, fails_after=0.5, failure=reason)
+        self._inner.launch(now_s, node, plan)
+
+    def _failure(self, now_s: float, node: NodeId, attempt: str) -> str:
+        if any(node in bad.nodes and bad.at_s <= now_s < (bad.until_s or now_s + 1) for bad in self._bad):
+            return BAD_NODE
+        first = attempt.endswith("_0")
+        unlucky = chance(self._story.seed, "failing", attempt).random() < self._story.failing
+        return BAD_LUCK if first and unlucky else ""
+
+    def next_s(self) -> float:
+        """As in `Emulation`; outputs are lost at their own times."""
+        return min(self._inner.next_s(), self._lost[0].at_s) if self._lost else self._inner.next_s()
+
+    def advance(self, now_s: float) -> list[Happening]:
+        """As in `Emulation`."""
+        while self._lost and self._lost[0].at_s <= now_s:
+            self._lose(self._lost.pop(0))
+        happenings = self._inner.advance(now_s)
+        for node, what in happenings:
+            if isinstance(what, AttemptReport):
+                plan = self.running[node].pop(what.attempt)
+                if what.state == "succeeded" and plan.kind is TaskKind.REDUCE:
+                    self.consumed[what.attempt] = self._inner.pop_consumed(what.attempt)
+        return happenings
+
+    def node_down(self, now_s: float, node: NodeId) -> None:
+        """As in `Emulation`."""
+        self.running.pop(node, None)
+        self._inner.node_down(now_s, node)
+
+    def _lose(self, fault: StoryFault) -> None:
+        inner = self._inner
+        exact = isinstance(inner, ExactEmulation)
+        if exact:
+            inner._accidents = True
+        nodes = inner._nodes if exact else inner._world.hosts
+        for name in fault.nodes:
+            if name in nodes:
+                nodes[name].outputs.clear()
+
+
+class StoryCosts:
+    """A CostModel: tasks take the story's times, more or less by a factor from the seed."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._jobs = dict(zip(story.job_names(), story.jobs, strict=True))
+
+    def map_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`."""
+        known = self._jobs.get(job.job)
+        if known is None:
+            return TaskCost(duration_s=0.0)
+        output = 0 if job.reduces else known.output_mib * MIB
+        return self._cost(job.job, "m", index, known.map_s, known.input_mib * MIB, output)
+
+    def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`."""
+        known = self._jobs[job.job]
+        return self._cost(job.job, "r", index, known.reduce_s, 0, known.output_mib * MIB)
+
+    def _cost(self, job: str, kind: str, index: int, mean_s: float, read: int, output: int) -> TaskCost:
+        factor = chance(self._story.seed, "cost", job, kind, index).uniform(0.5, 1.5)
+        seconds = mean_s * factor
+        if self._story.contention:
+            return TaskCost(cpu_s=seconds, read_bytes=read, output_bytes=output)
+        return TaskCost(duration_s=seconds, read_bytes=read, output_bytes=output)

@@ -1,0 +1,156 @@
+"""What must hold at every moment of a story, seen from outside: rows, trackers, orders; and the core's own audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.order.fair import Fair
+from scheduler.policy import Kill
+from scheduler.records import AttemptRow, DecisionRow, JobRow
+from scheduler.simulate.simulation import Simulation
+from scheduler.view import View
+from tasks.specs import TaskKind
+from tests.search.accidents import Accidents
+from tests.search.shares import shares_of_pools
+from tests.search.story import StoryFault
+from tests.search.violation import Violation, hold
+
+MAX_FAILURES_ON_A_NODE = 3  # as `CoreConfig.node_failures_to_exclude`
+SLOWSTART = 0.05
+LAUNCHES = ("launch", "split")  # answers that start an attempt
+
+
+class Rows:
+    """All rows of a play, and what can be said when one is written. `sim` must be set before the first step."""
+
+    def __init__(self, faults: Sequence[StoryFault] = ()) -> None:
+        self.sim: Simulation | None = None
+        self._story_faults = faults
+        self.decisions: list[DecisionRow] = []
+        self.attempts: list[AttemptRow] = []
+        self.jobs: list[JobRow] = []
+        self.faults: list[tuple[object, ...]] = []
+        self.state_by_attempt: dict[str, str] = {}
+        self._failures: dict[tuple[str, str], int] = {}  # by job and node
+
+    def decision(self, row: DecisionRow) -> None:
+        """Keeps it; a launch must be of a task that may start there."""
+        self.decisions.append(row)
+        if row.answer in LAUNCHES and self.sim is not None:
+            self._check_excluded(self.sim, row)
+            job = self.sim.core._ledger.jobs[row.job]
+            early = row.kind == "reduce" and job.maps.done < SLOWSTART * job.maps.total
+            hold(not early, "reduces wait for slow-start", row)
+
+    def _check_excluded(self, sim: Simulation, row: DecisionRow) -> None:
+        if self._failures.get((row.job, row.node), 0) < MAX_FAILURES_ON_A_NODE:
+            return
+        ledger = sim.core._ledger
+        stage = ledger.jobs[row.job].stage(TaskKind(row.kind))
+        others = [
+            node.node
+            for node in ledger.nodes.values()
+            if node.alive
+            and self._failures.get((row.job, node.node), 0) < MAX_FAILURES_ON_A_NODE
+            and ledger._could_hold(node, stage)
+        ]
+        hold(not others, "a job avoids where it failed", f"{row}, though there are {others}")
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Keeps it; each attempt ends once."""
+        hold(row.attempt not in self.state_by_attempt, "an attempt ends once", row)
+        self.state_by_attempt[row.attempt] = row.state
+        self.attempts.append(row)
+        if row.state == "failed":
+            if self.sim is not None and "no replica of" in row.reason:
+                self._check_unreadable(self.sim, row)
+            key = row.job, row.node
+            self._failures[key] = self._failures.get(key, 0) + 1
+
+    def _check_unreadable(self, sim: Simulation, row: AttemptRow) -> None:
+        """A block is lost only with the nodes that hold it: none of those that nothing ever happened to does."""
+        happened = [fault for fault in self._story_faults if fault.at_s <= row.end]
+        if any(
+            fault.kind in ("partition", "loss", "corrupt_replica", "delete_replica") for fault in happened
+        ):
+            return
+        silent = ("kill", "freeze", "kill_tracker", "cut_off")
+        touched = {name for fault in happened if fault.kind in silent for name in fault.nodes}
+        block = row.reason.split("no replica of ")[1].split()[0]
+        for name in sim.node_by_name:
+            life = sim.storage._journal._lives.get(name, {}).get(block)
+            there = name not in touched and life is not None and life[1] < row.assigned
+            hold(not there, "a block that a node holds is read", f"{row.attempt}: {name} has {block}")
+
+    def job(self, row: JobRow) -> None:
+        """Keeps it."""
+        self.jobs.append(row)
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Not kept: repeats and lost ones differ in these."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Not kept."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Keeps it."""
+        self.faults.append(row)
+
+    def history(self) -> list[tuple[Any, ...]]:
+        """All that the core has written, for comparing plays."""
+        return [*map(tuple, self.decisions), *map(tuple, self.attempts), *map(tuple, self.jobs)]
+
+
+def check_slots(sim: Simulation, accidents: Accidents) -> None:
+    """Nothing runs on a node for which it has no room, whatever the books say."""
+    limits = sim.core._ledger.limits
+    for name, running in accidents.running.items():
+        if not running:
+            continue
+        spec, seen = sim.node_by_name[name].spec, f"{sim.now_s}: {name} runs {list(running)}"
+        if limits.slots:
+            reduces = sum(plan.kind is TaskKind.REDUCE for plan in running.values())
+            held = len(running) - reduces <= spec.map_slots and reduces <= spec.reduce_slots
+            hold(held, "no slot is over-used", seen)
+        if limits.memory:
+            memory = sum(plan.memory_bytes for plan in running.values())
+            hold(memory <= spec.memory_bytes, "no memory is over-used", seen)
+
+
+def check_books(sim: Simulation) -> None:
+    """The core's own audit: held + free = capacity, counters, indices."""
+    try:
+        sim.core.check_books()
+    except (AssertionError, KeyError) as error:
+        raise Violation("the books balance", f"{sim.now_s}: {type(error).__name__} {error}") from error
+
+
+def watch(policy: Any) -> Any:
+    """The policy, whose pre-emption is compared with shares computed otherwise: no pool may fall below its own."""
+    order = getattr(policy, "order", None)
+    if isinstance(order, Fair) and hasattr(policy, "preempt"):
+        inner = policy.preempt
+
+        def preempt(view: View) -> list[Kill]:
+            kills = list(inner(view))
+            if kills:
+                _check_shares(order, view, kills)
+            return kills
+
+        policy.preempt = preempt
+    return policy
+
+
+def _check_shares(order: Fair, view: View, kills: list[Kill]) -> None:
+    by_user = order._by_user
+    for kind in TaskKind:
+        shares, held = shares_of_pools(view, kind, by_user, order._settings)
+        for kill in kills:
+            task = kill.attempt.task
+            if task.kind is kind and kill.reason.startswith("pool "):
+                pool = task.job.user if by_user else task.job.queue
+                held[pool] -= 1
+                enough = held[pool] >= shares[pool] - 1e-6
+                seen = f"{view.now_s}: {kill.attempt.attempt} of {pool}: {held[pool]} left of {shares[pool]}"
+                hold(enough, "pre-emption leaves a pool its share", seen)

@@ -1,0 +1,148 @@
+"""Stories from seeds: small clusters, workloads with every feature of a job, and accidents of every kind.
+
+n0 never goes wrong for good and can hold every task, and every fault ends, so that every job can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from tasks.chance import chance
+from tests.search.policies import QUEUES, USERS, draw_policy
+from tests.search.story import Story, StoryFault, StoryJob, StoryNode
+
+NEWER = 1000
+"""Stories from this seed on know further kinds of faults, so that those that were recorded before stay as they are."""
+
+FURTHER = (
+    "delay",
+    "loss",
+    "cut_off",
+    "fill_disk",
+    "kill_attempt",
+    "kill_tracker",
+    "corrupt_replica",
+    "delete_replica",
+)
+CALM_S = 90.0
+"""No fault begins or ends later, in seconds."""
+
+
+def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
+    """The story of that seed, under one of `policies` (all that there are, when None)."""
+    luck = chance(seed, "story")
+    nodes = _nodes(chance(seed, "nodes"))
+    jobs = tuple(_job(chance(seed, "job", number)) for number in range(luck.choice((1, 2, 3, 3, 5, 8))))
+    names = [f"n{place}" for place in range(len(nodes))]
+    calm = luck.random() < 0.1
+    return Story(
+        seed=seed,
+        policy=draw_policy(chance(seed, "policy"), policies),
+        speculation=_speculation(chance(seed, "speculation")) if policies is None else "none",
+        heartbeat_s=luck.choice((0.5, 0.5, 1.0)),
+        replication=min(len(nodes), luck.choice((1, 2, 2, 3))),
+        contention=luck.random() < 0.3,
+        failing=0.0 if calm else luck.choice((0.0, 0.0, 0.1, 0.3)),
+        commits_failing=0.0 if calm else luck.choice((0.0, 0.0, 0.0, 0.3)),
+        repeats=0.0 if calm else luck.choice((0.0, 0.1, 0.4)),
+        commit_s=chance(seed, "commits").choice((0.008, 0.008, 1.0)),
+        nodes=nodes,
+        jobs=jobs,
+        faults=() if calm else _faults(chance(seed, "faults"), names, FURTHER if seed >= NEWER else ()),
+    )
+
+
+def _speculation(luck: Random) -> Any:
+    """None for most; copies as soon and as many as may be for some."""
+    eager = {"late": {"cap": 1, "slow_task": 100, "slow_node": 0, "min_runtime": luck.choice(("0s", "1s"))}}
+    return luck.choice(("none", "none", "none", {"late": {"min_runtime": "2s", "cap": 0.3}}, eager))
+
+
+def _nodes(luck: Random) -> tuple[StoryNode, ...]:
+    first = StoryNode(cores=4, map_slots=luck.randint(1, 3), reduce_slots=luck.randint(1, 2))
+    racks = luck.choice((1, 2, 2, 3))
+    others = [
+        StoryNode(
+            rack=luck.randrange(racks),
+            cores=luck.randint(2, 4),
+            memory_mib=luck.choice((2048, 4096, 8192)),
+            map_slots=luck.choice((0, 1, 1, 2, 4)),
+            reduce_slots=luck.choice((0, 1, 1, 2)),
+            speed=luck.choice((1.0, 1.0, 0.5)),
+        )
+        for _ in range(luck.randint(0, 7))
+    ]
+    return (first, *others)
+
+
+def _job(luck: Random) -> StoryJob:
+    return StoryJob(
+        submit_s=luck.choice((0.0, 0.0, 1.0, 5.0, 12.0)),
+        maps=luck.choice((0, 1, 2, 3, 5, 8, 12, 16)),
+        map_s=luck.choice((0.0, 0.4, 2.0, 5.0, 10.0)),
+        reduces=luck.choice((0, 1, 1, 2, 4)),
+        reduce_s=luck.choice((0.0, 1.0, 4.0, 8.0)),
+        input_mib=luck.choice((0, 8, 8, 64)),
+        output_mib=luck.choice((0, 4, 32)),
+        user=luck.choice(USERS),
+        queue=luck.choice(QUEUES),
+        priority=luck.choice(("very_high", "normal", "normal", "low")),
+        deadline_s=luck.choice((None, None, 10.0, 60.0, 300.0)),
+        memory_mib=luck.choice((512, 1024, 2048)),
+        vcores=luck.choice((1, 1, 2)),
+    )
+
+
+def _faults(luck: Random, names: Sequence[str], further: Sequence[str]) -> tuple[StoryFault, ...]:
+    faults = [_fault(luck, names, further) for _ in range(luck.choice((0, 1, 2, 3, 5, 8)))]
+    return tuple(sorted((fault for fault in faults if fault is not None), key=lambda fault: fault.at_s))
+
+
+def _fault(luck: Random, names: Sequence[str], further: Sequence[str]) -> StoryFault | None:
+    """One fault; None when it would need more nodes than there are."""
+    kind = luck.choice(
+        (
+            *("kill",) * 4,
+            *("freeze",) * 2,
+            *("lose_requests", "lose_replies", "bad_node", "lose_output") * 2,
+            *("slow", "partition", "crash_jobtracker", "restart_namenode"),
+            *(*further, *further),
+        )
+    )
+    at_s = round(luck.uniform(0.2, luck.choice((6.0, 15.0, 30.0))), 2)
+    until_s = round(min(CALM_S, at_s + luck.choice((0.3, 1.5, 5.0, 12.0, 40.0))), 2)
+    others = list(names[1:])
+    one = (luck.choice(others),) if others else ()
+    if kind in ("lose_requests", "lose_replies"):
+        some = tuple(name for name in names if luck.random() < 0.5)
+        share = luck.choice((0.1, 0.3, 0.7))
+        return StoryFault(at_s=at_s, kind=kind, nodes=some, until_s=until_s, share=share)
+    if kind == "crash_jobtracker":
+        return StoryFault(at_s=at_s, kind=kind, until_s=round(at_s + luck.choice((0.2, 2.0, 6.0)), 2))
+    if kind == "restart_namenode":
+        return StoryFault(at_s=at_s, kind=kind)
+    if kind == "lose_output":
+        return StoryFault(at_s=at_s, kind=kind, nodes=(luck.choice(list(names)),))
+    if kind in ("kill_attempt", "corrupt_replica", "delete_replica"):
+        return StoryFault(at_s=at_s, kind=kind, luck=round(luck.random(), 3))
+    if not one:
+        return None
+    if kind == "loss":
+        return StoryFault(at_s=at_s, kind=kind, nodes=one, until_s=until_s, share=luck.choice((0.1, 0.3)))
+    if kind == "delay":
+        return StoryFault(
+            at_s=at_s, kind=kind, nodes=one, until_s=until_s, by_s=luck.choice((0.05, 0.3, 1.0))
+        )
+    if kind == "kill_tracker":
+        return StoryFault(at_s=at_s, kind=kind, nodes=one)
+    if kind == "kill":
+        back_s = luck.choice((until_s, until_s, None))
+        return StoryFault(at_s=at_s, kind=kind, nodes=one, until_s=back_s)
+    if kind == "slow":
+        return StoryFault(at_s=at_s, kind=kind, nodes=one, until_s=until_s, factor=luck.choice((0.1, 0.5)))
+    if kind == "partition":
+        some = tuple(name for name in others if luck.random() < 0.4) or one
+        return StoryFault(at_s=at_s, kind=kind, nodes=some, until_s=until_s)
+    return StoryFault(at_s=at_s, kind=kind, nodes=one, until_s=until_s)

@@ -1,0 +1,252 @@
+"""Plays a story on the simulator's driver, with every check looking over its shoulder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cluster.blocks.errors import BlockStoreError
+from cluster.faults import PlannedFault
+from cluster.simulated.exact import ExactEmulation
+from cluster.simulated.fluid import FluidEmulation
+from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from scheduler.registry import build_policy
+from scheduler.simulate.setup import Setup, Stuck, Timing
+from scheduler.simulate.simulation import Simulation
+from scheduler.speculation import with_speculation
+from tasks.chance import chance
+from tasks.specs import Demand, Priority
+from tasks.workload import InputFile, PlannedJob
+from tests.search.accidents import BAD_COMMIT, MIB, Accidents, StoryCosts
+from tests.search.checks import Rows, check_books, check_slots, watch
+from tests.search.postman import Postman, carried_by
+from tests.search.story import Story, StoryJob
+from tests.search.violation import Violation, hold
+
+OWN_FAULTS = ("bad_node", "lose_output")
+HIDE_BLOCKS = (
+    "kill",
+    "freeze",
+    "restart_namenode",
+    "kill_tracker",
+    "cut_off",
+    "corrupt_replica",
+    "delete_replica",
+)
+REPAIR_S = 90.0  # a copy that went astray is given up after 60 s
+LAST_JOB = "job_9999"
+AUDIT_EVERY = 16  # steps of which no row tells
+
+
+@dataclass(slots=True)
+class Played:
+    """A story that was played to its end."""
+
+    story: Story
+    rows: Rows
+    sim: Simulation
+    accidents: Accidents
+    postman: Postman
+    committed: dict[tuple[str, str], str]  # attempts whose output is in place, by job and file
+
+
+def play(story: Story, *, audit: bool = True, play_all_beats: bool = False) -> Played:
+    """Plays it to the end. Violation when a check does not hold on the way, whatever else may be raised included."""
+    try:
+        return _play(story, audit, play_all_beats)
+    except Violation:
+        raise
+    except Stuck as error:
+        raise Violation("every job ends", str(error)) from error
+    except Exception as error:
+        raise Violation(f"no {type(error).__name__}", str(error)) from error
+
+
+def _play(story: Story, audit: bool, play_all_beats: bool) -> Played:
+    postman = Postman(story)
+    with carried_by(postman):
+        return _play_with(postman, story, audit, play_all_beats)
+
+
+def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool) -> Played:
+    rows = Rows(story.faults)
+    setup = replace(make_setup(story), play_all_beats=play_all_beats)
+    sim = Simulation(setup, rows)
+    accidents: Any = sim.emulation
+    rows.sim = sim
+    played = Played(story, rows, sim, accidents, postman, {})
+    _watch_commits(played)
+    _watch_recovery(played)
+    limit_s, seen, steps = patience_s(story), 0, 0
+    while sim.step():
+        steps += 1
+        if audit:
+            check_slots(sim, accidents)
+            events = len(rows.decisions) + len(rows.attempts) + len(rows.jobs)
+            if sim.master.is_up and (events != seen or steps % AUDIT_EVERY == 0):
+                check_books(sim)
+                seen = events
+        hold(sim.now_s <= limit_s, "every job ends", f"at {sim.now_s} s: {list(sim.core._ledger.jobs)}")
+    return played
+
+
+def patience_s(story: Story) -> float:
+    """When everything must have ended: all tasks one after the other, four times, on the slowest node."""
+    begin_s = max((job.submit_s for job in story.jobs), default=0.0)
+    begin_s = max(begin_s, calm_s(story)) + REPAIR_S
+    slowest = min(node.speed for node in story.nodes)
+    work_s = 0.0
+    for job in story.jobs:
+        work_s += job.maps * (20.0 + 4 * (1.5 * job.map_s + job.input_mib / 10) / slowest)
+        work_s += job.reduces * (20.0 + 4 * (1.5 * job.reduce_s + job.output_mib / 10) / slowest)
+    return begin_s + work_s + 60.0
+
+
+def calm_s(story: Story) -> float:
+    """When the last fault has ended."""
+    return max((fault.until_s or fault.at_s for fault in story.faults), default=0.0)
+
+
+# ------------------------------------------------------------------ the setup
+
+
+def make_setup(story: Story) -> Setup:
+    """What the simulator plays. A last small job comes when the block store has had time for repairs."""
+    planned = [_job(name, job) for name, job in zip(story.job_names(), story.jobs, strict=True)]
+    if any(fault.kind in HIDE_BLOCKS for fault in story.faults):
+        planned.append(_job(LAST_JOB, StoryJob(submit_s=calm_s(story) + REPAIR_S, map_s=0.0)))
+    files = [
+        InputFile(path=job.input, source="filler", blocks=(known.input_mib * MIB,) * known.maps)
+        for job, known in zip(planned, story.jobs, strict=False)
+        if job.input is not None
+    ]
+    return Setup(
+        cluster=_cluster(story),
+        jobs=planned,
+        files=files,
+        seed=story.seed,
+        policy=lambda: watch(with_speculation(build_policy(story.policy), story.speculation)),
+        costs=StoryCosts(story),
+        faults=[_fault(fault) for fault in story.faults if fault.kind not in OWN_FAULTS],
+        contention=story.contention,
+        heartbeat_rows=False,
+        timing=Timing(commit_s=story.commit_s),
+        emulation=lambda setup, store: _emulation(story, setup, store),
+    )
+
+
+def _emulation(story: Story, setup: Setup, store: Any) -> Any:
+    if story.contention:
+        inner: Any = FluidEmulation(store, latencies=setup.latencies, keeps_consumed=True)
+    else:
+        inner = ExactEmulation(store, keeps_consumed=True)
+    return Accidents(inner, story)
+
+
+def _cluster(story: Story) -> ClusterSpec:
+    nodes = tuple(
+        NodeSpec(
+            node=name,
+            rack=f"r{node.rack}",
+            cores=node.cores,
+            core_speed=node.speed,
+            memory_bytes=node.memory_mib * MIB,
+            disk_bps=1e8 * node.speed,
+            network_bps=1e8 * node.speed,
+            map_slots=node.map_slots,
+            reduce_slots=node.reduce_slots,
+        )
+        for name, node in zip(story.node_names(), story.nodes, strict=True)
+    )
+    blocks = BlockSettings(size_bytes=16 * MIB, replication=story.replication)
+    return ClusterSpec(nodes=nodes, heartbeat_s=story.heartbeat_s, blocks=blocks)
+
+
+def _job(name: str, job: StoryJob) -> PlannedJob:
+    demand = Demand(memory_bytes=job.memory_mib * MIB, vcores=job.vcores)
+    return PlannedJob(
+        job=name,
+        name=name,
+        app="synthetic",
+        user=job.user,
+        queue=job.queue,
+        priority=Priority(job.priority),
+        submit_s=job.submit_s,
+        deadline_s=None if job.deadline_s is None else job.submit_s + job.deadline_s,
+        input=f"/in/{name}" if job.input_mib and job.maps else None,
+        maps=job.maps,
+        reduces=job.reduces,
+        map_demand=demand,
+        reduce_demand=demand,
+    )
+
+
+def _fault(fault: Any) -> PlannedFault:
+    return PlannedFault(
+        at_s=fault.at_s,
+        kind=fault.kind,
+        nodes=fault.nodes,
+        until_s=fault.until_s,
+        cpu=fault.factor,
+        disk=fault.factor,
+        network=fault.factor,
+        share=fault.share,
+        by_s=fault.by_s,
+        luck=fault.luck,
+    )
+
+
+# ------------------------------------------------------------- what is watched
+
+
+def _watch_commits(played: Played) -> None:
+    """Each output is put into place once; some first attempts cannot, if the story says so."""
+    storage: Any
+    story, storage, committed = played.story, played.sim.storage, played.committed
+    inner, forget = storage.commit, storage.job_ended
+
+    def commit(now_s: float, job: str, attempt: str, file: Any) -> str:
+        unlucky = chance(story.seed, "commit", attempt).random() < story.commits_failing
+        if unlucky and attempt.endswith("_0"):
+            return BAD_COMMIT
+        failure = inner(now_s, job, attempt, file)
+        if not failure:
+            name = file if isinstance(file, str) else f"part-{file:05d}"
+            known = committed.setdefault((job, name), attempt)
+            hold(known == attempt, "a task commits once", f"{attempt} at {now_s} s after {known}")
+        return failure
+
+    def job_ended(now_s: float, job: str) -> None:
+        """What is aside now belongs to attempts that run, or was written by nodes that were given up."""
+        state = played.rows.state_by_attempt
+        for attempt in aside(played, job):
+            seen = f"{attempt} at {now_s} s: {state.get(attempt)}"
+            hold(state.get(attempt) not in ("failed", "killed"), "what is not wanted is deleted", seen)
+        forget(now_s, job)
+
+    storage.commit = commit
+    storage.job_ended = job_ended
+
+
+def aside(played: Played, job: str) -> list[str]:
+    """The attempts of a job that have a file which is not in place."""
+    try:
+        return [child["name"] for child in played.sim.storage.names.list(f"/out/{job}/_temporary")]
+    except BlockStoreError:
+        return []
+
+
+def _watch_recovery(played: Played) -> None:
+    """A JobTracker that has replayed its journal knows what the one that crashed knew."""
+    master = played.sim.master
+    inner = master.recover
+
+    def recover() -> Any:
+        before = master.core.status()
+        played.postman.replays = True
+        effects = inner()
+        played.postman.replays = False
+        hold(master.core.status() == before, "a replay gives the same state", "after a crash")
+        return effects
+
+    master.recover = recover

@@ -1,0 +1,74 @@
+"""Policies for stories: every one of the registry and compositions of its axes, with parameters from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+from scheduler.parameters import Parameter
+from scheduler.registry import AXES, POLICIES, build_policy
+from tasks.errors import BadInput
+
+USERS = ("ana", "bo", "cy")
+QUEUES = ("default", "etl")
+
+_VALUES: dict[str, Sequence[Any]] = {
+    "node_wait": ("0s", "1s", "4s"),
+    "rack_wait": ("0s", "1s", "4s"),
+    "pools": (
+        {"ana": {"weight": 2, "min_share": 1}},
+        {"ana": {"min_share": 2}, "bo": {"inside": "fifo"}, "default": {"min_share": 1, "weight": 3}},
+    ),
+    "pool_by": ("user", "queue"),
+    "inside": ("fair", "fifo"),
+    "min_share_timeout": ("1s", "3s"),
+    "fair_share_timeout": ("2s", "5s"),
+    "p": ("0", "0.25", "0.7", "1", "auto"),
+    "keep_copy": (True,),
+    "copy_budget": (0.2, 1.0),
+    "stall_timeout": ("2s", "10s"),
+    "queues": (
+        {"default": {"capacity": 60}, "etl": {"capacity": 40}},
+        {"etl": {"capacity": 30, "max_capacity": 50}},
+    ),
+    "user_limit_factor": (1, 2),
+    "minimum_user_limit_percent": (25, 100),
+}
+"""What parameters may be, by name; one that is not here keeps its default."""
+
+
+def policy_names() -> list[str]:
+    """Names of the registry, and `order+locality+admission` for each composition that it has no name for."""
+    composed = [
+        f"{order}+{locality}+{admission}"
+        for order in AXES["order"]
+        for locality in AXES["locality"]
+        for admission in AXES["admission"]
+    ]
+    return [*POLICIES, *composed]
+
+
+def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
+    """A SPEC that the registry takes; `names` are as in `policy_names`, whose default is all of them."""
+    name = luck.choice(list(names or policy_names()))
+    if "+" not in name:
+        spec: Any = {name: _draw(luck, POLICIES[name].parameters)}
+        return spec if _builds(spec) else name
+    parts: dict[str, str] = dict(zip(("order", "locality", "admission"), name.split("+"), strict=True))
+    spec = {axis: {part: _draw(luck, AXES[axis][part].parameters)} for axis, part in parts.items()}
+    return spec if _builds(spec) else parts
+
+
+def _draw(luck: Random, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Half of the parameters that have values here."""
+    chosen = {p.name: luck.choice(_VALUES[p.name]) for p in parameters if p.name in _VALUES}
+    return {name: value for name, value in chosen.items() if luck.random() < 0.5}
+
+
+def _builds(spec: Any) -> bool:
+    try:
+        build_policy(spec)
+    except BadInput:
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""Examines a story: plays it, checks it, and plays it again in ways that must make no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tests.search.generate import make_story
+from tests.search.outcome import check_outcome
+from tests.search.play import Played, play
+from tests.search.story import Story
+from tests.search.violation import Violation, hold
+
+LOSSES = ("lose_requests", "lose_replies")
+HARMLESS = (*LOSSES, "slow")
+"""Faults that can make no job fail, and lose no replica."""
+
+
+def examine(story: Story) -> Violation | None:
+    """The first check that does not hold; None when all do."""
+    try:
+        played = play(story)
+        check_outcome(played)
+        _check_repeats(played)
+        _check_losses(played)
+        _check_elision(played)
+    except Violation as violation:
+        return violation
+    return None
+
+
+def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple[Story, Violation] | None:
+    """The first of the seeds' stories in which a check does not hold."""
+    for seed in seeds:
+        story = make_story(seed, policies)
+        violation = examine(story)
+        if violation is not None:
+            return story, violation
+    return None
+
+
+def _check_repeats(played: Played) -> None:
+    """Without the messages that came twice the rows are the same, one by one."""
+    if played.postman.repeated:
+        once = play(replace(played.story, repeats=0.0), audit=False)
+        _hold_same(once, played, "a repeated message changes nothing")
+
+
+def _check_elision(played: Played) -> None:
+    """With every heartbeat played, also those that change nothing, the rows are the same."""
+    if played.sim.wakes.elides:
+        full = play(played.story, audit=False, play_all_beats=True)
+        _hold_same(full, played, "a heartbeat that is not played changes nothing")
+
+
+def _hold_same(one: Played, other: Played, check: str) -> None:
+    first, second = one.rows.history(), other.rows.history()
+    for left, right in zip(first, second, strict=False):
+        hold(left == right, check, f"{right} instead of {left}")
+    hold(len(first) == len(second), check, f"{len(second)} rows instead of {len(first)}")
+
+
+def _check_losses(played: Played) -> None:
+    """Without lost heartbeats the same outputs come to be; only when nothing else may fail a job."""
+    story = played.story
+    if any(fault.kind in LOSSES for fault in story.faults) and all(
+        fault.kind in HARMLESS for fault in story.faults
+    ):
+        kept = tuple(fault for fault in story.faults if fault.kind not in LOSSES)
+        calm = play(replace(story, faults=kept), audit=False)
+        states = [sorted((row.job, row.state) for row in each.rows.jobs) for each in (calm, played)]
+        hold(states[0] == states[1], "a lost heartbeat changes no outcome", states)
+        hold(sorted(calm.committed) == sorted(played.committed), "a lost heartbeat changes no outcome", "")

@@ -1,0 +1,29 @@
+"""The finder finds: without any one of the guards, a check that the guard is for fails at its seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.search.generate import make_story
+from tests.search.guards import GUARDS, Guard, find
+from tests.search.search import examine
+
+TRIES = 60  # seeds, from the guard's own on: what is decided may change and move a fault to another seed
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
+def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
+    found = find(guard, TRIES)
+    assert found is not None, f"{guard.name}: python -m tests.search.guards finds a seed, if there is one"
+    story, violation = found
+    assert violation.check in guard.checks, f"seed {story.seed}: {violation}"
+    assert examine(make_story(story.seed, guard.policies)) is None
+
+
+def test_the_guards_are_listed() -> None:
+    """With their seeds, in tests/README.md."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for guard in GUARDS:
+        assert f"| {guard.name} | {guard.says} | {guard.seed} |" in readme

@@ -1,0 +1,203 @@
+"""SWF and Alibaba's batch tasks: what becomes of a line, what is told, and which line is named when one is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tasks.errors import BadInput
+from tasks.traces.alibaba import read_alibaba
+from tasks.traces.describe import facts, quantiles
+from tasks.traces.detect import detect, read_trace
+from tasks.traces.swf import read_swf
+
+HEAD = "; Version: 2.2\n; MaxProcs: 128\n\n"
+
+
+Cell = int | float | str
+
+
+def swf_line(
+    number: Cell = 1,
+    submit: Cell = 0,
+    wait: Cell = -1,
+    run: Cell = 60,
+    processors: Cell = 4,
+    cpu: Cell = -1,
+    asked: Cell = -1,
+    status: Cell = 1,
+    user: Cell = 3,
+    queue: Cell = 0,
+) -> str:
+    """A line of 18 numbers."""
+    values = [
+        number,
+        submit,
+        wait,
+        run,
+        processors,
+        cpu,
+        -1,
+        asked,
+        -1,
+        -1,
+        status,
+        user,
+        1,
+        -1,
+        queue,
+        -1,
+        -1,
+        -1,
+    ]
+    return "  ".join(map(str, values)) + "\n"
+
+
+def written(folder: Path, text: str, name: str = "t.txt") -> Path:
+    """The text as a file."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_an_swf_job_is_a_map_a_processor(tmp_path):
+    path = written(tmp_path, HEAD + swf_line(2, 100, 7, 50.5, 3, 20.5, queue=-1) + swf_line(1, 40, user=-1))
+    assert detect(path) == "swf"
+    first, second = read_trace(path).jobs
+    assert (first.name, first.submit_s, first.user, first.queue, first.duration_s) == (
+        "1",
+        40,
+        None,
+        "q0",
+        60,
+    )
+    assert (second.user, second.queue, second.duration_s) == ("u3", None, 57.5)
+    assert [(task.work_s, task.cpu_s) for task in second.maps] == [(50.5, 20.5)] * 3
+    assert [task.cpu_s for task in first.maps] == [60] * 4 and not second.reduces
+
+
+def test_a_trace_without_bytes_is_described_without_them(tmp_path):
+    trace = read_swf(written(tmp_path, swf_line(1) + swf_line(2, submit=60)))
+    assert dict(facts(trace))["bytes"] == "not in the trace"
+    assert [label for label, _ in quantiles(trace)] == [
+        "between submits", "job: duration", "job: maps", "job: reduces", "map: duration", "map: CPU time",
+    ]  # fmt: skip
+
+
+def test_swf_without_a_header_is_found_by_its_numbers(tmp_path):
+    assert detect(written(tmp_path, swf_line().replace("  ", "\t"))) == "swf"
+
+
+def test_what_an_swf_line_does_not_say_is_told(tmp_path):
+    lines = [
+        swf_line(1, processors=-1, asked=8),
+        swf_line(2, run=-1),
+        swf_line(3, status=5),
+        swf_line(4, processors=0),
+    ]
+    trace = read_swf(written(tmp_path, "".join(lines)))
+    assert [(job.name, len(job.maps)) for job in trace.jobs] == [("1", 8), ("3", 4)]
+    told = "\n".join(trace.warnings)
+    assert "1 jobs without allocated processors ran on those they requested" in told
+    assert "2 jobs without a run time or processors are left out" in told
+    assert "1 jobs did not complete" in told and "2 jobs without a CPU time" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (HEAD + swf_line() + "5 3 2\n", "t.txt:5: 3 columns, expected the 18 numbers of SWF"),
+        (HEAD + swf_line(run="long"), "t.txt:4: run time: 'long' is not a number"),
+        (HEAD + swf_line(run="nan"), "t.txt:4: run time: 'nan' is not a number that can be"),
+        (HEAD + swf_line(processors=10**9), "t.txt:4: 1000000000 processors at 0 s cannot be"),
+        (HEAD + swf_line(run=-1), "t.txt: no job with a run time in it"),
+        (HEAD, "t.txt: no job with a run time in it"),
+    ],
+)
+def test_the_wrong_line_of_swf_is_named(tmp_path, text, told):
+    with pytest.raises(BadInput) as caught:
+        read_trace(written(tmp_path, text))
+    assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+COLUMNS = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
+BATCH = "M1,3,j_1,1,Terminated,100,110,200.0,0.4\nR2_1,2,j_1,1,Terminated,110,140,50.0,0.4\n"
+
+
+def test_alibabas_csv_with_a_header(tmp_path):
+    path = written(
+        tmp_path,
+        COLUMNS + "0,539,116.5,0.5,0.01,7,1,3,0\n1,500,10,1.0,0.01,8,2,1,0\n2,509,20,2,0.1,8,3,2,0\n",
+    )
+    assert detect(path) == "alibaba"
+    trace = read_trace(path)
+    first, second = trace.jobs
+    assert (first.name, first.submit_s, first.duration_s, len(first.reduces)) == ("8", 500, 29, 0)
+    assert [(task.work_s, task.cpu_s) for task in first.maps] == [(10, 10), (20, 20), (20, 20)]
+    assert [(task.work_s, task.cpu_s) for task in second.maps] == [(116.5, 58.25)] * 3
+    assert (
+        "assumed: 1 jobs whose first tasks began at different times submit all at the first" in trace.warnings
+    )
+
+
+def test_alibabas_batch_task_as_published(tmp_path):
+    others = "task_x1,5,j_2,1,Terminated,90,95,,0.1\nM1,1,j_3,1,Failed,90,95,100,0.1\nM1,1,j_3,1,Terminated,9,9,9,1\n"
+    path = written(tmp_path, BATCH + others + "R3_2,1,j_4,1,Terminated,95,99,100,\n")
+    assert detect(path) == "alibaba"
+    trace = read_trace(path)
+    assert [(job.name, len(job.maps), len(job.reduces)) for job in trace.jobs] == [
+        ("j_2", 5, 0), ("j_4", 1, 0), ("j_1", 3, 2),
+    ]  # fmt: skip
+    last = trace.jobs[2]
+    assert [(task.work_s, task.cpu_s) for task in (last.maps[0], last.reduces[0])] == [(10, 10), (30, 15)]
+    assert (last.submit_s, last.duration_s) == (100, 40)
+    told = "\n".join(trace.warnings)
+    assert "1 tasks that did not end well" in told and "1 tasks without a duration are left out" in told
+    assert "tasks of 1 jobs that wait for other tasks run as reduces" in told
+
+
+def test_batch_task_with_a_header(tmp_path):
+    head = "task_name,instance_num,job_name,task_type,status,start_time,end_time,plan_cpu,plan_mem\n"
+    assert read_trace(written(tmp_path, head + BATCH)) == read_trace(written(tmp_path, BATCH))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (BATCH + "M1,2,j_2\n", "t.txt:3: 3 columns, expected 9 (task_name, instance_num, "),
+        (
+            BATCH + "M1,2,j_2,1,Terminated,soon,95,100,1\n",
+            "t.txt:3: start_time: 'soon' is not a number of 0 or more",
+        ),
+        (BATCH + "M1,0,j_2,1,Terminated,90,95,100,1\n", "t.txt:3: 0 instances, expected 1 to 1000000"),
+        (BATCH + "M1,1,,1,Terminated,90,95,100,1\n", "t.txt:3: the job has no name"),
+        (BATCH + 'M1,"1,j_2,1,Terminated,90,95,100,1\n', "t.txt:3: not CSV"),
+        (COLUMNS + "0,1,-5,1,0,1,1,1,0\n", "t.txt:2: duration: '-5' is not a number of 0 or more"),
+        (COLUMNS, "t.txt: no task that ran in it"),
+    ],
+)
+def test_the_wrong_line_of_alibaba_is_named(tmp_path, text, told):
+    with pytest.raises(BadInput) as caught:
+        read_trace(written(tmp_path, text))
+    assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+@given(
+    st.sampled_from(["", HEAD + swf_line(), COLUMNS, BATCH]),
+    st.one_of(st.text(max_size=80), st.text(alphabet='0123456789-. ,;\n"eM_R', max_size=200)),
+)
+@example("", "1e400 " * 18)
+@example(COLUMNS, "0,1e400,1,1,1,1,1,1,1")
+@example("", "x" * 200_000)
+def test_any_text_is_a_trace_or_bad_input(tmp_path_factory, start, text):
+    path = tmp_path_factory.getbasetemp() / "garbage.txt"
+    path.write_text(start + text)
+    for reader in (read_swf, read_alibaba, read_trace):
+        try:
+            trace = reader(path)
+            assert trace.jobs and all(job.maps for job in trace.jobs if trace.format != "swim")
+        except BadInput as error:
+            assert "garbage.txt" in str(error) and "\n" not in str(error)
