@@ -80,7 +80,7 @@ def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str
     if "nodes" in one and "nodes" in other:
         both = {**other["nodes"], **one["nodes"]}
         for name, node in other["nodes"].items():
-            both[name] = max(both[name], node, key=lambda each: each["achieved_max"])
+            both[name] = max(both[name], node, key=lambda each: each["achieved_max"] or 0.0)
         higher["nodes"] = both
     return higher
 
@@ -117,25 +117,26 @@ def _host_doubts(
 
 def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
     """Configured and achieved rate of the node that came closest to its limit, or went furthest beyond; under `nodes`
-    that of each node, in clusters of a size to read."""
+    that of each node, in clusters of a size to read; a node that was not seen for long enough has achieved nothing
+    that could be told."""
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _memory_shares(rates, heartbeats) if resource == "memory" else _rate_shares(resource, heartbeats)
-    known = [name for name in rates if name in shares and rates[name] > 0 and len(shares[name])]
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
-    achieved = {name: _achieved(shares[name], rates[name]) for name in known}
+    achieved = {name: _achieved(shares.get(name, ()), rate) for name, rate in rates.items() if rate > 0}
+    known = [name for name in achieved if len(shares.get(name, ()))]
     if len(rates) <= NODES_TOLD:
         made["nodes"] = achieved
     if not known:
         configured = max(rates.values(), default=0.0)
-        return made | {"node": None, "configured": configured, "achieved_p95": None, "achieved_max": None}
-    worst = max(
-        known, key=lambda name: (achieved[name]["achieved_p95"] / rates[name], shares[name].max(), name)
-    )
+        return made | {"node": None} | _achieved((), configured)
+    worst = max(known, key=lambda name: (np.percentile(shares[name], 95), max(shares[name]), name))
     return made | {"node": worst} | achieved[worst]
 
 
-def _achieved(shares: np.ndarray, rate: float) -> dict[str, float]:
-    p95, most = float(np.percentile(shares, 95)), float(shares.max())
+def _achieved(shares: np.ndarray | tuple[()], rate: float) -> dict[str, float | None]:
+    if len(shares) == 0:
+        return {"configured": rate, "achieved_p95": None, "achieved_max": None}
+    p95, most = float(np.percentile(shares, 95)), float(max(shares))
     return {"configured": rate, "achieved_p95": p95 * rate, "achieved_max": most * rate}
 
 

@@ -78,3 +78,16 @@ def test_each_node_is_told_with_its_own_limits_and_runs_together_give_the_higher
     assert nodes["n1"]["achieved_max"] == pytest.approx(0.9 * nodes["n1"]["configured"])
     assert nodes["n2"]["achieved_max"] == pytest.approx(0.5 * nodes["n2"]["configured"])
     assert high["limits"]["memory"]["nodes"]["n2"]["achieved_max"] == pytest.approx(3)
+
+
+def test_a_node_that_was_not_there_for_long_is_told_without_what_it_achieved() -> None:
+    brief = [{"t": t / 2, "node": "n2", "cpu_util": 0.9} for t in range(3)]
+    rows = [row | {"node": "n1"} for row in beats(0.5)] + brief
+    limit = judge(heartbeats=table("heartbeats", rows))["limits"]["cpu"]
+    assert limit["node"] == "n1" and limit["nodes"]["n1"]["achieved_p95"] == pytest.approx(0.5)
+    assert limit["nodes"]["n2"] == {"configured": 1.0, "achieved_p95": None, "achieved_max": None}
+    both = combine(
+        [{"limits": {"cpu": limit}, "why": [], "host_cpu_saturated": 0.0, "trusted": True, "machines": "x"}]
+        * 2
+    )
+    assert both["limits"]["cpu"]["nodes"] == limit["nodes"]
