@@ -12,7 +12,7 @@ from deploy.errors import RunFailed
 from tasks.errors import BadInput
 
 if TYPE_CHECKING:
-    from deploy.scenario_resolved import ResolvedScenario
+    from deploy.cluster_start import Order
 
 SetKeys = list[str] | None
 Name = Annotated[
@@ -38,6 +38,12 @@ def up(
     machines: Annotated[
         str, typer.Option(metavar="process|docker", help="What a node is made of.")
     ] = "process",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR", help="A running Ray cluster to deal the nodes over: host:port, or auto."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
     with_workload: Annotated[
         bool, typer.Option("--with-workload", help="Submit the scenario's jobs and play its faults, too.")
@@ -58,28 +64,35 @@ def up(
 
     Example: schedbed up deploy/scenarios/quickstart.yaml --name lab --policy fair
     """
+    from cluster.machines.make import KINDS
+    from deploy.cluster_files import check_name
+    from deploy.cluster_start import Order
     from deploy.scenario import resolve
 
+    if machines not in KINDS:
+        raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
     changes = {"policies": None if policy is None else [policy], "nodes": nodes, "scale": scale, "seed": seed}
     resolved = resolve(scenario, sets=set_ or (), **changes, idle=not with_workload)
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
-    _up(resolved, name or resolved.name, machines, out, keep_outputs, foreground)
-
-
-def _up(
-    resolved: ResolvedScenario, name: str, machines: str, out: Path | None, keep_outputs: bool, stays: bool
-) -> None:
-    from cluster.machines.make import KINDS
-    from deploy.cluster_files import check_name, clusters
-    from deploy.cluster_show import show_up
-    from deploy.cluster_start import Order, start
-
-    if machines not in KINDS:
-        raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
-    order = Order(
-        name=check_name(name), scenario=resolved, out=out, machines=machines, keep_outputs=keep_outputs
+    _up(
+        Order(
+            name=check_name(name or resolved.name),
+            scenario=resolved,
+            out=out,
+            machines=machines,
+            address=address,
+            keep_outputs=keep_outputs,
+        ),
+        foreground,
     )
+
+
+def _up(order: Order, stays: bool) -> None:
+    from deploy.cluster_files import clusters
+    from deploy.cluster_show import show_up
+    from deploy.cluster_start import start
+
     for line in clusters()[1].values():
         typer.echo(f"note: {line}", err=True)
     if not stays:

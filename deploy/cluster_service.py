@@ -215,7 +215,12 @@ def serve(order: Order, ready: Ready, *, live: bool = False, to_log: bool = Fals
     before anything is started, RunFailed when the cluster broke, KeyboardInterrupt.
     """
     options = RunOptions(
-        out=order.out, machines=order.machines, keep_outputs=order.keep_outputs, live=live, check=False
+        out=order.out,
+        machines=order.machines,
+        address=order.address,
+        keep_outputs=order.keep_outputs,
+        live=live,
+        check=False,
     )
     scenario = replace(order.scenario, policies=order.scenario.policies[:1], repeats=1)
     with claimed(order.name) as place:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import deploy
@@ -29,11 +29,12 @@ class Order:
     out: Path | None
     machines: str
     keep_outputs: bool
+    address: str | None = None
 
     def to_line(self) -> str:
         """One line of JSON."""
-        out = None if self.out is None else str(self.out)
-        plain = {"name": self.name, "out": out, "machines": self.machines, "keep_outputs": self.keep_outputs}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["out"] = None if self.out is None else str(self.out)
         return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
 
     @staticmethod

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cluster.clock import RunClock
 from cluster.control import RunConfig
-from cluster.machines.cgroups import sweep_leftovers
+from cluster.machines.cgroups import owner_mark, sweep_leftovers
 from cluster.machines.config import LOOPBACK
+from cluster.machines.make import machines_ready
 from cluster.spec import BY_HOST, ClusterSpec, NodeSpec
 from deploy.hostwatch import SAMPLE_S, HostWatch, describe_host
 from deploy.workspace import base_folder, make_scratch, remove, sweep
@@ -113,10 +116,12 @@ def check_uplinks(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 @dataclass(slots=True)
 class HostRecord:
     """What is known of a host in the course of a run. `folder` is its scratch folder, None on the driver's host;
-    `lost_s` since when it gives no answer, in seconds from the run's start; None while it does."""
+    `owner` the mark of the process there for which all is made; `lost_s` since when it gives no answer, in seconds from
+    the run's start; None while it does."""
 
     host: Host
     folder: Path | None = None
+    owner: str = field(default_factory=owner_mark)
     about: dict[str, Any] = field(default_factory=describe_host)
     clock_offset_s: float = 0.0
     samples: list[list[float]] = field(default_factory=list)
@@ -125,6 +130,7 @@ class HostRecord:
     def take(self, said: Mapping[str, Any], asked_s: float, answered_s: float) -> None:
         """Takes over what its keeper says of it, asked and answered at these times of day."""
         self.folder = Path(said["folder"])
+        self.owner = said["owner"]
         self.about = dict(said["host"])
         self.clock_offset_s = round(said["now_s"] - (asked_s + answered_s) / 2, 4)
 
@@ -160,17 +166,31 @@ class HostKeeper:
         sweep_leftovers()
         self._folder = make_scratch(base)
         self._watch: HostWatch | None = None
+        self._machines = ExitStack()
+        self._ready: set[str] = set()
 
     def ready(self) -> int:
         """Answers once it is up; returns its process id."""
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Its scratch folder, what the host is, and the time of day by its clock."""
-        return {"folder": str(self._folder), "host": describe_host(), "now_s": time.time()}
+        """Its scratch folder, its mark, what the host is, and the time of day by its clock."""
+        return {
+            "folder": str(self._folder),
+            "owner": owner_mark(),
+            "host": describe_host(),
+            "now_s": time.time(),
+        }
 
     def prepare(self, config: RunConfig) -> None:
-        """Makes what the nodes of a run find there when they start; `config.work` is below its folder."""
+        """Makes what the nodes of a run find there when they start; `config.work` is below its folder. Raises BadInput
+        when machines of the run's kind cannot be had there."""
+        if config.machines not in self._ready:
+            try:
+                self._machines.enter_context(machines_ready(config.machines))
+            except BadInput as error:
+                raise BadInput(f"host {platform.node()}: {error}") from None
+            self._ready.add(config.machines)
         config.make_work()
 
     def watch(self, epoch_s: float) -> None:
@@ -187,8 +207,9 @@ class HostKeeper:
         self._watch = None
 
     def close(self) -> None:
-        """Removes the scratch folder."""
+        """Removes what is left of its machines, and the scratch folder."""
         self.end()
+        self._machines.close()
         remove(self._folder)
 
     def _look(self, watch: HostWatch) -> None:

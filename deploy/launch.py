@@ -283,7 +283,7 @@ class RayCluster:
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
-        return replace(self._config, work=work, listen=record.host.address)
+        return replace(self._config, work=work, owner=record.owner, listen=record.host.address)
 
     def begin_nodes(self) -> list[dict[str, Any]]:
         """Starts all nodes of the run; each says its name, its agent's URL and how limits are enforced.

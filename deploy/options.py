@@ -26,9 +26,9 @@ class RunOptions:
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
 
     def __post_init__(self) -> None:
-        if self.address is not None and self.machines != "process":
+        if self.address is not None and self.machines == "sim":
             raise BadInput(
-                f"--address: machines of {self.machines} stay on one host, expected --machines process beside it"
+                "--address: a simulation needs no hosts, expected --machines process or docker beside it"
             )
 
 

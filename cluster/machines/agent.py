@@ -116,7 +116,7 @@ class Agent:
 
     def _socket(self) -> socket.socket:
         """The listening socket; connections inherit what their buffers may hold."""
-        listening = socket.create_server((self._config.listen, 0), backlog=128)
+        listening = socket.create_server((self._config.listen, self._config.port), backlog=128)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
         if size:
@@ -154,7 +154,7 @@ class Agent:
     # ------------------------------------------------------------- what it says
 
     def _greeting(self) -> Message:
-        return {"url": self._url, "pid": os.getpid(), "limits": self._limits.report}
+        return {"url": self._config.url or self._url, "pid": os.getpid(), "limits": self._limits.report}
 
     def _hello(self) -> Message:
         return {"type": "hello", **self._greeting(), "blocks": self._data.report()}

@@ -18,7 +18,8 @@ RUNNER = "tasks.attempt:run_attempt"
 class AgentConfig:
     """One life of one node. `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs;
     `listen` the address that the agent serves on, by which the other nodes reach it; `shaped` that the kernel holds
-    the NIC to its rate already, so that the agent only counts what passes.
+    the NIC to its rate already, so that the agent only counts what passes; `port` where it serves, 0 for any; `url`
+    how others reach it where that is not the address that it serves on.
     """
 
     node: NodeSpec
@@ -30,6 +31,8 @@ class AgentConfig:
     run_id: str
     runner: str = RUNNER
     listen: str = LOOPBACK
+    port: int = 0
+    url: str = ""
     shaped: bool = False
     uplink: Path | None = (
         None  # the budget of the rack's uplink (`limits.make_uplink`), None when it has no limit

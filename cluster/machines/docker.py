@@ -4,7 +4,9 @@ The agent hears its configuration on standard input and ends when that closes, s
 that holds it, and the engine removes it. What enforces what: the container's CPU quota holds the node, software pacing
 inside it each attempt (the quota leaves the agent's own work room, an attempt must not get that); the container's
 memory limit holds the node, RLIMIT_DATA each attempt; tc holds the NIC; disk is a software budget, since the
-kernel's block throttle does not hold buffered writes.
+kernel's block throttle does not hold buffered writes. Where nodes lie on several hosts, the engine publishes each
+agent's port on its host's address; what passes there bears other addresses than the nodes', so that tc could not tell
+data from heartbeats: there the NIC is a software budget, too.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.types import Mount
 
 from cluster.machines import docker_net
-from cluster.machines.config import RUNNER, AgentConfig
+from cluster.machines.config import LOOPBACK, RUNNER, AgentConfig
 from cluster.machines.docker_engine import Labels, connect, labels, one_line, remove_container, run_name
 from cluster.machines.docker_image import node_image
 from cluster.machines.docker_streams import Streams
@@ -44,6 +46,7 @@ PIDS = 512
 USER = "1000:1000"  # no process of a node runs as root
 DATA = Path("/data")
 UPLINK = Path("/uplink")
+PORT = 8480  # of a published agent, in its container
 LOG_TAIL = 4
 CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
@@ -51,7 +54,8 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 class DockerMachine:
     """One life of a node; `root` on this host only keeps its log. The volume outlives it, until `dispose`.
 
-    `owner` is the mark (`docker_engine.owner_mark`) of the process for which all is made.
+    `owner` is the mark (`docker_engine.owner_mark`) of the process for which all is made; `listen` the address of this
+    host by which other hosts reach its nodes, or the loopback interface when there are none.
     """
 
     def __init__(
@@ -67,7 +71,9 @@ class DockerMachine:
         owner: str,
         runner: str = RUNNER,
         uplink: Path | None = None,
+        listen: str = LOOPBACK,
     ) -> None:
+        self._published = "" if listen == LOOPBACK else listen
         self._config = AgentConfig(
             node=node,
             root=DATA,
@@ -78,6 +84,7 @@ class DockerMachine:
             run_id=run_id,
             runner=runner,
             listen=node.node,  # its own name, which the engine lets it find its address by
+            port=PORT if self._published else 0,
             uplink=UPLINK if uplink is not None else None,
         )
         self._kernel = limits in ("auto", "cgroup")
@@ -184,6 +191,7 @@ class DockerMachine:
             stdin_open=True,
             labels=self._labels,
             environment={"OPENBLAS_NUM_THREADS": "1"},
+            ports=[PORT] if self._published else None,
             host_config=self._host_config(api),
         )
         streams = self._streams = Streams(api, self._name, self._log)
@@ -192,7 +200,8 @@ class DockerMachine:
             raise MachineFailed(f"{self.node.node}: killed at its start")
         api.start(self._name)
         held = self._held(api) if self._kernel else {}
-        streams.send(replace(self._config, shaped="network" in held).to_line())
+        config = replace(self._config, shaped="network" in held, url=self._url(api))
+        streams.send(config.to_line())
         hello = self._greeting(streams)
         _check_reachable(hello.url)
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
@@ -201,8 +210,15 @@ class DockerMachine:
         """The image and the run's network, made by whichever node of this host comes first; the image's tag."""
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            prepare_network(client, self._config.run_id, self._labels)
+            prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
+
+    def _url(self, api: Any) -> str:
+        """Where other hosts reach the agent; empty when there are none."""
+        if not self._published:
+            return ""
+        port = api.port(self._name, PORT)[0]["HostPort"]
+        return f"http://{self._published}:{port}"
 
     def _greeting(self, streams: Streams) -> Hello:
         text = streams.first(START_S)
@@ -243,6 +259,7 @@ class DockerMachine:
             mounts=mounts,
             network_mode=run_name(config.run_id),
             log_config={"Type": "none"},
+            port_bindings={PORT: (self._published,)} if self._published else None,
             **kernel,
         )
 
@@ -253,12 +270,15 @@ class DockerMachine:
 
     def _set_rates(self, cpu: float, network: float) -> None:
         self._api.update_container(self._name, cpu_period=PERIOD_US, cpu_quota=self._quota(cpu))
-        self._beside(self._api, docker_net.change(self.node.network_bps * network))
+        if not self._published:
+            self._beside(self._api, docker_net.change(self.node.network_bps * network))
 
     def _held(self, api: Any) -> dict[str, str]:
         """Shapes the NIC; what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
         group = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
         limits = {"cpu": f"software in {group}", "memory": group}
+        if self._published:
+            return limits
         found = api.inspect_network(run_name(self._config.run_id))
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
         try:
@@ -309,8 +329,11 @@ def _check_reachable(url: str) -> None:
         ) from None
 
 
-def prepare_network(client: docker.DockerClient, run_id: str, labels: Labels) -> None:
-    """Makes the run's own bridge network, from which nothing leads outside. Raises BadInput when that is impossible."""
+def prepare_network(
+    client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
+) -> None:
+    """Makes the run's own bridge network; nothing leads outside from an internal one. Raises BadInput when that is
+    impossible."""
     try:
         client.api.inspect_network(run_name(run_id))
         return
@@ -318,7 +341,7 @@ def prepare_network(client: docker.DockerClient, run_id: str, labels: Labels) ->
         pass
     try:
         client.api.create_network(
-            run_name(run_id), driver="bridge", internal=True, labels=labels, check_duplicate=True
+            run_name(run_id), driver="bridge", internal=internal, labels=labels, check_duplicate=True
         )
     except APIError as error:
         raise BadInput(f"--machines docker: no network for the run: {one_line(error)}") from None

@@ -7,6 +7,7 @@ owners have left.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -64,7 +65,8 @@ def engine_ready() -> Iterator[None]:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """A process of its own session that outlives this one, if need be, to clean up after it."""
+    """A process of its own session that outlives this one, if need be, to clean up after it; no child of this one,
+    since Ray ends the children of its workers with them."""
     watch = subprocess.Popen(
         [sys.executable, "-m", "cluster.machines.docker_host"],
         cwd=Path(cluster.__file__).resolve().parent.parent,
@@ -73,18 +75,20 @@ def _watched() -> Iterator[None]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    watch.wait()  # its child goes on
     try:
         yield
     finally:
         assert watch.stdin is not None
         with watch.stdin, contextlib.suppress(OSError):
             watch.stdin.write(DONE)
-        watch.wait()
 
 
 def main() -> None:
     """Waits for the owner's end; the engine's client is imported only then, so that waiting costs little."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.fork():
+        os._exit(0)
     if sys.stdin.buffer.read() == DONE:
         return
     from cluster.machines.docker_engine import sweep_containers

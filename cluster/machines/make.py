@@ -23,13 +23,14 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
         "limits": config.cluster.limits,
         "run_id": config.run_id,
         "uplink": config.uplink(node.rack),
+        "listen": config.listen,
     }
     root = config.node_root(node.node)
     if config.machines == "docker":
         from cluster.machines.docker import DockerMachine  # the engine's client is slow to import
 
         return DockerMachine(node, root, owner=config.owner, **told)
-    return ProcessMachine(node, root, listen=config.listen, **told)
+    return ProcessMachine(node, root, **told)
 
 
 def check_machines(machines: str) -> None:

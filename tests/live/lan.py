@@ -29,7 +29,7 @@ for kept in {kept}; do
 done
 mount --rbind {folder} /tmp
 mount -t tmpfs tmpfs /dev/shm
-! mountpoint -q /sys/fs/cgroup || umount -R /sys/fs/cgroup
+{cgroups} || ! mountpoint -q /sys/fs/cgroup || umount -R /sys/fs/cgroup
 for hidden in {hidden}; do mount -t tmpfs tmpfs $hidden; done
 hostname {name}
 ip link set lo up
@@ -59,16 +59,22 @@ def missing() -> str:
 
 
 class LanHost:
-    """One host. Its /tmp is `folder` outside; `hidden` are folders that are empty there."""
+    """One host. Its /tmp is `folder` outside; `hidden` are folders that are empty there; an engine needs `cgroups`."""
 
-    def __init__(self, name: str, address: str, folder: Path, hidden: list[Path]) -> None:
+    def __init__(
+        self, name: str, address: str, folder: Path, hidden: list[Path], *, cgroups: bool = False
+    ) -> None:
         self.name = name
         self.address = address
         self.folder = folder
         folder.mkdir()
         kept = [path for path in {str(ROOT), sys.prefix, sys.base_prefix} if path.startswith("/tmp/")]
         script = MAKE_HOST.format(
-            kept=" ".join(kept), folder=folder, hidden=" ".join(map(str, hidden)), name=name
+            kept=" ".join(kept),
+            folder=folder,
+            hidden=" ".join(map(str, hidden)),
+            name=name,
+            cgroups=str(cgroups).lower(),
         )
         self._holder = subprocess.Popen(
             ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child", "sh", "-c", script],
@@ -146,15 +152,16 @@ class LanHost:
 class Lan:
     """Hosts that reach each other at 10.97.0.1, 10.97.0.2 ..., and nobody else; a context manager."""
 
-    def __init__(self, folder: Path, hidden: dict[str, list[Path]]) -> None:
+    def __init__(self, folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> None:
         self._folder = folder
+        self._cgroups = cgroups
         self._hidden = hidden
         self.hosts: dict[str, LanHost] = {}
 
     def __enter__(self) -> Lan:
         try:
             for number, (name, hidden) in enumerate(self._hidden.items(), start=1):
-                host = LanHost(name, f"10.97.0.{number}", self._folder / name, hidden)
+                host = LanHost(name, f"10.97.0.{number}", self._folder / name, hidden, cgroups=self._cgroups)
                 self.hosts[name] = host
                 self._connect(host, number)
         except BaseException:
@@ -181,9 +188,9 @@ class Lan:
             host.kill()
 
 
-def lan_or_skip(folder: Path, hidden: dict[str, list[Path]]) -> Lan:
+def lan_or_skip(folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> Lan:
     """Such hosts; skips the test, saying why, where there can be none."""
     why = missing()
     if why:
         pytest.skip(why)
-    return Lan(folder, hidden)
+    return Lan(folder, hidden, cgroups=cgroups)

@@ -1,0 +1,109 @@
+"""Container nodes on two hosts of a Ray cluster, each with a network and a Docker engine of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.machines.docker_image import BASE
+from scheduler.history import read_tables
+from tests.engine import engine_or_skip
+from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
+from tests.live.lan import Lan, LanHost, lan_or_skip
+from tests.live.test_hosts import CLI, CLUSTER, ENVIRONMENT, OUR_CODE, RAY
+
+pytestmark = pytest.mark.live
+
+ENGINE = {"DOCKER_HOST": "unix:///tmp/docker.sock"}
+ASK = ["docker", "--host", ENGINE["DOCKER_HOST"]]
+HERE = ENVIRONMENT | ENGINE
+DOCKERD = [
+    *(
+        "dockerd",
+        "--host",
+        ENGINE["DOCKER_HOST"],
+        "--data-root",
+        "/tmp/docker",
+        "--exec-root",
+        "/tmp/docker-exec",
+    ),
+    *("--pidfile", "/tmp/docker.pid", "--bridge", "none"),
+]
+
+
+@pytest.fixture
+def lan(tmp_path: Path) -> Iterator[Lan]:
+    """A head and another host, each with a raylet, an engine and the base image; the head alone has our code."""
+    engine_or_skip()
+    if shutil.which("dockerd") is None:
+        pytest.skip("dockerd is not installed: no engine for each host")
+    image = tmp_path / "base.tar"
+    subprocess.run(["docker", "save", "--output", image, BASE], check=True)
+    with lan_or_skip(tmp_path, {"head": [], "left": OUR_CODE}, cgroups=True) as lan:
+        for host in lan.hosts.values():
+            start_engine(host, image)
+        head, left = lan.hosts.values()
+        size = ["--num-cpus=1", "--object-store-memory=80000000"]
+        for host, where in (
+            (head, ("--head", "--port=6379", "--include-dashboard=false")),
+            (left, (f"--address={head.address}:6379",)),
+        ):
+            host.run(*RAY, "start", *where, f"--node-ip-address={host.address}", *size, **HERE)
+        yield lan
+
+
+def start_engine(host: LanHost, image: Path) -> None:
+    host.start(host.folder / "dockerd.log", *DOCKERD)
+    eventually(lambda: not host.tried(*ASK, "version")[0], f"{host.name} has no engine")
+    shutil.copy(image, host.folder / "base.tar")
+    host.run(*ASK, "load", "--quiet", "--input", "/tmp/base.tar")
+
+
+def left_at(host: LanHost) -> str:
+    """Containers, networks and volumes of runs at the host's engine."""
+    ours = ["--quiet", "--filter", "label=schedbed.run"]
+    kinds = (["ps", "--all"], ["network", "ls"], ["volume", "ls"])
+    return "".join(host.tried(*ASK, *kind, *ours)[1] for kind in kinds)
+
+
+def start(lan: Lan, name: str) -> tuple[subprocess.Popen[bytes], Path]:
+    head = lan.hosts["head"]
+    write_scenario(head.folder, cluster=CLUSTER | {"nodes": 3})
+    options = [
+        "--out",
+        f"/tmp/{name}",
+        "--keep-outputs",
+        "--no-live",
+        "--address",
+        "auto",
+        "--machines",
+        "docker",
+    ]
+    process = head.start(head.folder / f"{name}.log", *CLI, "run", "/tmp/scenario.yaml", *options, **HERE)
+    return process, head.folder / name
+
+
+def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_however_a_run_ends(
+    lan: Lan, undisturbed: Path
+) -> None:
+    process, out = start(lan, "whole")
+    assert process.wait(DEADLINE_S) == 0, out.with_suffix(".log").read_text()
+    assert outputs(out) == outputs(undisturbed)
+    run = json.loads((out / "run.json").read_text())
+    assert sorted(len(host["nodes"]) for host in run["hosts"].values()) == [1, 2]
+    limits = run["runs"][0]["limits"]
+    assert limits["memory"].startswith("docker cgroup") and limits["network"].startswith("software")
+    attempts = read_tables(out)["attempts"]
+    assert set(attempts["node"]) == {"n1", "n2", "n3"} and attempts["shuffle_bytes"].sum() > 0
+    assert [left_at(host) for host in lan.hosts.values()] == ["", ""]
+
+    process, out = start(lan, "killed")
+    eventually(lambda: all(left_at(host) for host in lan.hosts.values()), "no containers", within_s=120)
+    lan.hosts["head"].run("pkill", "-KILL", "-f", "deploy.cli run /tmp/scenario.yaml")
+    process.wait()
+    eventually(lambda: not any(left_at(host) for host in lan.hosts.values()), "containers are left")
