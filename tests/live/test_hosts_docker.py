@@ -17,22 +17,14 @@ from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
 from tests.live.lan import Lan, LanHost, lan_or_skip
 from tests.live.test_hosts import CLI, CLUSTER, ENVIRONMENT, OUR_CODE, RAY
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.slow]  # two minutes, of which engines and images take one
 
 ENGINE = {"DOCKER_HOST": "unix:///tmp/docker.sock"}
 ASK = ["docker", "--host", ENGINE["DOCKER_HOST"]]
 HERE = ENVIRONMENT | ENGINE
 DOCKERD = [
-    *(
-        "dockerd",
-        "--host",
-        ENGINE["DOCKER_HOST"],
-        "--data-root",
-        "/tmp/docker",
-        "--exec-root",
-        "/tmp/docker-exec",
-    ),
-    *("--pidfile", "/tmp/docker.pid", "--bridge", "none"),
+    *("dockerd", "--host", ENGINE["DOCKER_HOST"], "--config-file", "/tmp/dockerd.json", "--bridge", "none"),
+    *("--data-root", "/tmp/docker", "--exec-root", "/tmp/docker-exec", "--pidfile", "/tmp/docker.pid"),
 ]
 
 
@@ -58,8 +50,16 @@ def lan(tmp_path: Path) -> Iterator[Lan]:
 
 
 def start_engine(host: LanHost, image: Path) -> None:
-    host.start(host.folder / "dockerd.log", *DOCKERD)
-    eventually(lambda: not host.tried(*ASK, "version")[0], f"{host.name} has no engine")
+    driver = subprocess.check_output(["docker", "info", "--format", "{{.Driver}}"], text=True).strip()
+    (host.folder / "dockerd.json").write_text(json.dumps({"storage-driver": driver}))
+    log = host.folder / "dockerd.log"
+    engine = host.start(log, *DOCKERD)
+
+    def answers() -> bool:
+        assert engine.poll() is None, log.read_text()
+        return host.tried(*ASK, "version")[0] == 0
+
+    eventually(answers, f"{host.name} has no engine")
     shutil.copy(image, host.folder / "base.tar")
     host.run(*ASK, "load", "--quiet", "--input", "/tmp/base.tar")
 
