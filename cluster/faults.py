@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.spec import NodeSpec
 from tasks.specs import NodeId
 
 LIVES = ("kill", "freeze")
@@ -63,12 +64,23 @@ class PlannedFault:
         return not self.nodes or node in self.nodes
 
 
-class Conditions:
-    """The faults in force, and what they make of each node together."""
+def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
+    """What the nodes' NICs do to messages: as faults that are always in force, of which no table says anything."""
+    found: list[PlannedFault] = []
+    for node in nodes:
+        if node.latency_s:
+            found.append(PlannedFault(at_s=0.0, kind="delay", nodes=(node.node,), by_s=node.latency_s))
+        if node.loss:
+            found.append(PlannedFault(at_s=0.0, kind="loss", nodes=(node.node,), share=node.loss))
+    return tuple(found)
 
-    def __init__(self, nodes: Sequence[NodeId]) -> None:
+
+class Conditions:
+    """The faults in force, some of them `always`, and what they make of each node together."""
+
+    def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
         self._nodes = tuple(nodes)
-        self._active: list[PlannedFault] = []
+        self._active: list[PlannedFault] = list(always)
 
     def begin(self, fault: PlannedFault) -> None:
         """It is in force."""

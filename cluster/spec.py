@@ -12,7 +12,8 @@ BY_HOST = "by-host"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One emulated node. `core_speed` is the share of a host core that one emulated core gets."""
+    """One emulated node. `core_speed` is the share of a host core that one emulated core gets. Of its NIC, each message
+    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.faults.by_nature`)."""
 
     node: NodeId
     rack: str
@@ -23,6 +24,8 @@ class NodeSpec:
     network_bps: float  # bytes/s each way
     map_slots: int
     reduce_slots: int
+    latency_s: float = 0.0
+    loss: float = 0.0
 
     @property
     def cpu_rate(self) -> float:

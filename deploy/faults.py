@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -49,16 +49,23 @@ class Hands(Protocol):
 class FaultPlan:
     """Plays faults; `advance` is called often and does what is due.
 
-    A node is told its whole state at each change, and again when it was not there to hear it.
+    A node is told its whole state at each change, and again when it was not there to hear it. What is `always` in force
+    is no event: it has no row.
     """
 
-    def __init__(self, faults: Iterable[PlannedFault], nodes: Iterable[NodeId], hands: Hands) -> None:
+    def __init__(
+        self,
+        faults: Iterable[PlannedFault],
+        nodes: Iterable[NodeId],
+        hands: Hands,
+        always: Sequence[PlannedFault] = (),
+    ) -> None:
         self._nodes = list(nodes)
         self._hands = hands
-        self._conditions = Conditions(self._nodes)
+        self._conditions = Conditions(self._nodes, always)
         self._told: dict[NodeId, Mapping[str, Any]] = dict.fromkeys(self._nodes, UNTOUCHED)
         self._due: list[tuple[float, int, PlannedFault, bool]] = []
-        self._changed = False  # some node may not know its state
+        self._changed = bool(always)  # some node may not know its state
         self._anew: dict[NodeId, None] = {}  # nodes that know nothing
         self._serial = 0
         self._lock = threading.Lock()

@@ -11,6 +11,7 @@ from typing import Any
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
 from cluster.control import RunConfig
+from cluster.faults import by_nature
 from cluster.machines.make import check_machines, machines_ready
 from deploy.errors import RunFailed
 from deploy.faults import FaultPlan
@@ -122,8 +123,9 @@ class LiveRuns:
         session.follow(faults, on_status)
 
     def _faults(self, cluster: RayCluster) -> FaultPlan:
-        nodes = [node.node for node in self._scenario.cluster.nodes]
-        return FaultPlan(self._scenario.faults, nodes, RayHands(cluster))
+        nodes = self._scenario.cluster.nodes
+        names = [node.node for node in nodes]
+        return FaultPlan(self._scenario.faults, names, RayHands(cluster), by_nature(nodes))
 
     def _judge(self, record: RunRecord, session: Session) -> None:
         """A run succeeded when all its jobs did, with right outputs."""

@@ -81,6 +81,8 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
                 memory_bytes=have.memory,
                 disk_bps=have.disk,
                 network_bps=have.network,
+                latency_s=have.latency,
+                loss=have.loss,
                 map_slots=have.map_slots,
                 reduce_slots=have.reduce_slots,
             )

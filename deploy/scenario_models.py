@@ -20,6 +20,7 @@ from deploy.scenario_types import (
     Part,
     Positive,
     Rate,
+    Share,
     Size,
     Text,
     as_list,
@@ -42,6 +43,8 @@ class NodeDefaults(Part):
     memory: Size = 512 * 2**20
     disk: Rate = 40e6
     network: Rate = 12.5e6
+    latency: Duration = 0.0
+    loss: Share = 0.0
     map_slots: Count = 2
     reduce_slots: Count = 1
 
@@ -56,6 +59,8 @@ class NodeGroup(Part):
     memory: Size | None = None
     disk: Rate | None = None
     network: Rate | None = None
+    latency: Duration | None = None
+    loss: Share | None = None
     map_slots: Count | None = None
     reduce_slots: Count | None = None
 

@@ -24,6 +24,7 @@ def _real_number(value: object) -> object:
 
 Number = BeforeValidator(_real_number)
 Factor = Annotated[float, Number, Field(gt=0, le=1)]
+Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
 class Part(BaseModel):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cluster.faults import KINDS, LIVES, Conditions, PlannedFault
+from cluster.faults import KINDS, LIVES, Conditions, PlannedFault, by_nature
 from scheduler.simulate.nodes import SimNode
 from scheduler.simulate.queue import FAULT
 from tasks.chance import chance
@@ -33,8 +33,9 @@ class Faults:
         self._faults = list(faults)
         self._check()
         self._steps: list[_Step] = []
-        self._conditions = Conditions([node.spec.node for node in simulation.nodes])
-        self.touch_heartbeats = any(fault.kind in TOUCH_HEARTBEATS for fault in faults)
+        self._always = by_nature(node.spec for node in simulation.nodes)
+        self._conditions = Conditions([node.spec.node for node in simulation.nodes], self._always)
+        self.touch_heartbeats = any(fault.kind in TOUCH_HEARTBEATS for fault in (*faults, *self._always))
         self.silenced = {name: None for fault in faults if fault.kind in SILENCE for name in fault.nodes}
         self._last_s = max((fault.back_s or fault.at_s for fault in faults), default=-1.0)
 
@@ -47,7 +48,9 @@ class Faults:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Puts all into the queue."""
+        """Puts all into the queue; what is always in force begins."""
+        if self._always:
+            self._disturb(0.0)
         for fault in self._faults:
             self._push(fault.at_s, _Step(fault, True))
             if (fault.back_s or 0.0) > fault.at_s:
@@ -84,8 +87,7 @@ class Faults:
             case "partition":
                 self._simulation.emulation.partition(now_s, self._conditions.groups())
             case "delay" | "loss":
-                conditions = self._conditions
-                self._simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
+                self._disturb(now_s)
             case "fill_disk":
                 for node in nodes:
                     full = self._conditions.has("fill_disk", node.spec.node)
@@ -94,6 +96,10 @@ class Faults:
                 self._simulation.master.crash() if begins else self._simulation.recover(now_s)
             case "restart_namenode":
                 self._restart_names(now_s)
+
+    def _disturb(self, now_s: float) -> None:
+        conditions = self._conditions
+        self._simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
     # ----------------------------------------------------------------- nodes
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cluster.faults import PlannedFault
+from cluster.faults import PlannedFault, by_nature
 from cluster.masters import MasterGone
+from cluster.spec import NodeSpec
 from deploy.faults import FaultPlan, Row, playing
 
 NODES = ["n1", "n2", "n3"]
@@ -54,6 +56,29 @@ def play(*faults: PlannedFault, times: Sequence[float]) -> tuple[list[Done], lis
         rows += plan.advance(hands.now_s)
     assert not plan.more_to_come
     return hands.done, rows
+
+
+def test_what_nics_do_is_told_to_all_nodes_before_anything_happens_and_is_no_event() -> None:
+    nic = {"cores": 1, "core_speed": 1.0, "memory_bytes": 1, "disk_bps": 1.0, "network_bps": 1.0}
+    slots = {"map_slots": 1, "reduce_slots": 1, "rack": "r1"}
+    late = NodeSpec(node="n2", latency_s=0.02, loss=0.1, **nic, **slots)
+    hands = FakeHands()
+    fault = PlannedFault(at_s=5.0, kind="delay", nodes=("n2",), by_s=1.0, until_s=6.0)
+    plan = FaultPlan(
+        [fault], NODES, hands, by_nature([replace(late, node="n1", latency_s=0.0, loss=0.0), late])
+    )
+    assert plan.advance(0.0) == []
+    network = {"delays": {"n2": 0.02}, "losses": {"n2": 0.1}}
+    assert [(node, told) for _, node, kind, told in hands.done if kind == "network"] == [
+        (node, network) for node in NODES
+    ]
+    (messages,) = [(node, told) for _, node, kind, told in hands.done if kind == "messages"]
+    assert messages[0] == "n2" and messages[1]["delay_s"] == 0.02 and messages[1]["lose_requests"] == 0.1
+    assert [row[1] for row in plan.advance(5.0)] == ["delay"]
+    assert hands.done[-1][3]["delays"] == {"n2": 1.02}
+    hands.done.clear()
+    plan.advance(6.0)
+    assert hands.done[-1][3] == network and not plan.more_to_come
 
 
 def test_a_killed_node_restarts_after_its_time() -> None:

@@ -117,6 +117,17 @@ def test_nodes_are_dealt_over_racks_and_groups_keep_theirs():
     ]
 
 
+def test_a_nic_has_latency_and_loss_which_are_not_scaled():
+    groups = [{"count": 1}, {"count": 1, "latency": "2ms", "loss": 0}]
+    given = {"nodes": groups, "node": {"latency": "30ms", "loss": 0.01}}
+    resolved = resolve(scenario(cluster=given, scale=0.1))
+    assert [(node.latency_s, node.loss) for node in resolved.cluster.nodes] == [(0.03, 0.01), (0.002, 0.0)]
+    assert resolve(json.loads(json.dumps(resolved.to_json()))) == resolved
+    for bad in ({"loss": 1}, {"loss": "1%"}, {"latency": "-1ms"}):
+        with pytest.raises(BadInput, match=rf"cluster\.node\.{next(iter(bad))}"):
+            resolve(scenario(cluster={"node": bad}))
+
+
 def test_a_resolved_scenario_survives_run_json(contract):
     resolved = resolve(contract)
     again = resolve(json.loads(json.dumps(resolved.to_json())))

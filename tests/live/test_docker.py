@@ -38,7 +38,9 @@ def test_containers_give_the_same_bytes_as_processes_also_under_faults(
 ) -> None:
     slow = {"at": "20s", "slow": "n1", "cpu": 0.5, "network": 0.5, "for": "60s"}
     faults = [{"at": "40s", "kill": "n2", "for": "100s"}, slow]
-    command, out = start(tmp_path, cluster=SCENARIO["cluster"] | {"uplink": "50MB/s"}, faults=faults)
+    nic = {"latency": "10ms", "loss": 0.02}
+    cluster = SCENARIO["cluster"] | {"uplink": "50MB/s", "node": SCENARIO["cluster"]["node"] | nic}
+    command, out = start(tmp_path, cluster=cluster, faults=faults)
     assert command.wait() == 0, command.text()
     assert outputs(out) == outputs(undisturbed)
     assert command.left_behind() == [] and left_of(command.mark()) == []

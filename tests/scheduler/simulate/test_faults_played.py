@@ -101,6 +101,22 @@ def test_transfers_from_a_node_with_delay_take_that_longer() -> None:
     assert finish_s(play(replace(given, faults=[late]))) > finish_s(play(given)) + 0.6
 
 
+def test_a_nic_delays_and_loses_as_a_fault_would_but_is_none() -> None:
+    given = setup([job("job_0001", [0.1] * 4, reduces=[0.1])], 2, latencies=Latencies(), timing=Timing())
+    late, lossy = {"latency_s": 0.3}, {"latency_s": 0.3, "loss": 0.3}
+
+    def with_nics(**nic: float) -> Tape:
+        nodes = tuple(replace(node, **nic) for node in given.cluster.nodes)
+        return play(replace(given, cluster=replace(given.cluster, nodes=nodes)))
+
+    calm, slow, bad = finish_s(with_nics()), finish_s(with_nics(**late)), finish_s(with_nics(**lossy))
+    assert calm + 0.6 < slow < bad
+    always = [PlannedFault(at_s=0.0, kind="delay", nodes=("n1", "n2"), by_s=0.3)]
+    assert finish_s(play(replace(given, faults=always))) == pytest.approx(slow, abs=0.5)
+    assert with_nics(**lossy).text() == with_nics(**lossy).text()
+    assert with_nics(**lossy).rows["fault"] == []
+
+
 @pytest.mark.parametrize("kind", ["loss", "corrupt_replica", "delete_replica", "partition"])
 def test_jobs_with_inputs_outlive_it_and_replicas_are_restored(kind: str) -> None:
     jobs, files = random_jobs(7)
