@@ -16,7 +16,10 @@ import contextlib
 import fcntl
 import json
 import logging
+import os
+import shutil
 import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -271,7 +274,7 @@ class DockerMachine:
     def _set_rates(self, cpu: float, network: float) -> None:
         self._api.update_container(self._name, cpu_period=PERIOD_US, cpu_quota=self._quota(cpu))
         if not self._published:
-            self._beside(self._api, docker_net.change(self.node.network_bps * network))
+            self._tell_tc(self._api, docker_net.change(self.node.network_bps * network))
 
     def _held(self, api: Any) -> dict[str, str]:
         """Shapes the NIC; what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
@@ -282,7 +285,7 @@ class DockerMachine:
         found = api.inspect_network(run_name(self._config.run_id))
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
         try:
-            self._beside(api, docker_net.shape(self.node.network_bps, gateway))
+            self._tell_tc(api, docker_net.shape(self.node.network_bps, gateway))
         except MachineFailed as error:
             if self._must:
                 raise BadInput(f"limits: cgroup: the NIC cannot be shaped on this host: {error}") from None
@@ -290,11 +293,22 @@ class DockerMachine:
             return limits
         return limits | {"network": "tc"}
 
-    def _beside(self, api: Any, script: str) -> None:
-        """Runs a script as root with NET_ADMIN alone, in a container that shares this one's network and nothing else.
+    def _tell_tc(self, api: Any, script: str) -> None:
+        """Runs a script inside the node's network namespace: from here where we are root and that is at hand, which
+        costs a tenth, else from a container. Raises MachineFailed with its last line."""
+        inside = Path(api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
+        if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
+            enter = ["nsenter", f"--net={inside}", "sh", "-c", script]
+            done = subprocess.run(enter, capture_output=True, text=True, check=False)
+            code, said = done.returncode, done.stderr.strip()
+        else:
+            code, said = self._beside(api, script)
+        if code:
+            raise MachineFailed(f"{self.node.node}: tc: {said.splitlines()[-1] if said else 'failed'}")
 
-        Raises MachineFailed with its last line.
-        """
+    def _beside(self, api: Any, script: str) -> tuple[int, str]:
+        """Runs a script as root with NET_ADMIN alone, in a container that shares this one's network and nothing else;
+        its exit code, and what it said."""
         name = f"{self._name}-tc"
         remove_container(api, name)
         host = api.create_host_config(
@@ -309,12 +323,9 @@ class DockerMachine:
         )
         try:
             api.start(name)
-            code = api.wait(name)["StatusCode"]
-            said = api.logs(name).decode(errors="replace").strip()
+            return api.wait(name)["StatusCode"], api.logs(name).decode(errors="replace").strip()
         finally:
             remove_container(api, name)
-        if code:
-            raise MachineFailed(f"{self.node.node}: tc: {said.splitlines()[-1] if said else 'failed'}")
 
 
 def _check_reachable(url: str) -> None:
