@@ -161,6 +161,7 @@ def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Comp
     return SimulateChoice(
         costs=costs,
         contention=contention,
+        seek=asked.seek,
         straggler_share=asked.stragglers.share,
         straggler_factor=asked.stragglers.factor,
         engine=asked.engine,

@@ -245,6 +245,7 @@ class Simulate(Part):
 
     costs: Literal["specification", "profile", "trace"] | None = None
     contention: bool | None = None
+    seek: Annotated[float, Number, Field(ge=0, le=10)] = 0.0
     stragglers: Stragglers = Stragglers()
     engine: Literal["auto", "objects"] = "auto"
 

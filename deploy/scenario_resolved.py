@@ -40,11 +40,13 @@ class SimulateChoice:
 
     `specification`: synthetic jobs do what they say, applications what the shipped table says; `profile`: as
     before, but applications are measured on this host first; `trace`: a traced task lasts as long as it did.
-    `engine` `auto` plays large runs in a compiled loop where that can, `objects` none.
+    A disk loses the share `seek` of its rate to each further stream; nothing by default, as live. `engine` `auto` plays
+    large runs in a compiled loop where that can, `objects` none.
     """
 
     costs: str = "specification"
     contention: bool = True
+    seek: float = 0.0
     straggler_share: float = 0.0  # of all attempts
     straggler_factor: float = 5.0  # on their CPU
     engine: str = "auto"

@@ -68,6 +68,7 @@ def setup_of(
         play=repeat if as_live else 0,
         faults=scenario.faults,
         contention=simulate.contention,
+        seek=simulate.seek,
         latencies=latencies,
         timing=LIVE_TIMING if simulate.contention else Timing(),
         stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),

@@ -35,8 +35,9 @@ class FluidEmulation:
         latencies: Latencies | None = None,
         uplink_bps: float | None = None,
         keeps_consumed: bool = False,
+        seek: float = 0.0,
     ) -> None:
-        self._world = World(store, latencies or Latencies(), uplink_bps, keeps_consumed)
+        self._world = World(store, latencies or Latencies(), uplink_bps, keeps_consumed, seek)
 
     # ---------------------------------------------------------------- nodes
 

@@ -36,7 +36,7 @@ class Stall(Item):
 
 
 class Host:
-    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes."""
+    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes; `seek` is of the disk."""
 
     __slots__ = (
         "boards",
@@ -56,11 +56,18 @@ class Host:
         "uplink",
     )
 
-    def __init__(self, spec: NodeSpec, uplink: Resource | None, watcher: Owner, core_share: float) -> None:
+    def __init__(
+        self,
+        spec: NodeSpec,
+        uplink: Resource | None,
+        watcher: Owner,
+        core_share: float,
+        seek: float = 0.0,
+    ) -> None:
         self.spec = spec
         self.name = spec.node
         self.cpu = Resource(spec.cores * core_share)
-        self.disk = Resource(spec.disk_bps)
+        self.disk = Resource(spec.disk_bps, seek)
         self.tx = Resource(spec.network_bps)
         self.rx = Resource(spec.network_bps)
         self.uplink = uplink  # of its rack, towards other racks
@@ -111,7 +118,14 @@ class Host:
 class World:
     """All nodes with what their attempts need in common."""
 
-    def __init__(self, store: Store, latencies: Latencies, uplink_bps: float | None, remembers: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        latencies: Latencies,
+        uplink_bps: float | None,
+        remembers: bool,
+        seek: float = 0.0,
+    ) -> None:
         self.store = store
         self.latencies = latencies
         self.agenda = Agenda()
@@ -127,6 +141,7 @@ class World:
         self.consumed: dict[str, dict[int, str]] = {}
         self.remembers = remembers  # what reduces consumed
         self._uplink_bps = uplink_bps
+        self._seek = seek
         self._uplinks: dict[str, Resource] = {}
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
@@ -134,7 +149,7 @@ class World:
         uplink = None
         if self._uplink_bps is not None:
             uplink = self._uplinks.setdefault(spec.rack, Resource(self._uplink_bps))
-        host = self.hosts[spec.node] = Host(spec, uplink, watcher, self.latencies.core_share)
+        host = self.hosts[spec.node] = Host(spec, uplink, watcher, self.latencies.core_share, self._seek)
         host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
         self.racks[spec.node] = spec.rack
 

@@ -21,7 +21,8 @@ _by_cap = attrgetter("cap")
 
 
 class Resource:
-    """Something that flows share: `capacity` units a second now, `declared` when nothing slows it."""
+    """Something that flows share: `capacity` units a second now, `declared` when nothing slows it. With `seek`
+    each further flow costs: `n` of them get 1 / (1 + seek x (n - 1)) of it together."""
 
     __slots__ = (
         "_due",
@@ -35,10 +36,12 @@ class Resource:
         "demand",
         "flows",
         "moved",
+        "seek",
     )
 
-    def __init__(self, capacity: float) -> None:
+    def __init__(self, capacity: float, seek: float = 0.0) -> None:
         self.declared = self.capacity = capacity
+        self.seek = seek
         self.flows: dict[Flow, None] = {}  # in the order of their start
         self.demand = 0.0  # sum of the flows' caps
         self.moved = 0.0  # units, by flows that have ended
@@ -46,6 +49,11 @@ class Resource:
         self._seen = self._solved = self._due = 0
         self._free = 0.0
         self._unfixed = 0
+
+    def given(self) -> float:
+        """Units a second that all flows together can get now."""
+        others = len(self.flows) - 1
+        return self.capacity / (1 + self.seek * others) if self.seek and others > 0 else self.capacity
 
     def moved_until(self, now_s: float) -> float:
         """All units so far."""
@@ -101,7 +109,7 @@ class Sharing:
         for resource in flow.resources:
             resource.flows[flow] = None
             resource.demand = demand = resource.demand + cap
-            if demand > resource.capacity * _ROUNDING:
+            if demand > (resource.given() if resource.seek else resource.capacity) * _ROUNDING:
                 resource._over = True
                 self._dirty.append(resource)
                 alone = False
@@ -123,19 +131,19 @@ class Sharing:
             resource.moved += moved
             if resource._over:
                 self._dirty.append(resource)
-                resource._over = demand > resource.capacity * _ROUNDING
+                resource._over = demand > resource.given() * _ROUNDING
 
     def resize(self, resource: Resource, capacity: float) -> None:
         """The resource has this capacity from now on."""
         resource.capacity = capacity
-        resource._over = resource.demand > capacity * _ROUNDING
+        resource._over = resource.demand > resource.given() * _ROUNDING
         self._dirty.append(resource)
 
     def recap(self, flow: Flow, cap: float) -> None:
         """The flow has this cap from now on."""
         for resource in flow.resources:
             resource.demand += cap - flow.cap
-            resource._over = resource.demand > resource.capacity * _ROUNDING
+            resource._over = resource.demand > resource.given() * _ROUNDING
             self._dirty.append(resource)
         flow.cap = cap
         if not flow.resources:
@@ -196,7 +204,7 @@ class Sharing:
                 far.append(link)
                 continue
             link._solved = instant
-            link._free, link._unfixed = link.capacity, len(link.flows)
+            link._free, link._unfixed = link.given(), len(link.flows)
             for flow in link.flows:
                 if flow._seen != stamp:
                     flow._seen = stamp
@@ -207,7 +215,7 @@ class Sharing:
                             links.append(other)
         for link in far:
             outside = [flow.rate for flow in link.flows if flow._seen != stamp]
-            link._free = max(0.0, link.capacity - sum(outside))
+            link._free = max(0.0, link.given() - sum(outside))
             link._unfixed = len(link.flows) - len(outside)
         return flows, links
 

@@ -336,5 +336,5 @@ class Simulation:
 def make_emulation(setup: Setup, store: Store) -> Emulation:
     """Attempts that share their nodes, or (without contention) each by itself."""
     if setup.contention:
-        return FluidEmulation(store, setup.latencies, setup.cluster.uplink_bps)
+        return FluidEmulation(store, setup.latencies, setup.cluster.uplink_bps, seek=setup.seek)
     return ExactEmulation(store)

@@ -15,6 +15,43 @@ from cluster.simulated.maxmin import Flow, Resource, Sharing
 EVERYWHERE = 1_000_000  # flows, so that all rates are exact
 
 
+def test_a_disk_that_seeks_gives_less_to_many_and_all_to_one() -> None:
+    agenda = Agenda()
+    sharing = Sharing(agenda)
+    disk = Resource(60.0, seek=0.25)
+    one, other, third = (Flow(Nobody(), 0, 1000.0, cap, [disk]) for cap in (60.0, 60.0, 5.0))
+    sharing.start(one)
+    sharing.settle()
+    assert one.rate == 60.0
+    sharing.start(other)
+    sharing.settle()
+    assert one.rate == other.rate == 24.0  # 60 / 1.25, halved
+    sharing.start(third)
+    sharing.settle()
+    assert third.rate == 5.0 and one.rate == other.rate == 17.5  # 60 / 1.5 = 40, less 5, halved
+    sharing.stop(other)
+    sharing.stop(third)
+    sharing.settle()
+    assert one.rate == 60.0
+
+
+def test_streams_that_want_less_than_a_seeking_disk_has_left_keep_their_rates() -> None:
+    sharing, disk = Sharing(Agenda()), Resource(60.0, seek=0.5)
+    flows = [Flow(Nobody(), 0, 1000.0, 15.0, [disk]) for _ in range(4)]
+    for flow in flows[:2]:
+        sharing.start(flow)
+    sharing.settle()
+    assert [flow.rate for flow in flows[:2]] == [15.0, 15.0]  # 60 / 1.5 is enough for both
+    for flow in flows[2:]:
+        sharing.start(flow)
+    sharing.settle()
+    assert [flow.rate for flow in flows] == [6.0] * 4  # 60 / 2.5
+    sharing.stop(flows[3])
+    sharing.stop(flows[2])
+    sharing.settle()
+    assert [flow.rate for flow in flows[:2]] == [15.0, 15.0]
+
+
 class Nobody:
     """An owner that does not care."""
 

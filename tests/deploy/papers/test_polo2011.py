@@ -9,7 +9,7 @@ import pytest
 
 from deploy.papers import values
 from deploy.papers.bench import Bench
-from deploy.papers.polo2011 import fair_slots, fig2, fig3, fig4, fig5, fig6, table1, workload
+from deploy.papers.polo2011 import fair_slots, fig2, fig3, fig4, fig5, fig6, seeks, table1, workload
 
 ABOUT = values.load("polo2011").experiments
 
@@ -72,6 +72,14 @@ def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     assert sweep.series["slots"] == (1, 4)
     assert sweep.samples("gain_most") == [pytest.approx(100 * (max(fair_s)[0] / ras_s - 1))]
     assert sweep.samples("best_slots") == [4.0 if fair_s[1] < fair_s[0] else 1.0]
+
+    costly = seeks.measure(bench)
+    assert set(costly.values) == set(ABOUT["seeks"].values)
+    assert costly.samples("gain0") == sweep.samples(
+        "gain_four"
+    )  # the one number of slots that both have here
+    (with_seeks,), (without,) = costly.series["fair"][-1][0], fair_s[1:]
+    assert with_seeks > without[0]
 
     over_time = fig4.measure(bench)
     assert set(over_time.values) == set(ABOUT["fig4"].values)
