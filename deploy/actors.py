@@ -30,7 +30,7 @@ from scheduler.speculation import with_speculation
 from tasks.specs import NodeId
 
 ALONE_MAX = 16  # nodes of a host whose TaskTrackers have a process each
-PROCESSES = 8  # for those of more
+PROCESSES = 4  # for those of more
 SETTLE_STEP_S = 0.05
 SETTLE_LIMIT_S = 20.0
 """A question to a restarted NameNode waits no longer than this for the nodes' reports."""

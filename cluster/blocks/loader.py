@@ -48,7 +48,8 @@ async def upload_all(
     stored on all planned nodes after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
-    room = asyncio.Semaphore(max(1, min(PARALLEL, MEMORY_BYTES // max(largest, 1))))
+    streams = max(PARALLEL, len(peers) // 2)  # each is held by the NIC of the node that it goes to
+    room = asyncio.Semaphore(max(1, min(streams, MEMORY_BYTES // max(largest, 1))))
     # One plan after the other: their order decides block ids, and by them every toss of placement.
     plans = [(file, await _plan(file, name_node, settings)) for file in files]
     async with DataPlane(peers, token) as plane:
