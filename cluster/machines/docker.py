@@ -281,6 +281,10 @@ class DockerMachine:
         group = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
         limits = {"cpu": f"software in {group}", "memory": group}
         if self._published:
+            if self._must:
+                raise BadInput(
+                    "limits: cgroup: on many hosts (--address) the NIC is a software budget, expected auto"
+                )
             return limits
         found = api.inspect_network(run_name(self._config.run_id))
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
