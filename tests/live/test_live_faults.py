@@ -46,7 +46,10 @@ def test_faults_of_every_kind_change_no_output_byte(tmp_path: Path, undisturbed:
     struck = faults["target"]["kill_attempt"]
     if struck:  # some attempt ran just then
         row = tables["attempts"].set_index("attempt").loc[struck]
-        assert (row["state"], row["reason"]) == ("failed", "killed by signal 9 (SIGKILL)")
+        if row["state"] == "succeeded":  # the blow met it as it ended by itself
+            assert row["end"] < faults["t"]["kill_attempt"] + 1.0
+        else:
+            assert (row["state"], row["reason"]) == ("failed", "killed by signal 9 (SIGKILL)")
     assert (faults["t"] >= 0.5).all()
     names = {event["name"] for event in json.loads((out / "timeline.json").read_text())["traceEvents"]}
     assert "slow n3" in names
