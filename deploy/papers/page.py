@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from deploy.papers.show import number
+from deploy.papers.show import number, with_unit
 from deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 NAME = "index.html"
@@ -114,7 +114,7 @@ def _said(row: Content) -> str:
     if row["paper"] is None:
         return "–"
     mark = '<span title="read off the figure">≈ </span>' if row["read_off"] else ""
-    return mark + escape(f"{number(row['paper'])} {row['unit']}".strip())
+    return mark + escape(with_unit(row["paper"], row["unit"]))
 
 
 def _ours(row: Content) -> str:

@@ -78,7 +78,7 @@ def paper(row: Row) -> str:
     """The paper's value; ~ before what was read off a figure."""
     if row.paper is None:
         return "-"
-    return f"{'~' if row.read_off else ''}{number(row.paper)} {row.unit}".strip()
+    return f"{'~' if row.read_off else ''}{with_unit(row.paper, row.unit)}"
 
 
 def ours(row: Row) -> str:
@@ -99,6 +99,13 @@ def number(value: Shown | tuple[float, ...]) -> str:
     if isinstance(value, Sequence):
         return f"({', '.join(number(each) for each in value)})"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def with_unit(value: Shown, unit: str) -> str:
+    """What a paper says: words without a number have no unit."""
+    if isinstance(value, str) and not any(map(str.isdigit, value)):
+        return value
+    return f"{number(value)} {unit}".strip()
 
 
 def _time(seconds: float | None) -> str:

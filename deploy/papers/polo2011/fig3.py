@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Measured:
             "An emulated node loses nothing to too many tasks: it neither swaps nor seeks. So Fair does not get slower "
             "with more slots, as on the paper's nodes with 2 GB of memory and one disk; and RAS, which keeps nodes "
             "below Table 2's percentages, pays for that with less use (fig4) and gains nothing by it. On disks that "
-            "seek it does: experiment `seeks`."
+            "seek it does: see seeks."
         ],
     )
 

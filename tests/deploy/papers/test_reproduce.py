@@ -20,6 +20,7 @@ from deploy.papers.bench import Bench, paired
 from deploy.papers.catalogue import Entry, chosen, entries
 from deploy.papers.experiment import Experiment, Measured
 from deploy.papers.reproduce import reproduce
+from deploy.papers.show import with_unit
 from deploy.papers.values import Criterion, Paper, Value
 from deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge
 from tasks.errors import BadInput
@@ -275,3 +276,17 @@ def test_the_command_refuses_bad_input() -> None:
     for arguments in (["verma2011", "--all"], ["nobody2000"], ["--all", "--machines", "cloud"]):
         result = call(*arguments)
         assert result.exit_code == 2 and len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "unit", "shown"),
+    [
+        (5, "%", "5 %"),
+        ("12 to 23", "%", "12 to 23 %"),
+        ("hardly", "%", "hardly"),
+        ([1, 2], "s", "(1, 2) s"),
+        (3, "", "3"),
+    ],
+)
+def test_words_have_no_unit(said: Any, unit: str, shown: str) -> None:
+    assert with_unit(said, unit) == shown
