@@ -12,11 +12,13 @@ from pathlib import Path
 
 import deploy
 from deploy.cluster_files import ClusterRecord
+from deploy.cluster_sweep import sweep_all
 from deploy.errors import RunFailed
 from deploy.scenario_resolved import ResolvedScenario
 from tasks.errors import BadInput
 
 STOP_S = 60.0
+TELLS = 3
 BAD_INPUT = 2
 
 
@@ -80,10 +82,13 @@ def start(order: Order) -> ClusterRecord:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Stops a service that has just been begun, in order if it can."""
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """Stops a service that has just been begun, in order if it can. It is told again, since Ray's own handler, while
+    Ray starts, may have lost what it was told."""
+    for _ in range(TELLS):
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S / TELLS)
+            return
+    process.kill()
+    process.wait()
+    sweep_all()
