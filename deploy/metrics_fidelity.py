@@ -122,22 +122,28 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _memory_shares(rates, heartbeats) if resource == "memory" else _rate_shares(resource, heartbeats)
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
-    achieved = {name: _achieved(shares.get(name, ()), rate) for name, rate in rates.items() if rate > 0}
-    known = [name for name in achieved if len(shares.get(name, ()))]
+    most = {
+        name: (float(np.percentile(shares[name], 95)), float(shares[name].max()))
+        for name, rate in rates.items()
+        if rate > 0 and len(shares.get(name, ()))
+    }
     if len(rates) <= NODES_TOLD:
-        made["nodes"] = achieved
-    if not known:
-        configured = max(rates.values(), default=0.0)
-        return made | {"node": None} | _achieved((), configured)
-    worst = max(known, key=lambda name: (np.percentile(shares[name], 95), max(shares[name]), name))
-    return made | {"node": worst} | achieved[worst]
+        made["nodes"] = {
+            name: _achieved(rate, *most.get(name, ())) for name, rate in rates.items() if rate > 0
+        }
+    if not most:
+        return made | {"node": None} | _achieved(max(rates.values(), default=0.0))
+    worst = max(most, key=lambda name: (most[name], name))
+    return made | {"node": worst} | _achieved(rates[worst], *most[worst])
 
 
-def _achieved(shares: np.ndarray | tuple[()], rate: float) -> dict[str, float | None]:
-    if len(shares) == 0:
-        return {"configured": rate, "achieved_p95": None, "achieved_max": None}
-    p95, most = float(np.percentile(shares, 95)), float(max(shares))
-    return {"configured": rate, "achieved_p95": p95 * rate, "achieved_max": most * rate}
+def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
+    """Of shares of a rate; without them nothing is known to have been achieved."""
+    return {
+        "configured": rate,
+        "achieved_p95": None if p95 is None else p95 * rate,
+        "achieved_max": None if most is None else most * rate,
+    }
 
 
 def _rate_shares(resource: str, heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
