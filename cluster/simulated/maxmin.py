@@ -52,8 +52,9 @@ class Resource:
 
     def given(self) -> float:
         """Units a second that all flows together can get now."""
-        others = len(self.flows) - 1
-        return self.capacity / (1 + self.seek * others) if self.seek and others > 0 else self.capacity
+        if not self.seek or not self.flows:
+            return self.capacity
+        return self.capacity / (1 + self.seek * (len(self.flows) - 1))
 
     def moved_until(self, now_s: float) -> float:
         """All units so far."""
@@ -109,7 +110,7 @@ class Sharing:
         for resource in flow.resources:
             resource.flows[flow] = None
             resource.demand = demand = resource.demand + cap
-            if demand > (resource.given() if resource.seek else resource.capacity) * _ROUNDING:
+            if demand > resource.given() * _ROUNDING:
                 resource._over = True
                 self._dirty.append(resource)
                 alone = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deploy.papers.bench import Bench
 from deploy.papers.experiment import Experiment, Measured, Values
 from deploy.papers.figures import OURS, PAPER, legend
-from deploy.papers.polo2011.workload import experiment1, slots
+from deploy.papers.polo2011.workload import experiment1, longer, slots
 from deploy.plots import OKABE
 from deploy.stats import bootstrap_ci
 
@@ -32,10 +32,10 @@ def measure(bench: Bench) -> Measured:
             "ras_makespan": ras_s,
             "fair_makespan": [min(each) for each in repeats],
             "best_slots": [float(tried[each.index(min(each))]) for each in repeats],
-            "gain_four": _longer(usual_s, ras_s),
-            "gain_least": _longer([min(each) for each in repeats], ras_s),
-            "gain_most": _longer([max(each) for each in repeats], ras_s),
-            "overcommitted": _longer(fair_s[-1], usual_s),
+            "gain_four": longer(usual_s, ras_s),
+            "gain_least": longer([min(each) for each in repeats], ras_s),
+            "gain_most": longer([max(each) for each in repeats], ras_s),
+            "overcommitted": longer(fair_s[-1], usual_s),
             "concurrency": played.figures(ras, "concurrency"),
         },
         series={"slots": tried, "fair": fair_s, "ras": ras_s},
@@ -50,11 +50,6 @@ def measure(bench: Bench) -> Measured:
 
 def _makespans(took_s: list[float], scale: float) -> list[float]:
     return [each / scale for each in took_s]
-
-
-def _longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """By how many percent, repeat by repeat."""
-    return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

@@ -9,7 +9,7 @@ from deploy.papers.bench import Bench
 from deploy.papers.experiment import Experiment, Measured, Values
 from deploy.papers.figures import OURS, legend
 from deploy.papers.polo2011 import fair_slots
-from deploy.papers.polo2011.workload import experiment1, ras
+from deploy.papers.polo2011.workload import experiment1, longer, ras
 from deploy.plots import OKABE
 
 if TYPE_CHECKING:
@@ -32,16 +32,12 @@ def measure(bench: Bench) -> Measured:
         fair_s.append(fairs[-len(SLOTS) :])
         ras_s.append(ours)
     best_s = [[min(each) for each in zip(*fairs, strict=True)] for fairs in fair_s]
-    gains = [
-        [100 * (fair / mine - 1) for fair, mine in zip(*pair, strict=True)]
-        for pair in zip(best_s, ras_s, strict=True)
-    ]
-    least, most = fair_s[-1][0], fair_s[-1][-1]
+    gains = [longer(fair, ours) for fair, ours in zip(best_s, ras_s, strict=True)]
     return Measured(
         values={
             **{f"gain{100 * seek:.0f}": gain for seek, gain in zip(SEEKS, gains, strict=True)},
             "best_slots": [float(SLOTS[each.index(min(each))]) for each in zip(*fair_s[-1], strict=True)],
-            "overcommitted": [100 * (a / b - 1) for a, b in zip(most, least, strict=True)],
+            "overcommitted": longer(fair_s[-1][-1], fair_s[-1][0]),
         },
         series={"fair": fair_s, "ras": ras_s},
         notes=[
