@@ -70,12 +70,12 @@ def lan(lans: list[tuple[ExitStack, Lan]], tmp_path_factory: pytest.TempPathFact
     return lan
 
 
-def start_raylet(host: LanHost, *where: str) -> None:
+def start_raylet(host: LanHost, *where: str, **environment: str) -> None:
     size = [f"--num-cpus={CPUS[host.name]}", "--object-store-memory=80000000"]
     said = ""
     for _ in range(TRIES):
         failed, said = host.tried(
-            *RAY, "start", *where, f"--node-ip-address={host.address}", *size, **ENVIRONMENT
+            *RAY, "start", *where, f"--node-ip-address={host.address}", *size, **ENVIRONMENT | environment
         )
         if not failed:
             return
@@ -83,11 +83,11 @@ def start_raylet(host: LanHost, *where: str) -> None:
     raise AssertionError(f"{host.name}: {said}")
 
 
-def start(lan: Lan, name: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
+def start(lan: Lan, name: str, *options: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
     """A run from the head; the process, and the folder of its results."""
     head = lan.hosts["head"]
     write_scenario(head.folder, cluster=CLUSTER)
-    arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
+    arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live", *options]
     log = head.folder / f"{name}.log"
     command = [*CLI, "run", *arguments, "--address", "auto"]
     return head.start(log, *command, **ENVIRONMENT | environment), head.folder / name

@@ -13,15 +13,15 @@ import pytest
 from cluster.machines.docker_image import BASE
 from scheduler.history import read_tables
 from tests.engine import engine_or_skip
-from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
+from tests.live.harness import eventually, outputs
 from tests.live.lan import Lan, LanHost, lan_or_skip
-from tests.live.test_hosts import CLI, CLUSTER, ENVIRONMENT, OUR_CODE, RAY
+from tests.live.test_hosts import OUR_CODE, finish, start, start_raylet
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]  # two minutes, of which engines and images take one
 
 ENGINE = {"DOCKER_HOST": "unix:///tmp/docker.sock"}
 ASK = ["docker", "--host", ENGINE["DOCKER_HOST"]]
-HERE = ENVIRONMENT | ENGINE
+DOCKER = ("--machines", "docker", "--nodes", "3")
 DOCKERD = [
     *("dockerd", "--host", ENGINE["DOCKER_HOST"], "--config-file", "/tmp/dockerd.json", "--bridge", "none"),
     *("--data-root", "/tmp/docker", "--exec-root", "/tmp/docker-exec", "--pidfile", "/tmp/docker.pid"),
@@ -40,12 +40,8 @@ def lan(tmp_path: Path) -> Iterator[Lan]:
         for host in lan.hosts.values():
             start_engine(host, image)
         head, left = lan.hosts.values()
-        size = ["--num-cpus=1", "--object-store-memory=80000000"]
-        for host, where in (
-            (head, ("--head", "--port=6379", "--include-dashboard=false")),
-            (left, (f"--address={head.address}:6379",)),
-        ):
-            host.run(*RAY, "start", *where, f"--node-ip-address={host.address}", *size, **HERE)
+        start_raylet(head, "--head", "--port=6379", "--include-dashboard=false", **ENGINE)
+        start_raylet(left, f"--address={head.address}:6379", **ENGINE)
         yield lan
 
 
@@ -71,28 +67,11 @@ def left_at(host: LanHost) -> str:
     return "".join(host.tried(*ASK, *kind, *ours)[1] for kind in kinds)
 
 
-def start(lan: Lan, name: str) -> tuple[subprocess.Popen[bytes], Path]:
-    head = lan.hosts["head"]
-    write_scenario(head.folder, cluster=CLUSTER | {"nodes": 3})
-    options = [
-        "--out",
-        f"/tmp/{name}",
-        "--keep-outputs",
-        "--no-live",
-        "--address",
-        "auto",
-        "--machines",
-        "docker",
-    ]
-    process = head.start(head.folder / f"{name}.log", *CLI, "run", "/tmp/scenario.yaml", *options, **HERE)
-    return process, head.folder / name
-
-
 def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_however_a_run_ends(
     lan: Lan, undisturbed: Path
 ) -> None:
-    process, out = start(lan, "whole")
-    assert process.wait(DEADLINE_S) == 0, out.with_suffix(".log").read_text()
+    process, out = start(lan, "whole", *DOCKER, **ENGINE)
+    finish(process, out)
     assert outputs(out) == outputs(undisturbed)
     run = json.loads((out / "run.json").read_text())
     assert sorted(len(host["nodes"]) for host in run["hosts"].values()) == [1, 2]
@@ -102,7 +81,7 @@ def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_howev
     assert set(attempts["node"]) == {"n1", "n2", "n3"} and attempts["shuffle_bytes"].sum() > 0
     assert [left_at(host) for host in lan.hosts.values()] == ["", ""]
 
-    process, out = start(lan, "killed")
+    process, out = start(lan, "killed", *DOCKER, **ENGINE)
     eventually(lambda: all(left_at(host) for host in lan.hosts.values()), "no containers", within_s=120)
     lan.hosts["head"].run("pkill", "-KILL", "-f", "deploy.cli run /tmp/scenario.yaml")
     process.wait()
