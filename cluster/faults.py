@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.spec import NodeSpec
-from tasks.specs import NodeId
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.specs import NodeId
 
 LIVES = ("kill", "freeze")
 STATES = ("slow", "partition", "cut_off", "delay", "loss", "lose_requests", "lose_replies", "fill_disk")

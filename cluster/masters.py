@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cluster.messages import Reply
+from schedbed.cluster.messages import Reply
 
 
 class MasterGone(Exception):

@@ -6,9 +6,9 @@ incarnation is told to register (Hadoop MRv1, JobTracker.heartbeat).
 
 from __future__ import annotations
 
-from tasks.parts import Part
-from tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind
-from tasks.values import value
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind
+from schedbed.tasks.values import value
 
 FOR_ATTEMPTS = ("allocate", "complete", "keeps", "locate", "report_bad")
 """What attempts may ask of the NameNode, through their agent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tasks.specs import NodeId
+from schedbed.tasks.specs import NodeId
 
 BY_HOST = "by-host"
 """The rack of nodes whose rack is to be the host that they will lie on."""

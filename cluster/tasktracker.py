@@ -16,12 +16,12 @@ from typing import Any
 
 import aiohttp
 
-from cluster.clock import RunClock
-from cluster.faults import USUAL
-from cluster.faultylink import FaultyLink
-from cluster.machines.machine import Machine
-from cluster.masters import Answer, MasterGone, Masters
-from cluster.messages import (
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.faults import USUAL
+from schedbed.cluster.faulty_link import FaultyLink
+from schedbed.cluster.machines.machine import Machine
+from schedbed.cluster.masters import Answer, MasterGone, Masters
+from schedbed.cluster.messages import (
     AttemptReport,
     AttemptStatus,
     FetchFailure,
@@ -32,9 +32,9 @@ from cluster.messages import (
     Reregister,
     Usage,
 )
-from cluster.spec import NodeSpec
-from cluster.tracker import Tracker
-from tasks.specs import Counters
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.tracker import Tracker
+from schedbed.tasks.specs import Counters
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.messages import (
+from schedbed.cluster.messages import (
     NO_USAGE,
     Action,
     AttemptReport,
@@ -19,7 +19,7 @@ from cluster.messages import (
     Reregister,
     Usage,
 )
-from tasks.specs import NodeId
+from schedbed.tasks.specs import NodeId
 
 
 class Tracker:

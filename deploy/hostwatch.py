@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from cluster.clock import RunClock
+from schedbed.cluster.clock import RunClock
 
 SAMPLE_S = 1.0
 PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")

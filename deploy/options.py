@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from cluster.machines.cgroups import sweep_leftovers
-from deploy.options import no_interrupts
-from tasks.errors import BadInput
+from schedbed.cluster.agent.cgroups import sweep_leftovers
+from schedbed.deploy.options import no_interrupts
+from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
 SETTLE_S = 5.0  # how long what still uses a scratch folder may take to end by itself
@@ -109,7 +109,7 @@ def users_of(folder: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             line = " ".join(process.cmdline())
-            if str(folder) in line and ("ray" in line or "cluster.machines" in line):
+            if str(folder) in line and ("ray" in line or "schedbed.cluster." in line):
                 found.append(process)
     return found
 

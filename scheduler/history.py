@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd

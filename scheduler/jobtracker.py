@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.clock import RunClock
-from cluster.masters import Answer, MasterGone
-from cluster.messages import Heartbeat, Launch
-from cluster.spec import ClusterSpec, NodeSpec
-from scheduler.core import Core, CoreConfig
-from scheduler.journal import Journal
-from scheduler.keeping import keeping_of
-from scheduler.policies.explained import report_of
-from scheduler.policy import Policy
-from scheduler.records import Commit, Discard, Effect, JobEnded, NodeLost
-from tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_id
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.masters import Answer, MasterGone
+from schedbed.cluster.messages import Heartbeat, Launch
+from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.journal import Journal
+from schedbed.scheduler.policies.explained import report_of
+from schedbed.scheduler.policies.keeper_choice import keeping_of
+from schedbed.scheduler.policy import Policy
+from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_id
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from scheduler.view import AttemptView, JobView, NodeView, TaskView, View
-from tasks.specs import TaskKind
-from tasks.values import value
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.values import value
 
 _MAP = TaskKind.MAP
 AVOIDED = "too many failures on this node"

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS profiles (

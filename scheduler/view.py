@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cluster.messages import Usage
-from cluster.spec import NodeSpec
-from tasks.parts import Part
-from tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskKind
+from schedbed.cluster.messages import Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskKind
 
 
 class TallyView(Protocol):

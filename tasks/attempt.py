@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from tasks.apps import APPS
-from tasks.attempt_status import Progress, write_report
-from tasks.context import NodeContext
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.nodeclient import HttpNode, Node
-from tasks.pacing import Budget, CpuPacer
-from tasks.reducer import ReduceTask
-from tasks.specs import AttemptSpec, TaskKind
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.attempt_status import Progress, write_report
+from schedbed.tasks.context import NodeContext
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.node_client.node import HttpNode, Node
+from schedbed.tasks.pacing import Budget, CpuPacer
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.specs import AttemptSpec, TaskKind
 
 REASON_CHARS = 300
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tasks.specs import Counters
+from schedbed.tasks.specs import Counters
 
 STATUS_EVERY_S = 0.2
 

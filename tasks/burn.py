@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from tasks.chance import array_chance
+from schedbed.tasks.chance import array_chance
 
 PATTERN_BYTES = 256 * 1024
 TURNS = 1500  # of the loop between two looks at the clock: about 0.1 ms

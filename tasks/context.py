@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.specs import NodeId
+from schedbed.tasks.specs import NodeId
 
 FULL_DISK = "disk-full"
 """A file of that name in the node's `root` says that a fault has filled its disk."""

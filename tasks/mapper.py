@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.attempt_status import Progress
-from tasks.blockfile import Buffer, Piece
-from tasks.nodeclient import Node, Output
-from tasks.readers import READERS, RECORDS_IN
-from tasks.specs import AttemptSpec
-from tasks.spill import Collector, MapOutputWriter, buffer_bytes, publish
-from tasks.spill_formats import RunFormat
+from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.blockfile import Buffer, Piece
+from schedbed.tasks.node_client.node import Node, Output
+from schedbed.tasks.readers import READERS, RECORDS_IN
+from schedbed.tasks.specs import AttemptSpec
+from schedbed.tasks.spill import Collector, MapOutputWriter, buffer_bytes, publish
+from schedbed.tasks.spill_formats import RunFormat
 
 SORT_BUFFER_BYTES = 64 * 2**20
 PIECE_MIN_BYTES = 64 * 1024

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tasks.specs import Cost, Split
-from tasks.values import value
+from schedbed.tasks.specs import Cost, Split
+from schedbed.tasks.values import value
 
 
 @value

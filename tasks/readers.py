@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tasks.blockfile import Piece
+from schedbed.tasks.blockfile import Piece
 
 RECORD_BYTES = 100
 TAIL_BYTES = 4096  # first look beyond a split's end, doubled until its last line ends

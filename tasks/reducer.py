@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.attempt_status import Progress
-from tasks.blockfile import Buffer
-from tasks.nodeclient import Node, Output
-from tasks.shuffle import Shuffle
-from tasks.specs import AttemptSpec
-from tasks.spill import Run, buffer_bytes, merge_runs
-from tasks.spill_formats import RunFormat
+from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.node import Node, Output
+from schedbed.tasks.shuffle import Shuffle
+from schedbed.tasks.specs import AttemptSpec
+from schedbed.tasks.spill import Run, buffer_bytes, merge_runs
+from schedbed.tasks.spill_formats import RunFormat
 
 SHUFFLE_BUFFER_BYTES = 512 * 2**20
 

@@ -10,12 +10,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from tasks.attempt_status import Progress
-from tasks.blockfile import Buffer
-from tasks.chance import chance
-from tasks.nodeclient import FetchFailed, MapOutputAt, Node
-from tasks.specs import AttemptSpec
-from tasks.spill import FileRun, LocalFile, Run
+from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.chance import chance
+from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt, Node
+from schedbed.tasks.specs import AttemptSpec
+from schedbed.tasks.spill import FileRun, LocalFile, Run
 
 PARALLEL_COPIES = 4
 RETRY_S = 0.25  # before the second try of a fetch; doubled each time up to RETRY_MAX_S

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tasks.values import value
+from schedbed.tasks.values import value
 
 NodeId = str
 """A node's name, such as `n3`."""

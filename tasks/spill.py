@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tasks.attempt_status import write_json
-from tasks.blockfile import Buffer
-from tasks.nodeclient import Node
-from tasks.spill_formats import RunFormat
+from schedbed.tasks.attempt_status import write_json
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.node import Node
+from schedbed.tasks.spill_formats import RunFormat
 
 WINDOW_MIN_BYTES = 64 * 1024
 BUFFER_MIN_BYTES = 4 * 2**20

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tasks.blockfile import Buffer
-from tasks.readers import RECORD_BYTES, line_batches
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.readers import RECORD_BYTES, line_batches
 
 KEY_BYTES = 10  # of a record
 PREFIX_BYTES = 8  # of a key, compared as one number

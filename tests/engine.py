@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.machines.docker_engine import connect
-from cluster.machines.docker_image import BASE
-from cluster.machines.host import docker_why
+from schedbed.cluster.machines.docker.engine import connect
+from schedbed.cluster.machines.docker.image import BASE
+from schedbed.cluster.machines.host_abilities import docker_why
 
 BUILD_S = 900
 BUILD = Path(__file__).parents[1] / "deploy" / "image" / "build"

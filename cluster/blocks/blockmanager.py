@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cluster.blocks.journal import Journal
-from cluster.blocks.kept import CAUSE as DARE
-from cluster.blocks.memory import MemoryJournal
-from cluster.blocks.namespace import File, Namespace
-from cluster.blocks.placement import hot_nodes
-from cluster.blocks.replication import Replication
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.keeper_replicas import CAUSE as DARE
+from schedbed.cluster.blocks.memory_journal import MemoryJournal
+from schedbed.cluster.blocks.namenode_journal import Journal
+from schedbed.cluster.blocks.namespace import File, Namespace
+from schedbed.cluster.blocks.placement import hot_nodes
+from schedbed.cluster.blocks.replication import Replication
+from schedbed.tasks.specs import NodeId
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cluster.blocks.field import Field
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.tasks.specs import NodeId
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import aiohttp
 
-from cluster.blocks.errors import BlockUnavailable
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.block_errors import BlockUnavailable
+from schedbed.tasks.specs import NodeId
 
 Body = Callable[[], AsyncIterator[bytes]]
 """Makes the bytes of a block, each time from the beginning."""

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from pathlib import Path
 from typing import Any
 
-from cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
-from cluster.blocks.errors import BlockUnavailable
-from cluster.spec import BlockSettings
-from tasks.errors import BadInput
-from tasks.generate import generate
-from tasks.specs import NodeId
-from tasks.workload import InputFile
+from schedbed.cluster.blocks.block_errors import BlockUnavailable
+from schedbed.cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
+from schedbed.cluster.spec import BlockSettings
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import NodeId
+from schedbed.tasks.workloads.input_data import generate
+from schedbed.tasks.workloads.planned import InputFile
 
 NameNodeCall = Callable[..., Awaitable[Any]]
 """`await call(method, *args, **named)`: a method of the NameNode without its `now_s`."""

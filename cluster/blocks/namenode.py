@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.blocks.blockmanager import BlockManager
-from cluster.blocks.blockmap import BlockMap
-from cluster.blocks.errors import BadPath, NoNodes
-from cluster.blocks.field import Field
-from cluster.blocks.journal import Journal
-from cluster.blocks.memory import MemoryJournal
-from cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
-from cluster.blocks.placement import (
+from schedbed.cluster.blocks.block_errors import BadPath, NoNodes
+from schedbed.cluster.blocks.block_status import check_blocks, pick_replica, status, summary
+from schedbed.cluster.blocks.blockmanager import BlockManager
+from schedbed.cluster.blocks.blockmap import BlockMap
+from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.memory_journal import MemoryJournal
+from schedbed.cluster.blocks.namenode_journal import Journal
+from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
+from schedbed.cluster.blocks.placement import (
     PLACEMENTS,
     hot_nodes,
     place_even,
@@ -27,10 +28,9 @@ from cluster.blocks.placement import (
     place_hdfs,
     place_preferred,
 )
-from cluster.blocks.replication import Replication
-from cluster.blocks.status import check_blocks, pick_replica, status, summary
-from cluster.messages import FOR_ATTEMPTS
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.replication import Replication
+from schedbed.cluster.messages import FOR_ATTEMPTS
+from schedbed.tasks.specs import NodeId
 
 Json = dict[str, Any]
 Rows = list[Json]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from cluster.blocks.errors import BadPath, PathExists, PathNotFound, WrongKind
+from schedbed.cluster.blocks.block_errors import BadPath, PathExists, PathNotFound, WrongKind
 
 Change = dict[str, Any]
 """`op` (create, reopen, allocate, complete, rename, delete, mkdirs), `now_s` and the operation's own arguments."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from cluster.blocks.field import Candidate, Field
-from tasks.chance import chance
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.live_nodes import Candidate, Field
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import NodeId
 
 if TYPE_CHECKING:
     from random import Random

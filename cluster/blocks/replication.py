@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.blocks.blockmap import BlockMap, BlockState
-from cluster.blocks.field import Candidate
-from cluster.blocks.kept import Kept
-from cluster.blocks.placement import place_hdfs, surplus
-from tasks.specs import NodeId
+from schedbed.cluster.blocks.blockmap import BlockMap, BlockState
+from schedbed.cluster.blocks.keeper_replicas import Kept
+from schedbed.cluster.blocks.live_nodes import Candidate
+from schedbed.cluster.blocks.placement import place_hdfs, surplus
+from schedbed.tasks.specs import NodeId
 
 Command = dict[str, Any]
 

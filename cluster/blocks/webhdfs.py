@@ -13,8 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from cluster.blocks.dataplane import PIECE_BYTES, DataPlane
-from cluster.blocks.errors import (
+from schedbed.cluster.blocks.block_errors import (
     BadPath,
     BlockStoreError,
     BlockUnavailable,
@@ -23,8 +22,9 @@ from cluster.blocks.errors import (
     PathNotFound,
     WrongKind,
 )
-from cluster.blocks.loader import NameNodeCall, append_file, store_file
-from cluster.spec import BlockSettings
+from schedbed.cluster.blocks.dataplane import PIECE_BYTES, DataPlane
+from schedbed.cluster.blocks.loader import NameNodeCall, append_file, store_file
+from schedbed.cluster.spec import BlockSettings
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cluster.control import RunConfig
-from cluster.machines.machine import Machine
-from cluster.machines.process import ProcessMachine
-from cluster.spec import NodeSpec
+from schedbed.cluster.machines.machine import Machine
+from schedbed.cluster.machines.process import ProcessMachine
+from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.spec import NodeSpec
 
 KINDS = ("process", "docker")
 
@@ -27,7 +27,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
     }
     root = config.node_root(node.node)
     if config.machines == "docker":
-        from cluster.machines.docker import DockerMachine  # the engine's client is slow to import
+        from schedbed.cluster.machines.docker.container import DockerMachine
 
         return DockerMachine(node, root, owner=config.owner, **told)
     return ProcessMachine(node, root, **told)
@@ -36,7 +36,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
 def check_machines(machines: str) -> None:
     """Raises BadInput saying what to do when machines of that kind cannot be had on this host."""
     if machines == "docker":
-        from cluster.machines.docker_host import check_engine
+        from schedbed.cluster.machines.docker.housekeeping import check_engine
 
         check_engine()
 
@@ -49,7 +49,7 @@ def machines_ready(machines: str) -> Iterator[None]:
     if machines != "docker":
         yield
         return
-    from cluster.machines.docker_host import engine_ready
+    from schedbed.cluster.machines.docker.housekeeping import engine_ready
 
     with engine_ready():
         yield

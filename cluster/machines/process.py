@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
-import cluster
-from cluster.machines.cgroups import group_name, remove_node
-from cluster.machines.config import LOOPBACK, RUNNER, AgentConfig
-from cluster.machines.machine import Hello, MachineFailed
-from cluster.spec import NodeSpec
-from tasks.errors import BadInput
+import schedbed
+from schedbed.cluster.agent.cgroups import group_name, remove_node
+from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
+from schedbed.cluster.machines.machine import Hello, MachineFailed
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.errors import BadInput
 
 START_S = 60.0
 STOP_S = 8.0
@@ -132,11 +132,11 @@ class ProcessMachine:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._config.root.mkdir(parents=True, exist_ok=True)
-        top = str(Path(cluster.__file__).resolve().parent.parent)
+        top = str(Path(schedbed.__file__).resolve().parent.parent)
         path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "cluster.machines.agent"],
+                [sys.executable, "-P", "-m", "schedbed.cluster.agent.agent"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deploy.experiment import RunOptions, run_scenario
-from deploy.recorded import Recorded
-from deploy.runfile import RunFile
-from deploy.scenario import resolve
-from deploy.scenario_resolved import ResolvedScenario
-from deploy.summary import load
+from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.summary import load
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.whole_run import RunOptions, run_scenario
 
 if TYPE_CHECKING:
-    from deploy.metrics import RunTables
+    from schedbed.deploy.results.metrics import RunTables
 
 LOG = "log.txt"
 

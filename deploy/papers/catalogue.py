@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deploy.papers import values
-from deploy.papers.experiment import Experiment
-from deploy.papers.values import About, Paper
-from deploy.scenario_check import did_you_mean
-from tasks.errors import BadInput
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.experiment import Experiment
+from schedbed.deploy.papers.paper_file import About, Paper
+from schedbed.deploy.scenario.check import did_you_mean
+from schedbed.tasks.errors import BadInput
 
 PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011")
 """Each a folder beside this file with paper.yaml and a list EXPERIMENTS in its __init__.py."""
@@ -39,8 +39,8 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, Entry]:
     """All experiments by label, in the order of the papers' lists."""
     found: dict[str, Entry] = {}
     for paper in papers:
-        said = values.load(paper)
-        for experiment in importlib.import_module(f"deploy.papers.{paper}").EXPERIMENTS:
+        said = paper_file.load(paper)
+        for experiment in importlib.import_module(f"schedbed.deploy.papers.{paper}").EXPERIMENTS:
             entry = Entry(paper, said, experiment)
             found[entry.label] = entry
     return found

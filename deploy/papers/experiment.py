@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deploy.papers.values import Value
-from deploy.papers.verdict import Exact
+from schedbed.deploy.papers.paper_file import Value
+from schedbed.deploy.papers.verdict import Exact
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from deploy.papers.bench import Bench
+    from schedbed.deploy.papers.bench import Bench
 
 Values = Mapping[str, Value]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploy.plots import OKABE, RC
+from schedbed.deploy.results.plots import OKABE, RC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from deploy.papers.experiment import Experiment, Measured, Values
+    from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 
 PAPER, OURS = "#999999", OKABE[0]
 """The paper's numbers are grey in all figures; ours take the colours that the colour-blind can tell apart."""

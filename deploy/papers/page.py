@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from deploy.papers.show import number, with_unit
-from deploy.papers.verdict import FAILS, HOLDS, OPEN
+from schedbed.deploy.papers.terminal import number, with_unit
+from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 NAME = "index.html"
 MARKS = {HOLDS: "good", FAILS: "bad", OPEN: "open"}
@@ -27,8 +27,10 @@ def text(content: Content, folder: Path) -> str:
         _paper(content["papers"][name], list(mine), folder)
         for name, mine in groupby(experiments, lambda each: each["paper"])
     ]
-    report = resources.files("deploy").joinpath("report", "style.css").read_text(encoding="utf-8")
-    parts = resources.files("deploy.papers")
+    report = (
+        resources.files("schedbed.deploy.results").joinpath("page", "style.css").read_text(encoding="utf-8")
+    )
+    parts = resources.files("schedbed.deploy.papers")
     return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         style=report,
         facts=_facts(content),

@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deploy import hostwatch
-from deploy.errors import RunFailed
-from deploy.papers import page, show, side_by_side
-from deploy.papers.bench import Bench, Played
-from deploy.papers.catalogue import Entry
-from deploy.papers.experiment import kind
-from deploy.papers.figures import draw
-from deploy.papers.verdict import Row, judge
-from deploy.summary import load
-from deploy.workspace import locked, result_folder
-from tasks.errors import BadInput
+from schedbed.deploy import hostwatch
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.papers import page, side_by_side, terminal
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.catalogue import Entry
+from schedbed.deploy.papers.experiment import kind
+from schedbed.deploy.papers.figures import draw
+from schedbed.deploy.papers.verdict import Row, judge
+from schedbed.deploy.results.summary import load
+from schedbed.deploy.workspace import locked, result_folder
+from schedbed.tasks.errors import BadInput
 
 RESULTS = "results.json"
 DONE, BROKEN = "done", "broken"
@@ -149,7 +149,7 @@ def reproduce(
     ]
     with locked(folder):
         _play(jobs, made, folder, say)
-    say(f"{show.tally(made.results)}\nResults: {folder}  (open {folder / page.NAME})")
+    say(f"{terminal.tally(made.results)}\nResults: {folder}  (open {folder / page.NAME})")
     broken = [result.entry.label for result in made.results if result.state == BROKEN]
     if broken:
         raise RunFailed(f"broken: {', '.join(broken)}; see {folder / RESULTS}")
@@ -161,13 +161,13 @@ def _play(jobs: Sequence[Job], made: Reproduction, folder: Path, say: Say) -> No
     results: dict[int, Result] = {}
 
     def begin(job: Job) -> None:
-        say(show.heading(job.entry, job.machines, job.number, len(jobs)))
+        say(terminal.heading(job.entry, job.machines, job.number, len(jobs)))
 
     def done(job: Job, result: Result) -> None:
         results[job.number] = result
         made.results = [results[number] for number in sorted(results)]
         made.save(folder)
-        say(show.result(result))
+        say(terminal.result(result))
 
     def done_aside(job: Job, result: Result) -> None:
         begin(job)

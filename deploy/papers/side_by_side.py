@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
-from deploy.errors import RunFailed
+from schedbed.deploy.failures import RunFailed
 
 if TYPE_CHECKING:
-    from deploy.papers.reproduce import Job, Result
+    from schedbed.deploy.papers.reproduce import Job, Result
 
 LOOK_S = 1.0  # between two looks at whether a process has died
 
@@ -57,7 +57,7 @@ def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
 
 def _play_paper(jobs: Sequence[Job], said: Any, parent: int) -> None:
     """In a process of its own, which the parent ends."""
-    from deploy.papers.reproduce import run
+    from schedbed.deploy.papers.reproduce import run
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     played: dict[Any, Any] = {}

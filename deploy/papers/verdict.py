@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from deploy import stats
-from deploy.papers.values import Shown, Value
+from schedbed.deploy.papers.paper_file import Shown, Value
+from schedbed.deploy.results import stats
 
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
 """`open`: the interval reaches over the criterion's edge, or there is none since there was only one repeat."""

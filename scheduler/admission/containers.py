@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.admission.stalls import Stalls
-from scheduler.policy import Kill, Limits
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.admission.stalls import Stalls
+from schedbed.scheduler.policy import Kill, Limits
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 CORE = 100
 """CPU is counted in percent of one core, so that finer demands fit in (`scheduler.admission.fgcs`)."""

@@ -11,14 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.spec import NodeSpec
-from scheduler.admission.containers import CORE, Containers
-from scheduler.models.fgcs import WHOLE_CORE, DemandMean, Demands, Hardware, TaskUse, cpu_demand
-from scheduler.models.workloads import workload_of
-from scheduler.policy import Limits
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import AttemptView, JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.admission.containers import CORE, Containers
+from schedbed.scheduler.models.fgcs_demand import (
+    WHOLE_CORE,
+    DemandMean,
+    Demands,
+    Hardware,
+    TaskUse,
+    cpu_demand,
+)
+from schedbed.scheduler.models.same_workload import workload_of
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 DEMAND, IO_RATES = "demand", "io_rates"

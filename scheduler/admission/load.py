@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.admission.containers import Containers
-from scheduler.admission.slots import Slots
-from scheduler.models.csla import UNKNOWN, Errors, Predictor, TaskSample, tag, words
-from scheduler.policy import Kill
-from scheduler.view import AttemptView, JobView, NodeView, View
-from tasks.specs import NodeId, TaskKind
+from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, Predictor, TaskSample, tag, words
+from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class LoadTags:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scheduler.policy import Limits
-from scheduler.view import JobView, NodeView
-from tasks.specs import TaskKind
+from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.view import JobView, NodeView
+from schedbed.tasks.specs import TaskKind
 
 
 class Slots:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.policy import Kill
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 TakesMap = Callable[[NodeView, JobView], bool]
 

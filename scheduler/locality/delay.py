@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.policy import AVOIDED, Proposal
-from scheduler.view import JobView, NodeView, TaskView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.policy import AVOIDED, Proposal
+from schedbed.scheduler.view import JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import TaskKind
 
 MAP = TaskKind.MAP
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.policy import Proposal
-from scheduler.view import JobView, NodeView, View
+from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.view import JobView, NodeView, View
 
 
 class Greedy:

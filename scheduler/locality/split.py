@@ -7,13 +7,13 @@ block beside it, so that the next reader finds a replica and need not be split.
 
 from __future__ import annotations
 
-from scheduler.keeping import Keeping
-from scheduler.locality.delay import Delay, Patience
-from scheduler.models.dtss import best_share, gain_s
-from scheduler.policy import Proposal
-from scheduler.view import AttemptView, JobView, NodeView, TaskView, View
-from tasks.parts import cut
-from tasks.specs import TaskKind
+from schedbed.scheduler.locality.delay import Delay, Patience
+from schedbed.scheduler.models.dtss import best_share, gain_s
+from schedbed.scheduler.policies.keeper_choice import Keeping
+from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from schedbed.tasks.parts import cut
+from schedbed.tasks.specs import TaskKind
 
 FIRST_SHARE = 0.25
 """`p=auto` before anything is known: the best of the paper's settings."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Any
 
-from scheduler.order.fifo import fifo_key
-from scheduler.order.queues import Held, Queue, QueueSettings, over_max, user_limit
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
-from tasks.units import format_bytes
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.queues import Held, Queue, QueueSettings, over_max, user_limit
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.units import format_bytes
 
 _SLACK = 1e-9  # promises are fractions
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from scheduler.order.pools import Pool, PoolSettings
-from scheduler.order.preemption import Preemption
-from scheduler.policy import Kill
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.pools import Pool, PoolSettings
+from schedbed.scheduler.order.preemption import Preemption
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 
 class Fair:

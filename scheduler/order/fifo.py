@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 
 def fifo_key(job: JobView) -> tuple[int, float, str]:

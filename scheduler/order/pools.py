@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.order.fifo import fifo_key
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import JobView, StageView, TallyView
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.view import JobView, StageView, TallyView
+from schedbed.tasks.specs import TaskKind
 
 _PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from scheduler.order.pools import Pool
-from scheduler.order.shares import Claim, fair_shares
-from scheduler.policy import Kill
-from scheduler.view import AttemptView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.pools import Pool
+from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.view import AttemptView, View
+from schedbed.tasks.specs import TaskKind
 
 _SLACK = 1e-9  # shares are sums of fractions
 

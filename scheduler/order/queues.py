@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import JobView
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.view import JobView
+from schedbed.tasks.specs import TaskKind
 
 _SLACK = 1e-9  # promises are fractions of slots
 

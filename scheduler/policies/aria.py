@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from scheduler.locality.greedy import Greedy
-from scheduler.models.aria import Bounds, allocate, bounds, curve
-from scheduler.models.jobprofile import JobProfile, Profiler
-from scheduler.models.workloads import Run, workload_of
-from scheduler.order.fifo import fifo_key
-from scheduler.policy import Limits, Proposal
-from scheduler.sorted_keys import SortedKeys
-from scheduler.view import AttemptView, JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.models.aria_bounds import Bounds, allocate, bounds, curve
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler
+from schedbed.scheduler.models.same_workload import Run, workload_of
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.policy import Limits, Proposal
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 PROFILES = "aria"  # the kind of its profiles in the store

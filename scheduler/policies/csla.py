@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduler.admission.load import LoadTags
-from scheduler.policies.explained import Explained
-from scheduler.policy import Locality, Order, Proposal
-from scheduler.view import NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.admission.load import LoadTags
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Locality, Order, Proposal
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 
 class LoadAware(Explained):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scheduler.policy import Admission, Composed, Locality, Order, Policy, Proposal
-from scheduler.view import NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.policy import Admission, Composed, Locality, Order, Policy, Proposal
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 
 class Explained(Composed):

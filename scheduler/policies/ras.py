@@ -1,6 +1,6 @@
 """RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
 
-Each control cycle places tasks by what they use of a node (`scheduler.models.placement`); between cycles a node
+Each control cycle places tasks by what they use of a node (`scheduler.models.ras_placement`); between cycles a node
 gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as what runs leaves room
 (3.5). Decided where the paper is open: a map's task is the nearest there is; a cycle begins at once when there was
 nothing to do; a job whose maps find no room for long gives up a reduce (the paper leaves it to future work), and
@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from scheduler.admission.stalls import Stalls
-from scheduler.locality.greedy import Greedy
-from scheduler.models.placement import PlacedJob, Placement
-from scheduler.models.resources import FULL, RESOURCES, Amounts, NodeDemands, ResourceProfile
-from scheduler.models.workloads import find_profile
-from scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
-from scheduler.policy import Kill, Limits, Proposal
-from scheduler.view import AttemptView, JobView, NodeView, View
-from tasks.specs import NodeId, TaskKind
+from schedbed.scheduler.admission.stalls import Stalls
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
+from schedbed.scheduler.models.resource_profiles import FULL, RESOURCES, Amounts, NodeDemands, ResourceProfile
+from schedbed.scheduler.models.same_workload import find_profile
+from schedbed.scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
+from schedbed.scheduler.policy import Kill, Limits, Proposal
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 _FITS = FULL + 1e-6  # sums of fractions

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cluster.spec import NodeSpec
-from scheduler.models.placement import PlacedJob
-from scheduler.models.ras import ends_within, slots_required
-from scheduler.models.resources import NodeDemands, ResourceProfile, declared_demands
-from scheduler.view import AttemptView, JobView
-from tasks.specs import NodeId, TaskKind
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.models.ras_placement import PlacedJob
+from schedbed.scheduler.models.ras_utility import ends_within, slots_required
+from schedbed.scheduler.models.resource_profiles import NodeDemands, ResourceProfile, declared_demands
+from schedbed.scheduler.view import AttemptView, JobView
+from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP = TaskKind.MAP
 

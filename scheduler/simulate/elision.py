@@ -7,16 +7,16 @@ progress) or counts them, so policies are asked for, one by one: whoever is not 
 
 from __future__ import annotations
 
-from scheduler.admission.containers import Containers
-from scheduler.admission.slots import Slots
-from scheduler.locality.delay import Delay
-from scheduler.locality.greedy import Greedy
-from scheduler.locality.split import Split
-from scheduler.order.fair import Fair
-from scheduler.order.fifo import Fifo
-from scheduler.policies.explained import Explained
-from scheduler.policy import Composed, Policy
-from scheduler.view import NodeView, View
+from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.locality.split import Split
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Composed, Policy
+from schedbed.scheduler.view import NodeView, View
 
 QUIET = (Fifo, Fair, Greedy, Delay, Split, Slots, Containers)
 """Axes that look at no usage and no progress, and at heartbeats only as far as `awaits_beat` says."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cluster.faults import PlannedFault
-from cluster.simulated.emulation import Emulation, Store, TaskCost
-from cluster.simulated.latencies import Latencies
-from cluster.spec import ClusterSpec
-from scheduler.policy import Policy
-from scheduler.records import Sink
-from tasks.specs import JobSpec
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
+from schedbed.scheduler.core.records import Sink
+from schedbed.scheduler.policy import Policy
+from schedbed.tasks.specs import JobSpec
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Setup:
     `policy` makes a fresh one at each call. A JobSpec among the jobs has its splits placed already, a PlannedJob
     is placed by the NameNode with `files`, as a live run does. `contention`: attempts share their nodes (fluid),
     else each takes its own time. `seek`: the share of its rate that a disk loses to each further stream
-    (`cluster.simulated.maxmin.Resource`). `play_all_beats` plays the heartbeats that change nothing, too. Without
+    (`cluster.virtual.fluid.max_min.Resource`). `play_all_beats` plays the heartbeats that change nothing, too. Without
     `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
     scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
     heartbeats fall, as live runs do.

@@ -6,27 +6,27 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 from math import inf
 
-from cluster.simulated.emulation import Emulation, Store
-from cluster.simulated.exact import ExactEmulation
-from cluster.simulated.fluid import FluidEmulation
-from scheduler.core import Core
-from scheduler.keeping import keeping_of
-from scheduler.records import Commit, Discard, Effect, JobEnded, NodeLost
-from scheduler.simulate import queue as kinds
-from scheduler.simulate.beats import Beats
-from scheduler.simulate.copies import Copies
-from scheduler.simulate.elision import acts_on_ticks, is_quiet
-from scheduler.simulate.faults import Faults
-from scheduler.simulate.master import Master
-from scheduler.simulate.nodes import SimNode
-from scheduler.simulate.plans import Plans
-from scheduler.simulate.queue import NUMBERS, SHIFT, Queue
-from scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
-from scheduler.simulate.storage import Storage
-from scheduler.simulate.upkeep import Upkeep
-from scheduler.simulate.wakes import Wakes
-from tasks.chance import array_chance
-from tasks.specs import JobSpec, NodeId
+from schedbed.cluster.virtual.exact.exact import ExactEmulation
+from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.cluster.virtual.node_model import Emulation, Store
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.policies.keeper_choice import keeping_of
+from schedbed.scheduler.simulate import event_queue as kinds
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
+from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, Queue
+from schedbed.scheduler.simulate.heartbeats import Beats
+from schedbed.scheduler.simulate.kept_copies import Copies
+from schedbed.scheduler.simulate.launch_plans import Plans
+from schedbed.scheduler.simulate.replication_upkeep import Upkeep
+from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
+from schedbed.scheduler.simulate.storage import Storage
+from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.scheduler.simulate.virtual_faults import Faults
+from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.tasks.chance import array_chance
+from schedbed.tasks.specs import JobSpec, NodeId
 
 QUIET_LIMIT_S = 60.0
 """With no node alive and no fault to come for so long a run is given up, as live."""

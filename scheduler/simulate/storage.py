@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cluster.blocks.errors import BlockStoreError
-from cluster.blocks.memory import MemoryJournal
-from cluster.blocks.namenode import NameNode
-from cluster.spec import ClusterSpec
-from scheduler.simulate.frames import Column
-from scheduler.simulate.lives import columns_of_lives
-from tasks.specs import BlockRange, JobSpec, NodeId, Split
-from tasks.workload import InputFile, PlannedJob, build_job
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.blocks.memory_journal import MemoryJournal
+from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.scheduler.simulate.replica_rows import columns_of_lives
+from schedbed.scheduler.simulate.row_frames import Column
+from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
 
 Json = dict[str, Any]
 ROWS_AT_ONCE = 10_000
 
 
 class Storage:
-    """The NameNode and the files of attempts; a `cluster.simulated.emulation.Store`.
+    """The NameNode and the files of attempts; a `cluster.virtual.node_model.Store`.
 
     Only with `restarts` it can have another NameNode begin: what that would replay takes memory.
     """

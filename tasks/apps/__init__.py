@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.apps import (
+from schedbed.tasks.apps import (
     bayes,
     bbp,
     combine,
@@ -19,7 +19,7 @@ from tasks.apps import (
     wikitrends,
     wordcount,
 )
-from tasks.apps.app import App, Parameter
+from schedbed.tasks.apps.app import App, Parameter
 
 _KNOWN = (
     *(wordcount, sort, grep, pi, bbp, randomtextwriter, teragen, etl, combine, select),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
 
 ReadRange = Callable[[int, int], bytes]
 """The bytes of a job's input at (offset, length)."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from tasks.apps.app import App
-from tasks.apps.counting import KeyCounts, reduce_counts
-from tasks.apps.pages import pages
-from tasks.mapper import MapTask
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.apps.counting import KeyCounts, reduce_counts
+from schedbed.tasks.apps.pages import pages
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.spill_formats import CountLines
 
 MILLIONTHS = 1_000_000  # weights are added as whole millionths: the sum does not depend on the order
 

@@ -13,12 +13,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tasks.apps.app import App, Parameter
-from tasks.apps.counting import merged_counts, write_lines
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import CountLines, encode_counts
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.apps.counting import merged_counts, write_lines
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import CountLines, encode_counts
 
 GROUP_DIGITS = 8
 GROUP_BITS = 4 * GROUP_DIGITS

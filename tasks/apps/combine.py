@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tasks.apps import wordcount
+from schedbed.tasks.apps import wordcount
 
 APP = replace(
     wordcount.APP,

@@ -6,10 +6,10 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tasks.blockfile import Buffer
-from tasks.readers import line_batches
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import CountLines, count_lines
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.readers import line_batches
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import CountLines, count_lines
 
 BATCH_BYTES = 64 * 1024  # of text at a time: the keys stay in the CPU's cache
 LINES_A_WRITE = 5_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tasks.apps.app import App
-from tasks.mapper import MapTask
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.mapper import MapTask
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<rows>\n'
 TAIL = b"</rows>\n"

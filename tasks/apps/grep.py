@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tasks.apps.app import App, Parameter
-from tasks.apps.counting import KeyCounts, reduce_counts
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.apps.counting import KeyCounts, reduce_counts
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.spill_formats import CountLines
 
 
 class MatchCounts(KeyCounts):

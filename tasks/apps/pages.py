@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 Page = tuple[bytes, bytes, bytes]
 """Title, label and text."""

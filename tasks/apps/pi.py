@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from tasks.apps.app import App, Parameter
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import CountLines, add_counts, encode_counts
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import CountLines, add_counts, encode_counts
 
 BATCH = 1 << 16
 BASES = (2, 3)

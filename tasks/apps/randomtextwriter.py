@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks.apps.app import App, Parameter
-from tasks.chance import chance
-from tasks.generate import generate
-from tasks.mapper import MapTask
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.chance import chance
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.workloads.input_data import generate
 
 
 def _map(task: MapTask) -> None:

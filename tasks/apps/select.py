@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tasks.apps.app import App, Parameter
-from tasks.apps.sort import GROW_BYTES, RecordSorter
-from tasks.blockfile import Buffer
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.readers import RECORD_BYTES
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRecords
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.apps.sort import GROW_BYTES, RecordSorter
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.readers import RECORD_BYTES
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRecords
 
 HASH_BITS = 53
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # odd numbers that spread a key over 64 bits

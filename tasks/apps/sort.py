@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tasks.apps.app import App, Parameter, ReadRange
-from tasks.blockfile import Buffer
-from tasks.chance import chance
-from tasks.mapper import MapTask
-from tasks.readers import RECORD_BYTES
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import KEY_BYTES, Rows, SortedRecords, cut_by_key, order_of, take_rows
+from schedbed.tasks.apps.app import App, Parameter, ReadRange
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.chance import chance
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.readers import RECORD_BYTES
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import KEY_BYTES, Rows, SortedRecords, cut_by_key, order_of, take_rows
 
 SAMPLES = 10_000
 SAMPLE_PLACES = 20

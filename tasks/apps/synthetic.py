@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tasks.apps.app import App, Parameter
-from tasks.blockfile import Piece
-from tasks.burn import Filler, burn
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
-from tasks.specs import Cost
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.blockfile import Piece
+from schedbed.tasks.burn import Filler, burn
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.specs import Cost
 
 STEP_BYTES = 256 * 1024
 STEPS_MIN, STEPS_MAX = 8, 400

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tasks.apps.app import App, Parameter
-from tasks.chance import chance
-from tasks.generate import records
-from tasks.mapper import MapTask
-from tasks.readers import RECORD_BYTES
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.chance import chance
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.readers import RECORD_BYTES
+from schedbed.tasks.workloads.input_data import records
 
 
 def _map(task: MapTask) -> None:

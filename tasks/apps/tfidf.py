@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from tasks.apps.app import App
-from tasks.apps.counting import KeyCounts, merged_counts, write_lines
-from tasks.apps.pages import pages
-from tasks.blockfile import Buffer
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.apps.counting import KeyCounts, merged_counts, write_lines
+from schedbed.tasks.apps.pages import pages
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import CountLines
 
 PAGES_KEY = b""  # comes before all words
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from tasks.apps.app import App
-from tasks.apps.counting import KeyCounts, merged_counts, write_lines
-from tasks.errors import BadInput
-from tasks.mapper import MapTask
-from tasks.reducer import ReduceTask
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.apps.counting import KeyCounts, merged_counts, write_lines
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.spill_formats import CountLines
 
 
 class LinkCounts(KeyCounts):

@@ -5,10 +5,10 @@ Left out: the logs are not compressed here, so that a map's output is not larger
 
 from __future__ import annotations
 
-from tasks.apps.app import App, Parameter
-from tasks.apps.counting import KeyCounts, reduce_counts
-from tasks.mapper import MapTask
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.apps.counting import KeyCounts, reduce_counts
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.spill_formats import CountLines
 
 DIGITS_MAX = 18
 

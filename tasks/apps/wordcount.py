@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tasks.apps.app import App
-from tasks.apps.counting import ENTRY_BYTES, KeyCounts, reduce_counts
-from tasks.blockfile import Buffer
-from tasks.mapper import MapTask
-from tasks.readers import line_batches
-from tasks.spill_formats import CountLines
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.apps.counting import ENTRY_BYTES, KeyCounts, reduce_counts
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.readers import line_batches
+from schedbed.tasks.spill_formats import CountLines
 
 SHORT_BYTES = 8
 BATCH_BYTES = 2**20  # of text that is cut into words at a time

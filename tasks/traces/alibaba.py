@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.errors import BadInput
-from tasks.traces.model import Trace, TraceJob, TraceTask
-from tasks.traces.text import lines
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.text import lines
+from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 
 BATCH_TASK = (
     *("task_name", "instance_num", "job_name", "task_type", "status"),

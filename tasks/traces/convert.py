@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.specs import Cost
-from tasks.traces.model import Trace
-from tasks.workload_trace import Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.traces.trace import Trace
+from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
 
 LOSSES = (
     "a map's own input host is not kept: blocks are placed by `placement`",

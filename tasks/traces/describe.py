@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from tasks.traces.model import Trace, TraceJob, TraceTask
-from tasks.units import format_bytes, format_duration
+from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
+from schedbed.tasks.units import format_bytes, format_duration
 
 Line = tuple[str, str]
 """A label and its value."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tasks.errors import BadInput
-from tasks.traces.alibaba import BATCH_TASK, HEADED, read_alibaba
-from tasks.traces.model import Trace
-from tasks.traces.rumen import read_rumen
-from tasks.traces.sls import JOB_KEYS, read_sls
-from tasks.traces.swf import COLUMNS, read_swf
-from tasks.traces.swim import read_swim
-from tasks.traces.text import pieces
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.alibaba import BATCH_TASK, HEADED, read_alibaba
+from schedbed.tasks.traces.rumen import read_rumen
+from schedbed.tasks.traces.sls import JOB_KEYS, read_sls
+from schedbed.tasks.traces.swf import COLUMNS, read_swf
+from schedbed.tasks.traces.swim import read_swim
+from schedbed.tasks.traces.text import pieces
+from schedbed.tasks.traces.trace import Trace
 
 READERS: Mapping[str, Callable[[Path], Trace]] = {
     "swim": read_swim,

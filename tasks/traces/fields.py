@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 _MOST = 1e15
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tasks.errors import BadInput
-from tasks.traces.text import pieces
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.text import pieces
 
 _STRING_MAX = 1 << 18  # an error further than this from the end of what was read is no cut-off string
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import BadInput
-from tasks.specs import Priority
-from tasks.traces.jsonstream import objects
-from tasks.traces.model import Host, Topology, Trace, TraceJob, TraceTask
-from tasks.traces.rumen_notes import Notes
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Priority
+from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.rumen_notes import Notes
+from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceJob, TraceTask
 
 _DEPTH_MAX = 50
 

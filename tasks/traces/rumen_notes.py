@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.traces.model import TraceTask
+from schedbed.tasks.traces.trace import TraceTask
 
 
 class Notes:

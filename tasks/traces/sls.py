@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tasks.errors import BadInput
-from tasks.traces.fields import Fields
-from tasks.traces.jsonstream import objects
-from tasks.traces.model import Host, Topology, Trace, TraceJob, TraceTask
-from tasks.traces.sls_synth import TASKS_MAX, draw
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.fields import Fields
+from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.sls_synth import TASKS_MAX, draw
+from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
 JOB_KEYS = ("job.tasks", "job.id", "job.start.ms", "am.type")

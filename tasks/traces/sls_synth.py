@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.chance import Coin, chance
-from tasks.traces.fields import Fields
-from tasks.traces.model import Trace, TraceJob, TraceTask
+from schedbed.tasks.chance import Coin, chance
+from schedbed.tasks.traces.fields import Fields
+from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 
 JOBS_MAX = 1_000_000
 TASKS_MAX = 5_000_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tasks.errors import BadInput
-from tasks.traces.model import Trace, TraceJob, TraceTask
-from tasks.traces.text import lines
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.text import lines
+from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),

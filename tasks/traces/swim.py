@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from tasks.errors import BadInput
-from tasks.traces.model import Trace, TraceJob
-from tasks.traces.text import lines
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.text import lines
+from schedbed.tasks.traces.trace import Trace, TraceJob
 
 _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "reduce output B")
 

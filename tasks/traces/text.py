@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 _PIECE_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"

@@ -21,9 +21,9 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from deploy.launch import RayCluster
-from deploy.workspace import scratch
-from scheduler.registry import POLICIES
+from schedbed.deploy.live.ray_cluster import RayCluster
+from schedbed.deploy.workspace import scratch
+from schedbed.scheduler.registry.registry import POLICIES
 from tests.bench import core_heartbeat
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED, adopt_orphans, reap, started
@@ -37,13 +37,13 @@ GROUPS: tuple[str, ...] = ("Ray's own processes", "masters", "TaskTrackers", "ag
 
 def group_of(command_line: str) -> str:
     """Which part of the control plane a process is."""
-    if "cluster.machines.agent" in command_line:
+    if "schedbed.cluster.agent.agent" in command_line:
         return "agents"
     if command_line.startswith("ray::TaskTrackerActor"):
         return "TaskTrackers"
     if command_line.startswith(("ray::JobTrackerActor", "ray::NameNodeActor")):
         return "masters"
-    if "deploy.cli" in command_line:
+    if "schedbed.deploy.cli.main" in command_line:
         return "command"
     return "Ray's own processes"
 

@@ -11,13 +11,13 @@ import gc
 import statistics
 import time
 
-from cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
-from cluster.spec import NodeSpec
-from scheduler.core import Core, CoreConfig
-from scheduler.records import NoSink
-from scheduler.registry import POLICIES, build_policy
-from tasks.chance import chance
-from tasks.specs import Demand, JobSpec, Priority, Split
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.registry.registry import POLICIES, build_policy
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
 
 MAP_SLOTS, REDUCE_SLOTS = 4, 2
 CASES = {"66 nodes, 500 jobs": (66, 500, 40), "1,000 nodes, 500 jobs": (1000, 500, 200)}

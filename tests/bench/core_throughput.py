@@ -17,14 +17,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.messages import AttemptReport, Launch, MapOutputs
-from cluster.spec import NodeSpec
-from cluster.tracker import Tracker
-from scheduler.core import Core, CoreConfig
-from scheduler.records import AttemptRow, Commit, DecisionRow, JobEnded, JobRow
-from scheduler.registry import build_policy
-from tasks.chance import chance
-from tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
+from schedbed.cluster.messages import AttemptReport, Launch, MapOutputs
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.tracker import Tracker
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import AttemptRow, Commit, DecisionRow, JobEnded, JobRow
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
 from tests.bench.figures import Figure, parser, publish, say
 
 HEARTBEAT_S = 3.0

@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from cluster.spec import ClusterSpec, NodeSpec
-from deploy.measure import TOLERANCE, loads_on, nodes_alone
-from deploy.measure_loads import Loads, Node, Ratios
-from tasks.errors import BadInput
+from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.deploy.doctor.achieved import TOLERANCE, loads_on, nodes_alone
+from schedbed.deploy.doctor.loads import Loads, Node, Ratios
+from schedbed.tasks.errors import BadInput
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.liverun import live_run
 

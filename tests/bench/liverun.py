@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deploy import run
+from schedbed import run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,14 +12,14 @@ import gc
 import statistics
 import time
 
-from cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch, Usage
-from cluster.spec import NodeSpec
-from scheduler.core import Core, CoreConfig
-from scheduler.models.jobprofile import JobProfile, Times
-from scheduler.records import NoSink
-from scheduler.registry import build_policy
-from tasks.chance import chance
-from tasks.specs import Counters, Demand, JobSpec, Split, TaskKind
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch, Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.models.job_profile import JobProfile, Times
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Counters, Demand, JobSpec, Split, TaskKind
 
 NODES, JOBS, MAPS = 66, 500, 40
 GIB = 2**30

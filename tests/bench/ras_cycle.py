@@ -11,15 +11,15 @@ import statistics
 import time
 from typing import Any
 
-from cluster.spec import NodeSpec
-from scheduler.books import Books
-from scheduler.core import Core, CoreConfig
-from scheduler.models.resources import read_profile
-from scheduler.policies.ras import Ras
-from scheduler.records import NoSink
-from scheduler.view import View
-from tasks.chance import chance
-from tasks.specs import Demand, JobSpec, Split, TaskKind
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.books import Books
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.models.resource_profiles import read_profile
+from schedbed.scheduler.policies.ras import Ras
+from schedbed.scheduler.view import View
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Demand, JobSpec, Split, TaskKind
 
 CASES = {"20 nodes x 9 jobs": (20, 9), "200 nodes x 100 jobs": (200, 100)}
 TABLE_2: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED
 

@@ -23,7 +23,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED, TreeWatch, adopt_orphans, reap
 

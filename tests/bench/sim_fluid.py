@@ -15,13 +15,13 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from cluster.messages import AttemptReport, MapOutput, MapOutputs
-from cluster.simulated.emulation import AttemptPlan, Emulation, TaskCost
-from cluster.simulated.exact import ExactEmulation
-from cluster.simulated.fluid import FluidEmulation
-from cluster.spec import NodeSpec
-from tasks.chance import chance
-from tasks.specs import NodeId, TaskKind
+from schedbed.cluster.messages import AttemptReport, MapOutput, MapOutputs
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.exact.exact import ExactEmulation
+from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.cluster.virtual.node_model import AttemptPlan, Emulation, TaskCost
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import NodeId, TaskKind
 
 MB = 1_000_000
 MAPS = 40

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.simulated.emulation import TaskCost
-from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
-from scheduler.registry import build_policy
-from scheduler.simulate.setup import Setup
-from tasks.chance import chance
-from tasks.specs import Demand, JobSpec
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Demand, JobSpec
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 MAPS, REDUCES = 500, 10
 MAP_SLOTS, REDUCE_SLOTS = 4, 2

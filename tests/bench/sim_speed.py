@@ -24,8 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scheduler.simulate.fast.play import run
-from scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.simulate.compiled.run_compiled import run
+from schedbed.scheduler.simulate.simulation import Simulation
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.sim_load import LOAD, MAP_SLOTS, Columns, make_setup
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cluster.messages import AttemptReport, AttemptStatus, Launch, Reply, Reregister, Usage
-from cluster.tracker import Tracker
-from tasks.specs import TaskKind
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch, Reply, Reregister, Usage
+from schedbed.cluster.tracker import Tracker
+from schedbed.tasks.specs import TaskKind
 
 A, B = "job_0001_m_000000_0", "job_0001_m_000001_0"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.runfile import RunFile, RunRecord
-from scheduler.history import COLUMNS, History, merge
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.scheduler.history import COLUMNS, History, merge
 
 MIB = 2**20
 USERS = ("ana", "bo", "cyd")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deploy.metrics import RunTables
-from scheduler.history import COLUMNS, FLOAT, INT, frame
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.scheduler.history import COLUMNS, FLOAT, INT, frame
 
 if TYPE_CHECKING:
     import pandas as pd

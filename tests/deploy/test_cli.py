@@ -11,10 +11,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from deploy import cli
-from deploy.errors import RunFailed
-from deploy.scenario import resolve
-from tasks.errors import BadInput
+from schedbed.deploy.cli import main
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.tasks.errors import BadInput
 
 COMMANDS = [
     "run",
@@ -34,7 +34,7 @@ SWIM = "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t736346\t0\t432269\
 
 def call(*arguments: str | Path):
     """The command's result, in this process."""
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -46,7 +46,7 @@ def test_every_command_explains_itself_with_an_example(command):
 
 def test_help_needs_neither_ray_nor_pandas():
     code = (
-        "import sys\nfrom deploy.cli import main\n"
+        "import sys\nfrom schedbed.deploy.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: print(sorted({'ray', 'pandas', 'numpy', 'yaml'} & set(sys.modules)))"
     )
@@ -67,7 +67,7 @@ def test_endings_become_exit_codes(monkeypatch, error, code, told):
     def fail(name: str | None) -> None:
         raise error
 
-    monkeypatch.setattr("deploy.cli_lists.show_apps", fail)
+    monkeypatch.setattr("schedbed.deploy.cli.lists.show_apps", fail)
     result = call("apps")
     assert (result.exit_code, result.stderr) == (code, told)
 
@@ -144,7 +144,7 @@ def test_convert_says_when_it_cannot_write(tmp_path):
 def test_run_hands_over_what_the_options_say(tmp_path, monkeypatch):
     taken = []
     monkeypatch.setattr(
-        "deploy.experiment.run_scenario", lambda scenario, options: taken.append((scenario, options))
+        "schedbed.deploy.whole_run.run_scenario", lambda scenario, options: taken.append((scenario, options))
     )
     path = tmp_path / "s.yaml"
     path.write_text("workload: {jobs: [{app: pi}]}\n")

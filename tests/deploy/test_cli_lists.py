@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.cli_lists import show_policies
-from scheduler.registry import AXES, POLICIES
-from tasks.errors import BadInput
+from schedbed.deploy.cli.lists import show_policies
+from schedbed.scheduler.registry.registry import AXES, POLICIES
+from schedbed.tasks.errors import BadInput
 
 
 @pytest.mark.parametrize("name", POLICIES)

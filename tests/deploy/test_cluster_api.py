@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
-from cluster.blocks.errors import BlockUnavailable, PathNotFound
-from deploy.cluster_api import BODY_BYTES, Api
-from deploy.cluster_client import Cluster, Job, wait_for
-from deploy.cluster_files import ClusterRecord, claimed, write_record
-from deploy.errors import RunFailed
-from tasks.errors import BadInput
+from schedbed.cluster.blocks.block_errors import BlockUnavailable, PathNotFound
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.service.api import BODY_BYTES, Api
+from schedbed.deploy.service.client import Cluster, Job, wait_for
+from schedbed.deploy.service.cluster_files import ClusterRecord, claimed, write_record
+from schedbed.tasks.errors import BadInput
 
 TOKEN = "t0k3n"
 STATES = {"job_0001": "succeeded", "job_0002": "failed"}

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cluster_files import (
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.service.cluster_files import (
     LOG,
     ClusterRecord,
     check_name,
@@ -24,8 +25,7 @@ from deploy.cluster_files import (
     read_record,
     write_record,
 )
-from deploy.errors import RunFailed
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cluster.blocks.errors import NoNodes
-from deploy.cluster_jobs import Desk, closed_queues
-from deploy.errors import RunFailed
-from deploy.scenario import resolve
-from scheduler.registry import build_policy
-from tasks.errors import BadInput
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.blocks.block_errors import NoNodes
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.service.job_intake import Desk, closed_queues
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 SCENARIO: dict[str, Any] = {"scale": 0.5, "seed": 3, "cluster": {"nodes": 2}, "blocks": {"size": "1MiB"}}
 TEXT = {"generate": "text", "size": "4MiB"}

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster.masters import MasterGone
-from deploy import cli, cli_cluster
-from deploy.cluster_jobs import Desk
-from deploy.cluster_service import ClusterService
-from deploy.cluster_start import Order
-from deploy.cluster_status import JobStates, picture, users
-from deploy.scenario import resolve
-from tasks.errors import BadInput
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.cli import cluster_commands, main
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.service.job_intake import Desk
+from schedbed.deploy.service.service import ClusterService
+from schedbed.deploy.service.service_status import JobStates, picture, users
+from schedbed.deploy.service.start import Order
+from schedbed.tasks.errors import BadInput
 
 SCENARIO: dict[str, Any] = {"name": "lab", "scale": 0.5, "cluster": {"nodes": 2}}
 
@@ -178,7 +178,7 @@ def test_an_order_survives_its_line() -> None:
 
 def test_a_service_that_cannot_begin_answers_with_a_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "deploy.cluster_service"],
+        [sys.executable, "-m", "schedbed.deploy.service.service"],
         input='{"out": null}\n',
         capture_output=True,
         text=True,
@@ -208,7 +208,7 @@ def test_a_scenario_for_a_cluster_needs_no_workload_and_none_is_looked_at() -> N
 def test_a_fault_is_a_kind_and_a_target_or_a_mapping(
     words: list[str], name: str | None, fault: dict[str, Any]
 ) -> None:
-    assert cli_cluster._name_and_fault(words) == (name, fault)
+    assert cluster_commands._name_and_fault(words) == (name, fault)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_fault_is_a_kind_and_a_target_or_a_mapping(
     ],
 )
 def test_an_input_is_a_file_or_what_to_generate(text: str, value: Any) -> None:
-    assert cli_cluster._input(text) == value
+    assert cluster_commands._input(text) == value
 
 
 @pytest.mark.parametrize(
@@ -247,12 +247,12 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
     arguments: str, line: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    result = CliRunner().invoke(cli.app, arguments.split())
+    result = CliRunner().invoke(main.app, arguments.split())
     assert result.exit_code == 2
     assert result.output.startswith(f"schedbed: {line}") and result.output.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["up", "submit", "status", "kill", "fault", "down"])
 def test_every_command_explains_itself_with_an_example(command: str) -> None:
-    result = CliRunner().invoke(cli.app, [command, "--help"])
+    result = CliRunner().invoke(main.app, [command, "--help"])
     assert result.exit_code == 0 and f"Example: schedbed {command}" in result.output

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from deploy import experiment, live_run
-from deploy.errors import RunFailed
-from deploy.experiment import RunOptions, run_scenario
-from deploy.options import order_of_play
-from deploy.scenario import resolve
+from schedbed.deploy import whole_run
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live import live_runs
+from schedbed.deploy.options import order_of_play
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.whole_run import RunOptions, run_scenario
 
 SCENARIO: dict[str, Any] = {
     "workload": {"jobs": [{"name": "p", "app": "pi", "reduces": 1}]},
@@ -30,8 +31,8 @@ def test_a_disk_that_fills_is_one_line_that_says_what_to_do(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "parts/jobs/x.parquet"))
 
-    monkeypatch.setattr(live_run.LiveRuns, "play", full)
-    monkeypatch.setattr(experiment, "finish", full)
+    monkeypatch.setattr(live_runs.LiveRuns, "play", full)
+    monkeypatch.setattr(whole_run, "finish", full)
     with pytest.raises(
         RunFailed, match=r"jobs/x.parquet: No space left on device; make room, then: schedbed report"
     ):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from deploy.explain import explain, story
-from deploy.runfile import RunFile, RunRecord
-from scheduler.history import COLUMNS, History, merge
-from tasks.errors import BadInput
+from schedbed.deploy.results.explain import explain, story
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.scheduler.history import COLUMNS, History, merge
+from schedbed.tasks.errors import BadInput
 from tests.deploy import tables
 
 TASK = "job_0001_m_000000"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cluster.faults import PlannedFault, by_nature
-from cluster.masters import MasterGone
-from cluster.spec import NodeSpec
-from deploy.faults import FaultPlan, Row, playing
+from schedbed.cluster.faults import PlannedFault, by_nature
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.live.fault_injector import FaultPlan, Row, playing
 
 NODES = ["n1", "n2", "n3"]
 Done = tuple[float, str, str, dict[str, Any]]

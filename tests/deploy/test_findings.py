@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deploy import run
-from deploy.table import rows
-from scheduler.models.jobprofile import JobProfile
+from schedbed import run
+from schedbed.deploy.results.table import rows
+from schedbed.scheduler.models.job_profile import JobProfile
 
 SCENARIO: dict[str, Any] = {
     "name": "findings",

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.spec import BY_HOST, ClusterSpec, NodeSpec
-from deploy.hosts import Host, HostRecord, check_uplinks, deal_out, host_loads, hosts_of, racks_by_host
-from deploy.options import RunOptions
-from deploy.scenario import resolve
-from tasks.errors import BadInput
+from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
+from schedbed.deploy.live.hosts import (
+    Host,
+    HostRecord,
+    check_uplinks,
+    deal_out,
+    host_loads,
+    hosts_of,
+    racks_by_host,
+)
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.tasks.errors import BadInput
 
 
 def nodes(count: int, racks: int = 1, cores: int = 2) -> tuple[NodeSpec, ...]:

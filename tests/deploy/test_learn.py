@@ -9,15 +9,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from deploy import run
-from deploy.cli import app
-from deploy.errors import RunFailed
-from deploy.scenario import resolve
-from scheduler.admission.fgcs import DEMAND
-from scheduler.models.jobprofile import JobProfile
-from scheduler.models.resources import RESOURCES
-from scheduler.profiles import ProfileStore
-from tasks.errors import BadInput
+from schedbed import run
+from schedbed.deploy.cli.main import app
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.admission.fgcs import DEMAND
+from schedbed.scheduler.models.job_profile import JobProfile
+from schedbed.scheduler.models.resource_profiles import RESOURCES
+from schedbed.scheduler.profiles import ProfileStore
+from schedbed.tasks.errors import BadInput
 from tests.deploy.test_findings import SCENARIO
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from deploy.live import PlainLines, make_display
-from deploy.live_picture import chosen, draw
+from schedbed.deploy.display.display import PlainLines, make_display
+from schedbed.deploy.display.picture import chosen, draw
 
 
 def job(number: int, **changes: Any) -> dict[str, Any]:

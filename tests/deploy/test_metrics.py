@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy import metrics
-from deploy.metrics_series import Intervals, Steps, active_spans
+from schedbed.deploy.results import metrics
+from schedbed.deploy.results.series import Intervals, Steps, active_spans
 from tests.deploy.tables import run_of, table
 
 TWO_USERS = [

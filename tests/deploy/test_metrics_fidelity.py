@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deploy.metrics_fidelity import assess, combine
+from schedbed.deploy.results.fidelity import assess, combine
 from tests.deploy.tables import NODES, table
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deploy import outputs
-from deploy.outputs import Outputs
-from tasks.specs import Demand
-from tasks.workload import PlannedJob
+from schedbed.deploy.live import job_outputs
+from schedbed.deploy.live.job_outputs import Outputs
+from schedbed.tasks.specs import Demand
+from schedbed.tasks.workloads.planned import PlannedJob
 
 DEMAND = Demand(memory_bytes=1)
 
@@ -39,7 +39,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
         for path in blocks:
             yield files[path]
 
-    monkeypatch.setattr(outputs, "fetch_file", fetch)
+    monkeypatch.setattr(job_outputs, "fetch_file", fetch)
     return files
 
 

@@ -9,20 +9,20 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cluster.simulated.latencies import Latencies
-from cluster.spec import NodeSpec
-from deploy.cli import app
-from deploy.profile import alone, chosen
-from deploy.profile_measure import demands, phase_profile, resource_profile
-from deploy.scenario import resolve
-from scheduler.admission.fgcs import DEMAND, IO_RATES
-from scheduler.models.fgcs import Demands, Hardware, read_demands
-from scheduler.models.resources import RESOURCES, Amounts, read_profile
-from scheduler.profiles import ProfileStore
-from scheduler.registry import build_policy
-from tasks.errors import BadInput
-from tasks.specs import Demand
-from tasks.workload import PlannedJob
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.cli.main import app
+from schedbed.deploy.results.measured_profiles import demands, phase_profile, resource_profile
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.studies.profile import alone, chosen
+from schedbed.scheduler.admission.fgcs import DEMAND, IO_RATES
+from schedbed.scheduler.models.fgcs_demand import Demands, Hardware, read_demands
+from schedbed.scheduler.models.resource_profiles import RESOURCES, Amounts, read_profile
+from schedbed.scheduler.profiles import ProfileStore
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Demand
+from schedbed.tasks.workloads.planned import PlannedJob
 from tests.deploy.tables import NODES, run_of
 
 MB = 10**6

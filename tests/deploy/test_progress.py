@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
-from deploy.progress import Lines
+from schedbed.deploy.display.progress import Lines
 
 
 def test_a_line_every_ten_seconds_with_the_present_rate_and_the_time_left() -> None:

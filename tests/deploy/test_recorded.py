@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.metrics import select
-from deploy.recorded import VIEWED, Recorded
-from scheduler.history import read_table, read_tables
-from tasks.errors import BadInput
+from schedbed.deploy.results.metrics import select
+from schedbed.deploy.results.recorded import VIEWED, Recorded
+from schedbed.scheduler.history import read_table, read_tables
+from schedbed.tasks.errors import BadInput
 from tests.deploy.fake_run import FakeRun
 
 

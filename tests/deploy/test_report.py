@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from deploy import report, summary, table, timeline
-from deploy.lanes import assign_lanes
-from deploy.recorded import Recorded
-from deploy.runfile import RunFile
-from scheduler.history import read_table, read_tables
-from tasks.errors import BadInput
+from schedbed.deploy.results import html_report, summary, table, timeline
+from schedbed.deploy.results.lanes import assign_lanes
+from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.scheduler.history import read_table, read_tables
+from schedbed.tasks.errors import BadInput
 from tests.deploy import tables as by_hand
 from tests.deploy.fake_run import FakeRun
 
@@ -28,14 +28,14 @@ POLICIES = ("fifo", "fair", "delay:node_wait=5s")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("run")
     FakeRun(repeats=2, maps=60).write(made)
-    assert report.rebuild(made) == []
+    assert html_report.rebuild(made) == []
     return made
 
 
 @pytest.fixture
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes seconds; it is tested once."""
-    monkeypatch.setattr(report.plots, "write", lambda *_: [])
+    monkeypatch.setattr(html_report.plots, "write", lambda *_: [])
 
 
 def data_of(folder: Path) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path, no_plot
     run.runs = run.runs[:1]
     run.runs[0].state, run.runs[0].note, run.runs[0].host_samples = "interrupted", "KeyboardInterrupt", []
     run.save(tmp_path)
-    report.rebuild(tmp_path)
+    html_report.rebuild(tmp_path)
     made = summary.load(tmp_path)
     assert made["policies"]["fair"]["fidelity"]["why"] == ["no run was measured"]
     assert "interrupted: KeyboardInterrupt" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -96,17 +96,17 @@ def test_a_run_without_a_single_row_still_makes_everything(tmp_path: Path) -> No
     run = FakeRun(maps=10).write(tmp_path)
     for parquet in tmp_path.glob("*.parquet"):
         parquet.unlink()
-    report.rebuild(tmp_path)
+    html_report.rebuild(tmp_path)
     assert summary.load(tmp_path)["policies"]["fifo"]["makespan_s"]["mean"] is None
     run.runs = []
     run.save(tmp_path)
-    report.rebuild(tmp_path)
+    html_report.rebuild(tmp_path)
     assert not summary.load(tmp_path)["fidelity"]["trusted"]
 
 
 def test_a_folder_without_a_run_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"run\.json: not found"):
-        report.rebuild(tmp_path)
+        html_report.rebuild(tmp_path)
 
 
 class Tags(HTMLParser):
@@ -167,7 +167,7 @@ def test_names_from_the_run_cannot_become_markup(tmp_path: Path, no_plots: None)
     run = FakeRun(maps=10, policies=(evil,)).write(tmp_path)
     run.scenario["name"] = evil
     run.save(tmp_path)
-    report.rebuild(tmp_path)
+    html_report.rebuild(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert evil not in page and "&lt;/script&gt;" in page
     assert data_of(tmp_path)["policies"][0]["name"] == evil
@@ -232,5 +232,5 @@ def test_damaged_parts_are_named(tmp_path: Path, no_plots: None) -> None:
     tables_before = read_tables(tmp_path)
     torn.parent.mkdir(parents=True)
     torn.write_bytes(b"PAR1")
-    assert report.rebuild(tmp_path) == ["jobs/x-0-0.parquet"]
+    assert html_report.rebuild(tmp_path) == ["jobs/x-0-0.parquet"]
     assert tables_before["jobs"].shape[0] == 36 and RunFile.load(tmp_path).policies == list(POLICIES)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.runfile import RunFile, RunRecord
-from tasks.errors import BadInput
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.tasks.errors import BadInput
 
 
 def a_run() -> RunFile:

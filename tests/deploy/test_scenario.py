@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from deploy.scenario import resolve
-from deploy.scenario_models import Scenario
-from deploy.scenario_resolved import ResolvedScenario, SimulateChoice
-from tasks.errors import BadInput
-from tasks.specs import Cost, Priority
+from schedbed.deploy.scenario.models import Scenario
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost, Priority
 
 TOPOLOGY = {
     "name": "<root>",

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.faults import PlannedFault
-from deploy.faults_draw import HIDES_REPLICAS, LASTING_DAMAGE
-from deploy.faults_resolve import fault_now
-from deploy.scenario import resolve
-from deploy.scenario_faults import DRAWN
-from deploy.scenario_resolved import ResolvedScenario
-from tasks.errors import BadInput
+from schedbed.cluster.faults import PlannedFault
+from schedbed.deploy.scenario.fault_models import DRAWN
+from schedbed.deploy.scenario.fault_plan import fault_now
+from schedbed.deploy.scenario.random_faults import HIDES_REPLICAS, LASTING_DAMAGE
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.tasks.errors import BadInput
 
 
 def scenario(faults: Any, **keys: Any) -> ResolvedScenario:

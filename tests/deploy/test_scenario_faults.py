@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deploy.scenario import resolve
-from deploy.scenario_check import check
-from deploy.scenario_yaml import apply_set, from_values, load_text
-from tasks.errors import BadInput
+from schedbed.deploy.scenario.check import check
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.yaml_file import apply_set, from_values, load_text
+from schedbed.tasks.errors import BadInput
 
 GOOD = """cluster: {nodes: 4, racks: 2}
 blocks: {replication: 2}

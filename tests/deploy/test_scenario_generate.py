@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from deploy import run
-from deploy.scenario import resolve
-from deploy.scenario_resolved import ResolvedScenario
-from tasks.errors import BadInput
+from schedbed import run
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.tasks.errors import BadInput
 
 MIB = 2**20
 CLUSTER = {"nodes": 5, "node": {"cores": 2, "map_slots": 2, "reduce_slots": 1}}

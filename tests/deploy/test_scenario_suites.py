@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deploy import cli
-from deploy.scenario import resolve
-from deploy.scenario_suites import suites
-from tasks.apps import APPS
-from tasks.errors import BadInput
+from schedbed.deploy.cli import main
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.suites import suites
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.errors import BadInput
 
 
 def with_suite(name: str, **keys: Any) -> dict[str, Any]:
@@ -68,9 +68,9 @@ def test_a_job_of_a_suite_that_fits_no_node_is_told() -> None:
 
 
 def test_suites_are_listed_and_shown() -> None:
-    listed = CliRunner().invoke(cli.app, ["suites"])
+    listed = CliRunner().invoke(main.app, ["suites"])
     assert listed.exit_code == 0
     assert all(name in listed.output for name in suites())
-    shown = CliRunner().invoke(cli.app, ["suites", "xu2015"])
+    shown = CliRunner().invoke(main.app, ["suites", "xu2015"])
     assert "{name: job20, app: synthetic" in shown.output
-    assert CliRunner().invoke(cli.app, ["suites", "mixd"]).exit_code == 2
+    assert CliRunner().invoke(main.app, ["suites", "mixd"]).exit_code == 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deploy.scenario import resolve
-from tasks.errors import BadInput
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.tasks.errors import BadInput
 
 TRACES = Path(os.environ.get("SCHEDBED_TRACES", "../shared/traces"))
 MIB = 2**20

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from cluster.simulated.latencies import Latencies
-from deploy.metrics import RunTables
-from deploy.scenario import resolve
-from deploy.sim_apps import AppCosts, Law, of_plain, shipped
-from deploy.sim_costs import HANDLING, ScenarioCosts, costs_of
-from deploy.sim_laws import laws_of
-from deploy.sim_measure import measure, sample_of
-from tasks.apps import APPS
-from tasks.specs import BlockRange, Cost, Split
-from tasks.workload import build_job
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.simulated.app_laws import AppCosts, Law, of_plain, shipped
+from schedbed.deploy.simulated.measure_apps import measure, sample_of
+from schedbed.deploy.simulated.measured_laws import laws_of
+from schedbed.deploy.simulated.task_costs import HANDLING, ScenarioCosts, costs_of
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.specs import BlockRange, Cost, Split
+from schedbed.tasks.workloads.planned import build_job
 
 SORT = {"app": "sort", "input": {"generate": "records", "size": "1MiB"}, "reduces": 2}
 WORDS = {"app": "wordcount", "input": {"generate": "text", "size": "1MiB"}, "reduces": 2}

@@ -15,19 +15,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cluster.simulated.latencies import Latencies
-from deploy import cli
-from deploy.options import RunOptions
-from deploy.scenario import resolve
-from deploy.sim_costs import costs_of
-from deploy.sim_record import RecordedCosts
-from deploy.validate import compare
-from deploy.validate_compare import Pair, agreement, order_agreement, phases
-from deploy.whatif import load_record, resized, whatif
-from scheduler.history import COLUMNS, read_tables
-from tasks.errors import BadInput
-from tasks.specs import Split
-from tasks.workload import build_job
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.cli import main
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.simulated.recorded_costs import RecordedCosts
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
+from schedbed.deploy.studies.validate import compare
+from schedbed.deploy.studies.whatif import load_record, resized, whatif
+from schedbed.scheduler.history import COLUMNS, read_tables
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Split
+from schedbed.tasks.workloads.planned import build_job
 
 SCENARIO: dict[str, Any] = {
     "name": "small",
@@ -57,7 +57,7 @@ SCENARIO: dict[str, Any] = {
 def no_plots() -> Iterator[None]:
     """Pictures take most of a small run's time and are tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deploy.plots.write", lambda *_: None)
+        patch.setattr("schedbed.deploy.results.plots.write", lambda *_: None)
         yield
 
 
@@ -78,7 +78,7 @@ def done(scenario: Path) -> Path:
 
 
 def call(*arguments: str | Path):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
 
 
 def test_a_simulated_run_leaves_what_a_live_one_leaves(done: Path) -> None:
@@ -105,7 +105,8 @@ def test_a_simulated_run_leaves_what_a_live_one_leaves(done: Path) -> None:
 
 def test_another_process_writes_equal_bytes(scenario: Path, done: Path, tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom deploy import plots, run\nplots.write = lambda *_: None\n"
+        "import sys\nfrom schedbed import run\nfrom schedbed.deploy.results import plots\n"
+        "plots.write = lambda *_: None\n"
         f"run({str(scenario)!r}, machines='sim', out={str(tmp_path / 'o')!r})\n"
         "assert 'ray' not in sys.modules"
     )

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.simulated.latencies import Latencies
-from deploy.scenario import resolve
-from deploy.sim_costs import costs_of
-from deploy.sim_run import setup_of
-from scheduler.records import NoSink
-from scheduler.simulate.simulation import Simulation
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.simulate.simulation import Simulation
 
 TRACES = Path(os.environ.get("SCHEDBED_TRACES", "../shared/traces")).resolve()
 pytestmark = pytest.mark.skipif(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cluster.simulated.latencies import Latencies
-from deploy.metrics import utilisation
-from deploy.scenario import resolve
-from deploy.sim_costs import costs_of
-from deploy.sim_run import setup_of
-from scheduler.history import COLUMNS, frame
-from scheduler.records import AttemptRow, NoSink
-from scheduler.simulate.simulation import Simulation
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.results.metrics import utilisation
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.records import AttemptRow, NoSink
+from schedbed.scheduler.history import COLUMNS, frame
+from schedbed.scheduler.simulate.simulation import Simulation
 
 NODES, CORES = 5, 4
 NODE = {"cores": CORES, "core_speed": 1, "memory": "8GiB", "disk": "200MB/s", "network": "1Gbit/s"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.stats import bootstrap_ci, differences, leaf, tree
+from schedbed.deploy.results.stats import bootstrap_ci, differences, leaf, tree
 
 NAN = float("nan")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from deploy import run
+from schedbed import run
 
 SCENARIO = Path(__file__).parents[2] / "deploy" / "scenarios" / "straggler.yaml"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.workspace import PREFIX, locked, result_folder, scratch, sweep
-from tasks.errors import BadInput
+from schedbed.deploy.workspace import PREFIX, locked, result_folder, scratch, sweep
+from schedbed.tasks.errors import BadInput
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 

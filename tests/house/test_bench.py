@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from deploy.measure_loads import probe
-from deploy.scenario import resolve
-from tasks.specs import Cost
+from schedbed.deploy.doctor.loads import probe
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.tasks.specs import Cost
 from tests.bench import control_plane, datapath, isolation, overhead, scale
 from tests.bench.figures import HEADER, Figure, markdown, publish
 from tests.bench.proctree import TreeWatch, parse_stat, read_stat
@@ -97,9 +97,9 @@ def test_a_watch_sees_what_begins_below_and_its_cpu() -> None:
     [
         ("ray::TaskTrackerActor", "TaskTrackers"),
         ("ray::NameNodeActor.call", "masters"),
-        ("/venv/bin/python -m cluster.machines.agent", "agents"),
+        ("/venv/bin/python -m schedbed.cluster.agent.agent", "agents"),
         ("/ray/core/src/ray/raylet/raylet --raylet_socket_name=x", "Ray's own processes"),
-        ("python -c from deploy.cli import main; main() run", "command"),
+        ("python -c from schedbed.deploy.cli.main import main; main() run", "command"),
     ],
 )
 def test_each_process_belongs_to_a_part_of_the_control_plane(line: str, group: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.registry import build_policy
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import World, job, node
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.live.harness import PATIENCE_S, Command, eventually, outputs, write_scenario
 
 pytestmark = pytest.mark.live
@@ -42,7 +42,10 @@ def test_a_node_that_dies_in_mid_run_changes_no_output_byte(tmp_path: Path, undi
 
 @pytest.mark.parametrize(
     "victims",
-    [("ray::JobTrackerActor", "ray::TaskTrackerActor"), ("ray::NameNodeActor", "cluster.machines.agent")],
+    [
+        ("ray::JobTrackerActor", "ray::TaskTrackerActor"),
+        ("ray::NameNodeActor", "schedbed.cluster.agent.agent"),
+    ],
 )
 def test_killed_processes_come_back_and_the_run_goes_on(
     tmp_path: Path, undisturbed: Path, victims: tuple[str, str]
@@ -77,7 +80,7 @@ def test_a_killed_command_leaves_no_process_and_the_next_one_sweeps_its_files(tm
     command, out = start(tmp_path)
     command.wait_for_attempts()
     machines = [
-        process for process in command.processes() if "cluster.machines" in " ".join(process.cmdline())
+        process for process in command.processes() if "schedbed.cluster." in " ".join(process.cmdline())
     ]
     assert machines
     command.process.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.engine import engine_or_skip, left_of
 from tests.live.harness import SCENARIO, Command, eventually, outputs, write_scenario
 
@@ -77,7 +77,7 @@ def test_no_engine_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     done = subprocess.run(
         [
-            *(sys.executable, "-c", "from deploy.cli import main; main()"),
+            *(sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"),
             *("run", str(scenario), "--machines", "docker", "--out", str(tmp_path / "out")),
         ],
         env={"DOCKER_HOST": "unix:///no/such/socket", "PATH": ""},

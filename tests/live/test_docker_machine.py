@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-import cluster
-from cluster.machines.cgroups import owner_mark
-from cluster.machines.docker import AGENT_BYTES, DockerMachine
-from cluster.machines.docker_engine import connect, labels, sweep_containers
-from cluster.machines.machine import MachineFailed
-from deploy.measure_loads import Loads, connected
+import schedbed
+from schedbed.cluster.agent.cgroups import owner_mark
+from schedbed.cluster.machines.docker.container import AGENT_BYTES, DockerMachine
+from schedbed.cluster.machines.docker.engine import connect, labels, sweep_containers
+from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.deploy.doctor.loads import Loads, connected
 from tests.cluster.machines.rig import TOKEN, node_spec
 from tests.engine import engine_or_skip, left_of
 
@@ -208,7 +208,7 @@ asyncio.run(main())
 """
 
     async def story(rig: Rig) -> None:
-        top = str(Path(cluster.__file__).parents[1])
+        top = str(Path(schedbed.__file__).parents[1])
         command = [sys.executable, "-c", script, str(rig.root), rig.run_id]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": top}

@@ -12,14 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
 from tests.live.lan import ROOT, Lan, LanHost, lan_or_skip
 
 pytestmark = pytest.mark.live
 
 RAY = (sys.executable, "-m", "ray.scripts.scripts")
-CLI = (sys.executable, "-m", "deploy.cli")
+CLI = (sys.executable, "-m", "schedbed.deploy.cli.main")
 TRIES = 4  # Ray gives up when its processes have not started within 30 s
 OUR_CODE = [ROOT / room for room in ("tasks", "cluster", "scheduler", "deploy")]
 CPUS = {"head": 1, "left": 2, "right": 1}
@@ -118,7 +118,7 @@ def processes(host: LanHost) -> list[str]:
         "ray::NameNode",
         "ray::TaskTracker",
         "ray::HostKeeper",
-        "cluster.machines",
+        "schedbed.cluster.",
         "run /tmp",
     )
     return [line for line in host.processes() if any(word in line for word in ours)]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.machines.docker_image import BASE
-from scheduler.history import read_tables
+from schedbed.cluster.machines.docker.image import BASE
+from schedbed.scheduler.history import read_tables
 from tests.engine import engine_or_skip
 from tests.live.harness import eventually, outputs
 from tests.live.lan import Lan, LanHost, lan_or_skip
@@ -83,6 +83,6 @@ def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_howev
 
     process, out = start(lan, "killed", *DOCKER, **ENGINE)
     eventually(lambda: all(left_at(host) for host in lan.hosts.values()), "no containers", within_s=120)
-    lan.hosts["head"].run("pkill", "-KILL", "-f", "deploy.cli run /tmp/scenario.yaml")
+    lan.hosts["head"].run("pkill", "-KILL", "-f", "schedbed.deploy.cli.main run /tmp/scenario.yaml")
     process.wait()
     eventually(lambda: not any(left_at(host) for host in lan.hosts.values()), "containers are left")

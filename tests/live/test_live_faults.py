@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.history import read_tables
+from schedbed.scheduler.history import read_tables
 from tests.live.harness import Command, outputs, write_scenario
 
 pytestmark = pytest.mark.live

@@ -50,7 +50,12 @@ def test_a_local_run_listens_on_the_loopback_interface_only(tmp_path: Path) -> N
     command.interrupt()
     assert command.wait() == 130, command.text()
     who = " ".join(found)
-    assert "gcs_server" in who and "raylet" in who and "cluster.machines.agent" in who and "NameNode" in who
+    assert (
+        "gcs_server" in who
+        and "raylet" in who
+        and "schedbed.cluster.agent.agent" in who
+        and "NameNode" in who
+    )
     assert {
         line: addresses for line, addresses in found.items() if not all(map(is_loopback, addresses))
     } == {}

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduler.history import COLUMNS, read_tables
-from tasks.generate import generate
+from schedbed.scheduler.history import COLUMNS, read_tables
+from schedbed.tasks.workloads.input_data import generate
 from tests.live.harness import outputs
 
 pytestmark = pytest.mark.live

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.history import read_tables
-from scheduler.registry import POLICIES
+from schedbed.scheduler.history import read_tables
+from schedbed.scheduler.registry.registry import POLICIES
 from tests.live.harness import SCENARIO, Command, outputs, write_scenario
 
 pytestmark = pytest.mark.live

@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from deploy import connect
-from deploy.errors import RunFailed
-from scheduler.history import read_tables
-from tasks.generate import generate
+from schedbed import connect
+from schedbed.deploy.failures import RunFailed
+from schedbed.scheduler.history import read_tables
+from schedbed.tasks.workloads.input_data import generate
 from tests.live.harness import Command, Started, eventually, write_scenario
 
 pytestmark = pytest.mark.live
@@ -125,7 +125,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_is_said_to_be_gone(place: P
     job = connect().submit(BURN)
     eventually(lambda: job.status()["maps_running"], "no map runs")
     machines = [
-        process for process in service.processes() if "cluster.machines" in " ".join(process.cmdline())
+        process for process in service.processes() if "schedbed.cluster." in " ".join(process.cmdline())
     ]
     assert machines
     psutil.Process(service.pid).kill()

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from scheduler.registry import AXES, build_policy
+from schedbed.scheduler.registry.registry import AXES, build_policy
 from tests.scheduler.world import GIB, World, job, node
 
 COMPOSITIONS = [

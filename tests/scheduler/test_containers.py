@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.registry import build_policy
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import GIB, World, job, node
 
 CONTAINERS = "order=fifo,admission=containers"

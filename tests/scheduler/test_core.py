@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from cluster.messages import AttemptReport, FetchFailure, Heartbeat, Launch, MapOutputs
-from scheduler.core import Core, CoreConfig
-from scheduler.policy import Kill, Limits, Policy, PolicyError, Proposal
-from scheduler.records import Discard, JobEnded
-from scheduler.registry import build_policy
-from scheduler.view import NodeView, View
-from tasks.specs import TaskKind
+from schedbed.cluster.messages import AttemptReport, FetchFailure, Heartbeat, Launch, MapOutputs
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import Discard, JobEnded
+from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyError, Proposal
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.specs import TaskKind
 from tests.scheduler.world import Tape, World, job, node
 
 

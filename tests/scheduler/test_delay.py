@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.messages import AttemptStatus, Heartbeat, Launch
-from scheduler.core import Core, CoreConfig
-from scheduler.registry import build_policy
+from schedbed.cluster.messages import AttemptStatus, Heartbeat, Launch
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import Tape, World, job, node
 
 

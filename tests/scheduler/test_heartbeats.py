@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Kill, Launch, Reregister
-from scheduler.core import Core, CoreConfig
-from scheduler.records import Discard, NodeLost
-from scheduler.registry import build_policy
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Kill, Launch, Reregister
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import Discard, NodeLost
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import Tape, World, job, node
 
 

@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.history import COLUMNS, FLOAT, INT, STR, History, frame, merge, read_table, read_tables
-from tasks.errors import BadInput
+from schedbed.scheduler.history import (
+    COLUMNS,
+    FLOAT,
+    INT,
+    STR,
+    History,
+    frame,
+    merge,
+    read_table,
+    read_tables,
+)
+from schedbed.tasks.errors import BadInput
 
 JOB = ("job_0001", "wc", "ana", "default", "wordcount", 0.0, 1.0, 9.5, None, 4, 2, 1000, None, "succeeded")
 

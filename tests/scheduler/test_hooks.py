@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.admission.slots import Slots
-from scheduler.locality.greedy import Greedy
-from scheduler.order.fifo import Fifo
-from scheduler.policy import Composed, Kill
-from scheduler.view import AttemptView, JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policy import Composed, Kill
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 from tests.scheduler.world import World, job, node
 
 

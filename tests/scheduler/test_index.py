@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.index import TaskIndex, racks_of
-from scheduler.states import ATTEMPTS, JOBS, TASKS, AttemptState, BadTransition, JobState, TaskState, step
+from schedbed.scheduler.core.index import TaskIndex, racks_of
+from schedbed.scheduler.core.states import (
+    ATTEMPTS,
+    JOBS,
+    TASKS,
+    AttemptState,
+    BadTransition,
+    JobState,
+    TaskState,
+    step,
+)
 
 RACKS = {"n0": "r0", "n1": "r0", "n2": "r1"}
 

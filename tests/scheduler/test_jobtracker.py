@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cluster.clock import RunClock
-from cluster.masters import MasterGone
-from cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
-from cluster.spec import ClusterSpec, NodeSpec
-from scheduler.jobtracker import JobTracker, Plan
-from scheduler.registry import build_policy
-from tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
+from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.scheduler.jobtracker import JobTracker, Plan
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
 
 NODE = NodeSpec(
     node="n1",

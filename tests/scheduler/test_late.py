@@ -9,15 +9,15 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cluster.faults import PlannedFault
-from scheduler.late import Late
-from scheduler.models.late import percentile, time_left_s
-from scheduler.policy import PolicyError, Proposal
-from scheduler.registry import build_policy
-from scheduler.simulate.setup import Stragglers
-from scheduler.speculation import make_speculation, with_speculation
-from tasks.errors import BadInput
-from tasks.specs import TaskKind
+from schedbed.cluster.faults import PlannedFault
+from schedbed.scheduler.models.time_left import percentile, time_left_s
+from schedbed.scheduler.policies.late import Late
+from schedbed.scheduler.policy import PolicyError, Proposal
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.speculation import make_speculation, with_speculation
+from schedbed.scheduler.simulate.setup import Stragglers
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import TaskKind
 from tests.scheduler.simulate import scenes
 from tests.scheduler.test_properties import Story, play, stories
 from tests.scheduler.world import World, job, node

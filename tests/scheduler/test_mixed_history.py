@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.registry import build_policy
-from tasks.chance import chance
-from tasks.specs import JobSpec
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import JobSpec
 from tests.scheduler.world import World, job, node
 
 NODES = [f"n{number:02d}" for number in range(14)]

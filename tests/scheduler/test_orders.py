@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.order.shares import Claim, fair_shares
-from scheduler.registry import build_policy
-from scheduler.sorted_keys import SortedKeys
-from tasks.specs import JobSpec
+from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import JobSpec
 from tests.scheduler.world import World, job, node
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.profiles import ProfileStore, default_store
-from tasks.errors import BadInput
+from schedbed.scheduler.profiles import ProfileStore, default_store
+from schedbed.tasks.errors import BadInput
 
 
 def test_values_are_kept_by_kind_and_name(tmp_path: Path):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.order.fair import Fair
-from scheduler.order.preemption import Preemption
-from scheduler.policy import Composed, Kill
-from scheduler.registry import POLICIES, build_policy
-from scheduler.view import View
-from tasks.chance import chance
-from tasks.specs import JobSpec, TaskKind
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.preemption import Preemption
+from schedbed.scheduler.policy import Composed, Kill
+from schedbed.scheduler.registry.registry import POLICIES, build_policy
+from schedbed.scheduler.view import View
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import JobSpec, TaskKind
 from tests.scheduler.world import World, job, node
 
 COMPOSED: list[Any] = [

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.admission.containers import Containers
-from scheduler.locality.delay import Delay
-from scheduler.order.fair import Fair
-from scheduler.policy import Composed
-from scheduler.registry import AXES, POLICIES, build_policy, reads_store
-from tasks.errors import BadInput
+from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy, reads_store
+from schedbed.tasks.errors import BadInput
 from tests.scheduler.world import World, job, node
 
 
@@ -94,8 +94,8 @@ def test_what_is_wrong_is_said_in_one_line(spec: Any, message: str):
 
 
 MINE = '''
-from scheduler.policy import Proposal
-from tasks.specs import TaskKind
+from schedbed.scheduler.policy import Proposal
+from schedbed.tasks.specs import TaskKind
 
 
 class Mine:

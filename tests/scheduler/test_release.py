@@ -6,15 +6,15 @@ import gc
 
 import pytest
 
-from scheduler import jobs
-from scheduler.model import Attempt, Task
-from scheduler.registry import build_policy
+from schedbed.scheduler.core import job_lifecycle
+from schedbed.scheduler.core.entities import Attempt, Task
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import World, job, node
 
 
 def test_ended_jobs_are_let_go(monkeypatch: pytest.MonkeyPatch):
     """With the collector off no task and no attempt of an ended job is left, and only the latest jobs are."""
-    monkeypatch.setattr(jobs, "ENDED_KEPT", 5)
+    monkeypatch.setattr(job_lifecycle, "ENDED_KEPT", 5)
     world = World(build_policy("delay"), [node("n1", maps=2), node("n2", maps=2)], task_ms=1000, audit=False)
     for number in range(12):
         world.submit(job(f"job_{number:04d}", ["n1", "n2", "n1 n2"], reduces=1, submit_s=number / 4))

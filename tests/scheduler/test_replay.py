@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scheduler.registry import build_policy
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import World, job, node
 
 GOLDEN = Path(__file__).with_name("golden_delay.txt")

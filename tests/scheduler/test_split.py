@@ -10,14 +10,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from scheduler.admission.slots import Slots
-from scheduler.locality.split import Known, Split
-from scheduler.models.dtss import best_share
-from scheduler.order.fair import Fair
-from scheduler.policy import Composed, PolicyError, Proposal
-from scheduler.registry import build_policy
-from tasks.errors import BadInput
-from tasks.specs import TaskKind
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.split import Known, Split
+from schedbed.scheduler.models.dtss import best_share
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policy import Composed, PolicyError, Proposal
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import TaskKind
 from tests.scheduler.test_delay import Steps as DelaySteps
 from tests.scheduler.test_properties import Story, play, stories
 from tests.scheduler.world import World, job, node

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cluster.messages import (
+from schedbed.cluster.messages import (
     AttemptReport,
     AttemptStatus,
     FetchFailure,
@@ -21,10 +21,9 @@ from cluster.messages import (
     Reply,
     Reregister,
 )
-from cluster.spec import NodeSpec
-from scheduler.core import Core, CoreConfig
-from scheduler.policy import Policy
-from scheduler.records import (
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import (
     AttemptRow,
     Commit,
     DecisionRow,
@@ -34,7 +33,8 @@ from scheduler.records import (
     JobRow,
     NodeLost,
 )
-from tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
+from schedbed.scheduler.policy import Policy
+from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
 
 GIB = 2**30
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cluster.messages import AttemptReport
-from cluster.simulated.emulation import AttemptPlan, Happening, TaskCost
-from cluster.simulated.exact import ExactEmulation
-from tasks.chance import chance
-from tasks.specs import JobSpec, NodeId, TaskKind
+from schedbed.cluster.messages import AttemptReport
+from schedbed.cluster.virtual.exact.exact import ExactEmulation
+from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, TaskCost
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind
 from tests.search.story import Story, StoryFault
 from tests.search.violation import hold
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.order.fair import Fair
-from scheduler.policy import Kill
-from scheduler.records import AttemptRow, DecisionRow, JobRow
-from scheduler.simulate.simulation import Simulation
-from scheduler.view import View
-from tasks.specs import TaskKind
+from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.view import View
+from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import Accidents
 from tests.search.shares import shares_of_pools
 from tests.search.story import StoryFault

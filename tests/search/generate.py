@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from tasks.chance import chance
+from schedbed.tasks.chance import chance
 from tests.search.policies import QUEUES, USERS, draw_policy
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode
 

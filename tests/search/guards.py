@@ -15,25 +15,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from cluster.blocks.replication import Replication
-from cluster.messages import Heartbeat, Reply
-from cluster.spec import NodeSpec
-from scheduler import core as cores
-from scheduler import index as indices
-from scheduler.books import Books
-from scheduler.core import Core
-from scheduler.jobs import JobBooks
-from scheduler.ledger import Ledger
-from scheduler.model import Attempt, Feed, Job, Node, Task
-from scheduler.order import preemption
-from scheduler.order.fair import Fair
-from scheduler.records import Discard, Effect
-from scheduler.simulate.master import Master
-from scheduler.simulate.storage import Storage
-from scheduler.simulate.wakes import Wakes
-from scheduler.states import AttemptState, TaskState
-from tasks.parts import Part
-from tasks.specs import TaskKind
+from schedbed.cluster.blocks.replication import Replication
+from schedbed.cluster.messages import Heartbeat, Reply
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core import core as cores
+from schedbed.scheduler.core import index as indices
+from schedbed.scheduler.core.books import Books
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.entities import Attempt, Feed, Job, Node, Task
+from schedbed.scheduler.core.job_lifecycle import JobBooks
+from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.core.records import Discard, Effect
+from schedbed.scheduler.core.states import AttemptState, TaskState
+from schedbed.scheduler.order import preemption
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.simulate.storage import Storage
+from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import TaskKind
 from tests.search.search import search
 from tests.search.story import Story
 from tests.search.violation import Violation

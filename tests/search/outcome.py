@@ -3,9 +3,9 @@ the journal replays to the same."""
 
 from __future__ import annotations
 
-from cluster.blocks.errors import BlockStoreError
-from scheduler.core import Core, CoreConfig
-from tasks.specs import TaskKind
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import INJECTED
 from tests.search.checks import LAUNCHES, Rows
 from tests.search.play import HIDE_BLOCKS, LAST_JOB, Played

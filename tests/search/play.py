@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster.blocks.errors import BlockStoreError
-from cluster.faults import PlannedFault
-from cluster.simulated.exact import ExactEmulation
-from cluster.simulated.fluid import FluidEmulation
-from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
-from scheduler.registry import build_policy
-from scheduler.simulate.setup import Setup, Stuck, Timing
-from scheduler.simulate.simulation import Simulation
-from scheduler.speculation import with_speculation
-from tasks.chance import chance
-from tasks.specs import Demand, Priority
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.exact.exact import ExactEmulation
+from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.simulate.setup import Setup, Stuck, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Demand, Priority
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 from tests.search.accidents import BAD_COMMIT, MIB, Accidents, StoryCosts
 from tests.search.checks import Rows, check_books, check_slots, watch
 from tests.search.postman import Postman, carried_by

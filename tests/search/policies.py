@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from scheduler.parameters import Parameter
-from scheduler.registry import AXES, POLICIES, build_policy
-from tasks.errors import BadInput
+from schedbed.scheduler.registry.parameters import Parameter
+from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
+from schedbed.tasks.errors import BadInput
 
 USERS = ("ana", "bo", "cy")
 QUEUES = ("default", "etl")

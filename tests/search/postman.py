@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from cluster.messages import Heartbeat, Reply, Reregister
-from cluster.spec import NodeSpec
-from scheduler.core import Core
-from scheduler.policy import Policy
-from scheduler.simulate import master
-from scheduler.simulate.elision import Awaits
-from scheduler.view import NodeView, View
-from tasks.chance import chance
-from tasks.specs import JobSpec, NodeId
+from schedbed.cluster.messages import Heartbeat, Reply, Reregister
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.simulate import virtual_jobtracker
+from schedbed.scheduler.simulate.elision import Awaits
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import JobSpec, NodeId
 from tests.search.story import Story
 from tests.search.violation import hold
 
@@ -153,7 +153,7 @@ def carried_by(postman: Postman) -> Iterator[None]:
         postman.journal.append((view.now_s, PASSED, (node.node,)))
         inner(awaits, view, node)
 
-    with patch.object(master, "Core", make), patch.object(Awaits, "pass_beat", pass_beat):
+    with patch.object(virtual_jobtracker, "Core", make), patch.object(Awaits, "pass_beat", pass_beat):
         yield
 
 

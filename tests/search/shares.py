@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.order.pools import PoolSettings
-from scheduler.view import View
-from tasks.specs import TaskKind
+from schedbed.scheduler.order.pools import PoolSettings
+from schedbed.scheduler.view import View
+from schedbed.tasks.specs import TaskKind
 
 Claim = tuple[int, float, int]
 """What a pool wants (slots), its weight and its min share."""

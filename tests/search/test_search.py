@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.chance import chance
+from schedbed.tasks.chance import chance
 from tests.search import run
 from tests.search.generate import NEWER, make_story
 from tests.search.guards import GUARDS

@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tasks.attempt import run_on
-from tasks.attempt_status import Meter
-from tasks.blockfile import Buffer, Piece
-from tasks.nodeclient import FetchFailed, MapOutputAt
-from tasks.specs import AttemptSpec, Cost, TaskKind
+from schedbed.tasks.attempt import run_on
+from schedbed.tasks.attempt_status import Meter
+from schedbed.tasks.blockfile import Buffer, Piece
+from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt
+from schedbed.tasks.specs import AttemptSpec, Cost, TaskKind
 
 BIG = 4 * 2**30
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import aiohttp
 
-from cluster.machines.process import ProcessMachine
-from cluster.spec import NodeSpec
-from tasks.specs import AttemptSpec, BlockRange, TaskKind
+from schedbed.cluster.machines.process import ProcessMachine
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.specs import AttemptSpec, BlockRange, TaskKind
 
 TOKEN = "a-token-for-tests"
 PLAIN_NODE = NodeSpec(

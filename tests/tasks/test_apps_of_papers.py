@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.apps import APPS
-from tasks.apps import bbp as bbp_app
-from tasks.apps.etl import rows_of
-from tasks.generate import generate
-from tasks.specs import TaskKind
-from tasks.validate import CHECKS, Ran, check_output
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.apps import bbp as bbp_app
+from schedbed.tasks.apps.etl import rows_of
+from schedbed.tasks.checks.job_output import CHECKS, Ran, check_output
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.workloads.input_data import generate
 from tests.tasks.fakes import FakeCluster, a_spec, report_of
 
 MACHIN_DIGITS = 400

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks.apps.sort import sample_boundaries
-from tasks.attempt import reason_of, run_on
-from tasks.attempt_status import Meter, Progress
-from tasks.blockfile import Piece
-from tasks.burn import Filler, burn
-from tasks.errors import BadInput
-from tasks.specs import Cost, TaskKind
+from schedbed.tasks.apps.sort import sample_boundaries
+from schedbed.tasks.attempt import reason_of, run_on
+from schedbed.tasks.attempt_status import Meter, Progress
+from schedbed.tasks.blockfile import Piece
+from schedbed.tasks.burn import Filler, burn
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost, TaskKind
 from tests.tasks.fakes import FakeCluster, FakeNode, a_spec, report_of
 
 SPEC = a_spec(TaskKind.MAP, file="/in", length=8, file_length=8)

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.blockfile import CHUNK_BYTES, READ_BYTES, BlockWriter, CorruptBlock, crc_path, read_verified
+from schedbed.tasks.blockfile import (
+    CHUNK_BYTES,
+    READ_BYTES,
+    BlockWriter,
+    CorruptBlock,
+    crc_path,
+    read_verified,
+)
 
 DATA = random.Random(1).randbytes(2 * READ_BYTES + 12_345)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tasks.generate import LABEL_WORDS, LABELS, PIECE_BYTES, generate, vocabulary
+from schedbed.tasks.workloads.input_data import LABEL_WORDS, LABELS, PIECE_BYTES, generate, vocabulary
 
 
 def made(kind: str, size: int, seed: int = 1) -> bytes:

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from tasks import nodeclient_blocks
-from tasks.blockfile import BlockWriter
-from tasks.context import NodeContext
-from tasks.nodeclient import FetchFailed, HttpNode, MapOutputAt
-from tasks.nodeclient_http import AgentLink, Refused
-from tasks.pacing import Budget, socket_bytes
-from tasks.specs import BlockRange, TaskKind
+from schedbed.tasks.blockfile import BlockWriter
+from schedbed.tasks.context import NodeContext
+from schedbed.tasks.node_client import stored_files
+from schedbed.tasks.node_client.http_requests import AgentLink, Refused
+from schedbed.tasks.node_client.node import FetchFailed, HttpNode, MapOutputAt
+from schedbed.tasks.pacing import Budget, socket_bytes
+from schedbed.tasks.specs import BlockRange, TaskKind
 from tests.tasks.fakes import a_spec
 
 
@@ -105,7 +105,7 @@ def agent() -> Iterator[Script]:
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodeclient_blocks, "LOCATE_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(stored_files, "LOCATE_WAITS_S", (0.0, 0.0))
 
 
 def a_context(root: Path, agent: Script, **peers: str) -> NodeContext:

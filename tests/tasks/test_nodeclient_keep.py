@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.nodeclient import HttpNode
-from tasks.specs import TaskKind
+from schedbed.tasks.node_client.node import HttpNode
+from schedbed.tasks.specs import TaskKind
 from tests.tasks.fakes import a_spec
 from tests.tasks.test_nodeclient import Script, a_context, an_agent, block
 

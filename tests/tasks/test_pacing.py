@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.pacing import BURST_S, DATA_BURST_S, Budget, CpuPacer, next_tat
+from schedbed.tasks.pacing import BURST_S, DATA_BURST_S, Budget, CpuPacer, next_tat
 
 
 class Clock:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.readers import TAIL_BYTES, raw_chunks, record_chunks, text_chunks
+from schedbed.tasks.readers import TAIL_BYTES, raw_chunks, record_chunks, text_chunks
 
 
 class File:

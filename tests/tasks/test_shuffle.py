@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tasks import shuffle
-from tasks.attempt_status import Progress
-from tasks.blockfile import Buffer
-from tasks.nodeclient import MapOutputAt
-from tasks.shuffle import Shuffle
-from tasks.specs import TaskKind
-from tasks.spill import FileRun
+from schedbed.tasks import shuffle
+from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.node import MapOutputAt
+from schedbed.tasks.shuffle import Shuffle
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.spill import FileRun
 from tests.tasks.fakes import FakeNode, a_spec
 
 

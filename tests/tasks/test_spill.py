@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import spill
-from tasks.spill import FileRun, LocalFile, Run, buffer_bytes, merge_runs
-from tasks.spill_formats import CountLines, RunFormat, SortedRecords, cut_by_key, encode_counts, order_of
+from schedbed.tasks import spill
+from schedbed.tasks.spill import FileRun, LocalFile, Run, buffer_bytes, merge_runs
+from schedbed.tasks.spill_formats import (
+    CountLines,
+    RunFormat,
+    SortedRecords,
+    cut_by_key,
+    encode_counts,
+    order_of,
+)
 from tests.tasks.fakes import FakeNode
 
 words = st.binary(min_size=1, max_size=5).filter(lambda word: b"\n" not in word)

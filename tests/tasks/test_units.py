@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.units import (
+from schedbed.tasks.units import (
     format_bytes,
     format_duration,
     format_rate,

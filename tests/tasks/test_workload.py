@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.specs import BlockRange, Cost, Demand
-from tasks.workload import PlannedJob, build_job, cut, vary
+from schedbed.tasks.specs import BlockRange, Cost, Demand
+from schedbed.tasks.workloads.planned import PlannedJob, build_job, cut, vary
 
 
 def planned(**fields) -> PlannedJob:

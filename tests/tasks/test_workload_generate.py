@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.errors import BadInput
-from tasks.specs import Cost, Priority
-from tasks.traces.model import TraceJob
-from tasks.workload_generate import (
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost, Priority
+from schedbed.tasks.traces.trace import TraceJob
+from schedbed.tasks.workloads.drawn import (
     Drawn,
     drawn_trace,
     heavy_tailed,
@@ -27,7 +27,7 @@ from tasks.workload_generate import (
     threshold_arrivals,
     with_deadlines,
 )
-from tasks.workload_trace import Assume, SyntheticJob, synthesize
+from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, synthesize
 
 
 def job(maps: list[Cost], reduces: list[Cost]) -> SyntheticJob:
@@ -136,7 +136,8 @@ def test_drawn_jobs_become_synthetic_ones():
 
 def test_the_seed_decides_in_any_process():
     code = (
-        "from tasks.workload_generate import *; print(poisson_arrivals(3, 1.0, 7), heavy_tailed(3, 1.0, 1, 9, 7), "
+        "from schedbed.tasks.workloads.drawn import *; "
+        "print(poisson_arrivals(3, 1.0, 7), heavy_tailed(3, 1.0, 1, 9, 7), "
         "popular_inputs(9, 5, 1.0, 7), drawn_trace(Drawn(jobs=3, mean_gap_s=1.0, seed=7)))"
     )
     outputs = {

@@ -5,11 +5,19 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import OURS, PAPER, grouped_bars
-from deploy.papers.lakshmi2019.cluster import APART_S_PER_GB, FOURS, QUEUES, gains, job, makespans, scenario
-from deploy.stats import bootstrap_ci
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.lakshmi2019.private_cloud import (
+    APART_S_PER_GB,
+    FOURS,
+    QUEUES,
+    gains,
+    job,
+    makespans,
+    scenario,
+)
+from schedbed.deploy.results.stats import bootstrap_ci
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import PAPER, grouped_bars
-from deploy.papers.lakshmi2019.cluster import (
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.lakshmi2019.private_cloud import (
     APART_S_PER_GB,
     NAMES,
     PAIRS,
@@ -20,8 +20,8 @@ from deploy.papers.lakshmi2019.cluster import (
     scenario,
     shares,
 )
-from deploy.plots import OKABE
-from deploy.stats import bootstrap_ci
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from deploy.metrics import RunTables, useful
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import PAPER, grouped_bars
-from deploy.papers.liu2015.workload import MIXES, Mix, play
-from deploy.plots import OKABE
-from deploy.stats import bootstrap_ci
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.liu2015.eight_tests import MIXES, Mix, play
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

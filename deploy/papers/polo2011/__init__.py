@@ -1,13 +1,21 @@
 """RAS (polo2011): its experiments in the order of the paper."""
 
-from deploy.papers.polo2011 import fig2, fig3, fig4, fig5, fig6, seeks, table1
+from schedbed.deploy.papers.polo2011 import (
+    fig2_utility,
+    fig3_makespans,
+    fig4_running_tasks,
+    fig5_utilities,
+    fig6_goals,
+    seeks,
+    table1_alone,
+)
 
 EXPERIMENTS = (
-    fig2.EXPERIMENT,
-    table1.EXPERIMENT,
-    fig3.EXPERIMENT,
+    fig2_utility.EXPERIMENT,
+    table1_alone.EXPERIMENT,
+    fig3_makespans.EXPERIMENT,
     seeks.EXPERIMENT,
-    fig4.EXPERIMENT,
-    fig5.EXPERIMENT,
-    fig6.EXPERIMENT,
+    fig4_running_tasks.EXPERIMENT,
+    fig5_utilities.EXPERIMENT,
+    fig6_goals.EXPERIMENT,
 )

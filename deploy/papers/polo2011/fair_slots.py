@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scheduler.admission.slots import Slots
-from scheduler.locality.greedy import Greedy
-from scheduler.order.fair import Fair
-from scheduler.policy import Composed
-from scheduler.view import NodeView
-from tasks.specs import TaskKind
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.view import NodeView
+from schedbed.tasks.specs import TaskKind
 
 
 def spec(map_slots: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import OURS, legend
-from deploy.papers.polo2011 import fair_slots
-from deploy.papers.polo2011.workload import experiment1, longer, ras
-from deploy.plots import OKABE
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, legend
+from schedbed.deploy.papers.polo2011 import fair_slots
+from schedbed.deploy.papers.polo2011.nine_jobs import experiment1, longer, ras
+from schedbed.deploy.results.plots import OKABE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,15 +1,25 @@
 """ARIA (verma2011): its experiments in the order of the paper."""
 
-from deploy.papers.verma2011 import fig3, fig4, fig5, fig7, table1, table2, table3, table4, waves
+from schedbed.deploy.papers.verma2011 import (
+    fig3_prediction,
+    fig4_allocations,
+    fig5_bounds,
+    fig7_spawned,
+    table1_months,
+    table2_generators,
+    table3_late_jobs,
+    table4_testbed,
+    waves,
+)
 
 EXPERIMENTS = (
     waves.EXPERIMENT,
-    table1.EXPERIMENT,
-    fig3.EXPERIMENT,
-    fig4.EXPERIMENT,
-    fig5.EXPERIMENT,
-    table2.EXPERIMENT,
-    table3.EXPERIMENT,
-    fig7.EXPERIMENT,
-    table4.EXPERIMENT,
+    table1_months.EXPERIMENT,
+    fig3_prediction.EXPERIMENT,
+    fig4_allocations.EXPERIMENT,
+    fig5_bounds.EXPERIMENT,
+    table2_generators.EXPERIMENT,
+    table3_late_jobs.EXPERIMENT,
+    fig7_spawned.EXPERIMENT,
+    table4_testbed.EXPERIMENT,
 )

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from cluster.simulated.latencies import Latencies
-from deploy.papers.verma2011.workloads import MAP_SLOTS, NODES, REDUCE_SLOTS, DueJob, load
-from deploy.scenario import resolve
-from deploy.scenario_resolved import ResolvedScenario, SimulateChoice
-from deploy.sim_costs import costs_of
-from deploy.sim_run import setup_of
-from scheduler.records import AttemptRow, DecisionRow, JobRow
-from scheduler.simulate.setup import Setup
-from scheduler.simulate.simulation import Simulation
-from tasks.specs import Cost
-from tasks.workload import PlannedJob
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.papers.verma2011.w1_and_w2 import MAP_SLOTS, NODES, REDUCE_SLOTS, DueJob, load
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.workloads.planned import PlannedJob
 
 USER = "verma"
 SLOTS = MAP_SLOTS + REDUCE_SLOTS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scheduler.locality.greedy import Greedy
-from scheduler.policy import Limits, Proposal
-from scheduler.view import JobView, NodeView, View
-from tasks.specs import TaskKind
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.policy import Limits, Proposal
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 SPEC = f"{Path(__file__)}:FixedSlots"
 

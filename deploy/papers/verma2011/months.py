@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.metrics import RunTables
-from deploy.papers.bench import Bench
-from deploy.papers.verma2011.profiles import profile_of
-from scheduler.models.jobprofile import JobProfile
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.scheduler.models.job_profile import JobProfile
 
 MONTHS = {"sept": (720, 59.85), "oct": (740, 58.44)}
 """Hourly logs, which are maps (Table 2), and their mean size in MB (Table 1)."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from deploy.metrics import RunTables, useful
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import legend
-from deploy.plots import OKABE
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.results.plots import OKABE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,6 +1,6 @@
 """DTSS (xu2015): its experiments in the order of the thesis, and what it leaves to future work."""
 
-from deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15
+from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15
 
 EXPERIMENTS = (
     analysis.EXPERIMENT,

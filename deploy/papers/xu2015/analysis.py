@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploy.metrics import RunTables, useful
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import PAPER, legend
-from deploy.papers.xu2015.workload import DELAY, QUARTER, play
-from deploy.plots import OKABE
-from scheduler.models.dtss import best_share, gain_s
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, legend
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, play
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.results.plots import OKABE
+from schedbed.scheduler.models.dtss import best_share, gain_s
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

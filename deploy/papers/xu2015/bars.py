@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from deploy.papers.experiment import Measured, Values
-from deploy.papers.figures import grouped_bars
-from deploy.papers.xu2015.workload import NAMES, USERS
-from deploy.plots import OKABE
-from deploy.stats import bootstrap_ci
+from schedbed.deploy.papers.experiment import Measured, Values
+from schedbed.deploy.papers.figures import grouped_bars
+from schedbed.deploy.papers.xu2015.twenty_jobs import NAMES, USERS
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,13 +5,13 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from deploy.metrics import locality
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import PAPER
-from deploy.papers.xu2015.workload import COPIES, DELAY, LEARNT, MOST, NAMES, QUARTER, gains, play
-from deploy.plots import OKABE
-from deploy.stats import bootstrap_ci
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER
+from schedbed.deploy.papers.xu2015.twenty_jobs import COPIES, DELAY, LEARNT, MOST, NAMES, QUARTER, gains, play
+from schedbed.deploy.results.metrics import locality
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

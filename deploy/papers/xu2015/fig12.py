@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured
-from deploy.papers.xu2015.bars import draw
-from deploy.papers.xu2015.workload import DELAY, MOST, QUARTER, gains, makespans, play
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.xu2015.bars import draw
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, MOST, QUARTER, gains, makespans, play
 
 SHOWN = (DELAY, QUARTER, MOST)
 

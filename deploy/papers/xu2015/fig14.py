@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from deploy.metrics import locality
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured
-from deploy.papers.xu2015.bars import draw
-from deploy.papers.xu2015.workload import DELAY, QUARTER, gains, makespans, play
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.xu2015.bars import draw
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, gains, makespans, play
+from schedbed.deploy.results.metrics import locality
 
 SHOWN = (DELAY, QUARTER)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deploy.metrics import RunTables, fairness
-from deploy.metrics_series import Intervals
-from deploy.papers import values
-from deploy.papers.bench import Bench
-from deploy.papers.experiment import Experiment, Measured, Values
-from deploy.papers.figures import legend
-from deploy.papers.verdict import Exact
-from deploy.papers.xu2015.workload import APART_S, DELAY, NODES, QUARTER, USERS, play
-from deploy.plots import DASHES, OKABE
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.xu2015.twenty_jobs import APART_S, DELAY, NODES, QUARTER, USERS, play
+from schedbed.deploy.results.metrics import RunTables, fairness
+from schedbed.deploy.results.plots import DASHES, OKABE
+from schedbed.deploy.results.series import Intervals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER}
 
 def measure(bench: Bench) -> Measured:
     """Of the runs of Figure 12; the thesis's own tables are reduced the same way."""
-    said = values.load("xu2015").experiments["fig15"].values
+    said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
     runs, shown = play(bench, skewed=True), {}
     off: dict[str, list[float]] = {key: [] for key in SHOWN}

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from cluster.blocks.namenode import TIMED, NameNode
+from schedbed.cluster.blocks.namenode import TIMED, NameNode
 
 TOKEN = "secret"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.blocks.errors import PathNotFound
+from schedbed.cluster.blocks.block_errors import PathNotFound
 from tests.cluster.blocks.world import World
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cluster.blocks import loader
-from cluster.blocks.dataplane import DataPlane
-from cluster.blocks.errors import BlockUnavailable, PathNotFound
-from cluster.blocks.loader import fetch_file, store_file, upload, upload_all
-from cluster.spec import BlockSettings
-from tasks.errors import BadInput
-from tasks.generate import generate
-from tasks.workload import InputFile
+from schedbed.cluster.blocks import loader
+from schedbed.cluster.blocks.block_errors import BlockUnavailable, PathNotFound
+from schedbed.cluster.blocks.dataplane import DataPlane
+from schedbed.cluster.blocks.loader import fetch_file, store_file, upload, upload_all
+from schedbed.cluster.spec import BlockSettings
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.input_data import generate
+from schedbed.tasks.workloads.planned import InputFile
 from tests.cluster.blocks.agents import TOKEN, Cluster, fake_cluster
 
 SETTINGS = BlockSettings(size_bytes=1000, replication=2)

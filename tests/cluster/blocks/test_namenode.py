@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cluster.blocks.errors import BadPath, NoNodes, PathExists, PathNotFound
-from cluster.blocks.namenode import TIMED, NameNode
+from schedbed.cluster.blocks.block_errors import BadPath, NoNodes, PathExists, PathNotFound
+from schedbed.cluster.blocks.namenode import TIMED, NameNode
 from tests.cluster.blocks.world import World
 
 B1, B2 = "blk_0000000001", "blk_0000000002"

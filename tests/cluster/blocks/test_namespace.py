@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.blocks.errors import BadPath, BlockStoreError, PathExists, PathNotFound, WrongKind
-from cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, parts_of
+from schedbed.cluster.blocks.block_errors import BadPath, BlockStoreError, PathExists, PathNotFound, WrongKind
+from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, parts_of
 
 
 def create(path: str) -> Change:

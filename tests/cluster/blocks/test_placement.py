@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.blocks.field import Field
-from cluster.blocks.placement import (
+from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.placement import (
     Candidate,
     hot_nodes,
     place_even,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from cluster.blocks.webhdfs import PREFIX, WebHdfs
-from cluster.spec import BlockSettings
+from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+from schedbed.cluster.spec import BlockSettings
 from tests.cluster.blocks.agents import TOKEN, Cluster, fake_cluster
 
 Story = Callable[["Client", Cluster], Awaitable[None]]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.namenode import NameNode
 
 
 class World:

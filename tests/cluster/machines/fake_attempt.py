@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from tasks.context import NodeContext
-from tasks.specs import AttemptSpec
+from schedbed.tasks.context import NodeContext
+from schedbed.tasks.specs import AttemptSpec
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:

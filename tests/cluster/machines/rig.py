@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import psutil
 
-from cluster.machines.machine import Hello
-from cluster.machines.process import ProcessMachine
-from cluster.spec import NodeSpec
-from tasks.specs import AttemptSpec, TaskKind
+from schedbed.cluster.machines.machine import Hello
+from schedbed.cluster.machines.process import ProcessMachine
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.specs import AttemptSpec, TaskKind
 
 TOKEN = "secret"
 RUNNER = "tests.cluster.machines.fake_attempt:run_attempt"

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.clock import RunClock
-from cluster.machines.agent_dir import AgentDir
-from cluster.machines.attempts import Attempts
-from cluster.machines.config import AgentConfig
-from cluster.machines.limits import Limits
+from schedbed.cluster.agent.attempts import Attempts
+from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.agent.folder import AgentDir
+from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.clock import RunClock
 from tests.cluster.machines.rig import attempt_spec, node_spec
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(60)"

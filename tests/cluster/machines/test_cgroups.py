@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from cluster.machines.cgroup_find import CgroupError, Hierarchies, find_hierarchies
-from cluster.machines.cgroups import (
+from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
+from schedbed.cluster.agent.cgroups import (
     PREFIX,
     SLACK_BYTES,
     NodeGroup,
@@ -23,7 +23,7 @@ from cluster.machines.cgroups import (
     start_ticks,
     sweep_leftovers,
 )
-from tasks.errors import BadInput
+from schedbed.tasks.errors import BadInput
 from tests.cluster.machines.conftest import Story
 from tests.cluster.machines.rig import Rig, attempt_spec, below, node_spec
 

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cluster.machines.limits import make_uplink
-from tasks.pacing import DATA_BURST_S
+from schedbed.cluster.agent.limits import make_uplink
+from schedbed.tasks.pacing import DATA_BURST_S
 from tests.cluster.machines.conftest import Story
 from tests.cluster.machines.rig import Rig, Talk, node_spec
 

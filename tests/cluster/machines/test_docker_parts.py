@@ -10,39 +10,39 @@ from pathlib import Path
 
 import pytest
 
-from cluster.machines import docker_image, docker_net
-from cluster.machines.cgroups import owner_lives, owner_mark
-from cluster.machines.docker_engine import connect, labels, run_name, sweep_containers
-from cluster.machines.make import check_machines
-from tasks.errors import BadInput
+from schedbed.cluster.agent.cgroups import owner_lives, owner_mark
+from schedbed.cluster.machines.docker import image, network
+from schedbed.cluster.machines.docker.engine import connect, labels, run_name, sweep_containers
+from schedbed.cluster.machines.make import check_machines
+from schedbed.tasks.errors import BadInput
 
 
 def test_the_image_holds_both_packages_and_nothing_else() -> None:
-    sources = docker_image._sources()
-    assert {"tasks/attempt.py", "cluster/machines/agent.py"} <= set(sources)
-    assert {name.split("/")[0] for name in sources} == {"tasks", "cluster"}
-    with tarfile.open(fileobj=docker_image._context(sources), mode="r:gz") as tar:
+    sources = image._sources()
+    assert {"schedbed/tasks/attempt.py", "schedbed/cluster/agent/agent.py"} <= set(sources)
+    assert {name.split("/")[1] for name in sources} == {"__init__.py", "cluster", "tasks"}
+    with tarfile.open(fileobj=image._context(sources), mode="r:gz") as tar:
         assert tar.getnames() == ["Dockerfile", *sources]
-        member = tar.extractfile("tasks/attempt.py")
-        assert member and member.read() == sources["tasks/attempt.py"]
+        member = tar.extractfile("schedbed/tasks/attempt.py")
+        assert member and member.read() == sources["schedbed/tasks/attempt.py"]
 
 
 def test_the_image_is_another_when_a_source_or_the_base_is() -> None:
     sources = {"tasks/a.py": b"1", "cluster/b.py": b"2"}
-    first = docker_image._hash(sources, "sha256:1")
-    assert docker_image._hash(dict(sources), "sha256:1") == first
-    assert docker_image._hash(sources, "sha256:2") != first
-    assert docker_image._hash({**sources, "tasks/a.py": b"3"}, "sha256:1") != first
-    assert docker_image._hash({"tasks/a.py": b"", "cluster/b.py": b"12"}, "sha256:1") != first
+    first = image._hash(sources, "sha256:1")
+    assert image._hash(dict(sources), "sha256:1") == first
+    assert image._hash(sources, "sha256:2") != first
+    assert image._hash({**sources, "tasks/a.py": b"3"}, "sha256:1") != first
+    assert image._hash({"tasks/a.py": b"", "cluster/b.py": b"12"}, "sha256:1") != first
 
 
 def test_both_directions_are_shaped_to_the_rate_and_the_bridge_is_left_out() -> None:
-    script = docker_net.shape(12.5e6, "172.20.0.1")
-    rate = f"rate {int(12.5e6 * docker_net.HEADERS * 8)}bit"
+    script = network.shape(12.5e6, "172.20.0.1")
+    rate = f"rate {int(12.5e6 * network.HEADERS * 8)}bit"
     assert [line.split()[4] for line in script.splitlines() if rate in line] == ["eth0", "ifb0"]
     assert script.count("172.20.0.1/32 flowid 1:20") == 2
     assert script.count("dst 172.20.0.1") == 1 and script.count("src 172.20.0.1") == 1
-    assert "class change dev ifb0" in docker_net.change(1e6) and "8400000bit" in docker_net.change(1e6)
+    assert "class change dev ifb0" in network.change(1e6) and "8400000bit" in network.change(1e6)
 
 
 def test_everything_of_a_run_is_labelled_with_its_owner() -> None:
@@ -87,6 +87,6 @@ def test_an_engine_that_may_not_be_used_names_the_group(
     def refuse() -> str:
         return "/var/run/docker.sock: Permission denied"
 
-    monkeypatch.setattr("cluster.machines.docker_engine.docker_why", refuse)
+    monkeypatch.setattr("schedbed.cluster.machines.docker.engine.docker_why", refuse)
     with pytest.raises(BadInput, match="usermod -aG docker"):
         connect()

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cluster.faultylink import FaultyLink
-from cluster.masters import MasterGone
-from tasks.context import FULL_DISK, NodeContext
-from tasks.nodeclient import HttpNode
-from tasks.spill import LocalFile
+from schedbed.cluster.faulty_link import FaultyLink
+from schedbed.cluster.masters import MasterGone
+from schedbed.tasks.context import FULL_DISK, NodeContext
+from schedbed.tasks.node_client.node import HttpNode
+from schedbed.tasks.spill import LocalFile
 from tests.cluster.machines.conftest import Story
 from tests.cluster.machines.rig import Rig, attempt_spec, node_spec
 

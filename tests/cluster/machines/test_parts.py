@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.machines.agent_dir import AgentDir, BadRequest, RootInUse, checked_id
-from cluster.machines.config import AgentConfig
-from cluster.machines.host import probe_host, usable_cores
-from cluster.machines.outputs import OutputBoard
-from cluster.machines.usage import UsageMeter, process_cpu_s, process_rss_bytes
-from tasks.pacing import Budget
+from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse, checked_id
+from schedbed.cluster.agent.map_outputs import OutputBoard
+from schedbed.cluster.agent.usage import UsageMeter, process_cpu_s, process_rss_bytes
+from schedbed.cluster.machines.host_abilities import probe_host, usable_cores
+from schedbed.tasks.pacing import Budget
 from tests.cluster.machines.rig import node_spec
 
 

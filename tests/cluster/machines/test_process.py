@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import cluster
-from cluster.machines.cgroup_find import CgroupError, find_hierarchies
-from cluster.machines.cgroups import PREFIX
-from cluster.machines.process import MachineFailed
+import schedbed
+from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
+from schedbed.cluster.agent.cgroups import PREFIX
+from schedbed.cluster.machines.process import MachineFailed
 from tests.cluster.machines.conftest import Story
 from tests.cluster.machines.rig import Rig, Talk, alive, attempt_spec, below, gone
 
@@ -81,7 +81,7 @@ asyncio.run(main())
 """
 
     async def story(rig: Rig) -> None:
-        top = str(Path(cluster.__file__).parents[1])
+        top = str(Path(schedbed.__file__).parents[1])
         command = [sys.executable, "-c", script, str(rig.root)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": top}

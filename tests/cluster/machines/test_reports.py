@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster.machines.reports import Running, report_of
+from schedbed.cluster.agent.attempt_reports import Running, report_of
 from tests.cluster.machines.rig import attempt_spec
 
 EXIT_0, EXIT_1, SIGNAL_9, SIGNAL_40 = 0, 1 << 8, 9, 40

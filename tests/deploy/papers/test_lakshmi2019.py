@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.papers import values
-from deploy.papers.bench import Bench
-from deploy.papers.lakshmi2019 import cluster, fours, pairs, table3
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.lakshmi2019 import fours, pairs, private_cloud, table3_predictor
 
-ABOUT = values.load("lakshmi2019").experiments
+ABOUT = paper_file.load("lakshmi2019").experiments
 
 
 def bench(folder: Path) -> Bench:
@@ -19,21 +19,21 @@ def bench(folder: Path) -> Bench:
 
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
-        [cluster.job("sort", 1, queue, 500.0 * number) for queue in cluster.QUEUES[: number + 1]]
+        [private_cloud.job("sort", 1, queue, 500.0 * number) for queue in private_cloud.QUEUES[: number + 1]]
         for number in range(2)
     ]
-    played = bench(tmp_path).play("two", cluster.scenario(groups, live=False))
-    spans = cluster.makespans(played, 2)
+    played = bench(tmp_path).play("two", private_cloud.scenario(groups, live=False))
+    spans = private_cloud.makespans(played, 2)
     jobs = played.of(played.policies[0]).jobs.sort_values("submit")
     first, *others = jobs["finish"].tolist()
     assert spans["capacity"] == [[pytest.approx(first)], [pytest.approx(max(others) - 500)]]
     assert all(0 < span < 500 for (span,) in spans["csla"])
-    ((cpu, rate),) = cluster.shares(played).values()
+    ((cpu, rate),) = private_cloud.shares(played).values()
     assert 0 < cpu < 1 and rate > 5  # sort moves data
 
 
 def test_gains_are_in_per_cent_of_capacity() -> None:
-    assert cluster.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
+    assert private_cloud.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
         [pytest.approx(20), pytest.approx(-10)]
     ]
 
@@ -51,8 +51,8 @@ def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch:
 
 
 def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table3, "CASES", {1: (), 4: ("cpu", "io")})
-    measured = table3.measure(bench(tmp_path))
+    monkeypatch.setattr(table3_predictor, "CASES", {1: (), 4: ("cpu", "io")})
+    measured = table3_predictor.measure(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["table3"].values)
     for key in ("cpu_mae_1", "io_rmse_4"):
         assert 0 < measured.samples(key)[0] < 1

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from deploy.papers import values
-from deploy.papers.catalogue import PAPERS, Entry, entries
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.catalogue import PAPERS, Entry, entries
 
 ENTRIES = list(entries().values())
 
@@ -15,7 +15,7 @@ ENTRIES = list(entries().values())
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_experiment_of_a_paper_is_there_and_described(paper: str) -> None:
     named = [entry.experiment.name for entry in ENTRIES if entry.paper == paper]
-    assert named == list(values.load(paper).experiments)
+    assert named == list(paper_file.load(paper).experiments)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.label)

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deploy import cli
-from deploy.errors import RunFailed
-from deploy.papers.bench import Bench, paired
-from deploy.papers.catalogue import Entry, chosen, entries
-from deploy.papers.experiment import Experiment, Measured
-from deploy.papers.reproduce import reproduce
-from deploy.papers.show import with_unit
-from deploy.papers.values import Criterion, Paper, Value
-from deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge
-from tasks.errors import BadInput
+from schedbed.deploy.cli import main
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.papers.bench import Bench, paired
+from schedbed.deploy.papers.catalogue import Entry, chosen, entries
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.paper_file import Criterion, Paper, Value
+from schedbed.deploy.papers.reproduce import reproduce
+from schedbed.deploy.papers.terminal import with_unit
+from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge
+from schedbed.tasks.errors import BadInput
 
 TINY: dict[str, Any] = {
     "cluster": {"nodes": 2},
@@ -63,7 +63,7 @@ PAPER = Paper.model_validate(
 def no_plots() -> Iterator[None]:
     """The pictures of the runs take longer than the runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deploy.plots.write", lambda *_: None)
+        patch.setattr("schedbed.deploy.results.plots.write", lambda *_: None)
         yield
 
 
@@ -262,7 +262,7 @@ def test_a_criterion_says_one_thing(holds: dict[str, Any]) -> None:
 
 
 def call(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(cli.app, ["reproduce", *map(str, arguments)])
+    return CliRunner().invoke(main.app, ["reproduce", *map(str, arguments)])
 
 
 def test_the_command_lists_what_there_is() -> None:

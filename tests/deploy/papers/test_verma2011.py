@@ -10,30 +10,30 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from deploy.metrics import RunTables
-from deploy.papers import values
-from deploy.papers.bench import Bench
-from deploy.papers.figures import draw
-from deploy.papers.verdict import Exact
-from deploy.papers.verma2011 import (
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.figures import draw
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.verma2011 import (
     arrivals,
-    fig3,
-    fig4,
-    fig5,
-    fig7,
+    fig3_prediction,
+    fig4_allocations,
+    fig5_bounds,
+    fig7_spawned,
     fixed_slots,
     months,
-    table1,
-    table2,
-    table3,
-    table4,
+    table1_months,
+    table2_generators,
+    table3_late_jobs,
+    table4_testbed,
+    w1_and_w2,
     waves,
-    workloads,
 )
-from deploy.papers.verma2011.profiles import profile_of, wikitrends
-from scheduler.models.jobprofile import JobProfile, Times
+from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of, wikitrends
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.scheduler.models.job_profile import JobProfile, Times
 
-ABOUT = values.load("verma2011").experiments
+ABOUT = paper_file.load("verma2011").experiments
 TABLE2 = ABOUT["table2"].values
 
 
@@ -48,25 +48,25 @@ def test_the_model_gives_the_printed_table() -> None:
     )
     assert top == pytest.approx(ABOUT["fig5"].values["maxima"].number)
     for bound in ("low", "avg", "up"):
-        for slo_s in fig5.SLOS_S:
-            asked = fig5._asked(profile, 71, 64, bound, slo_s, 64)
+        for slo_s in fig5_bounds.SLOS_S:
+            asked = fig5_bounds._asked(profile, 71, 64, bound, slo_s, 64)
             assert list(asked) == ABOUT["fig5"].values[f"{bound}_{slo_s}"].value
 
 
 def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> None:
-    measured = fig4.measure(bench(tmp_path))
+    measured = fig4_allocations.measure(bench(tmp_path))
     points = measured.series["points"]
     assert sum(points["C"]) < min(sum(points["A"]), sum(points["B"]))
     assert points["B"][0] < points["C"][0] < points["A"][0]
-    draw(tmp_path / "a.svg", fig4.EXPERIMENT, ABOUT["fig4"].values, measured)
+    draw(tmp_path / "a.svg", fig4_allocations.EXPERIMENT, ABOUT["fig4"].values, measured)
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
 def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     """The job of figure 5 with 5 + 2 slots, then with 30 + 30."""
-    plain = fig5.job(live=True)  # 36 maps, 32 reduces
+    plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
     jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
-    few = fig5.scenario(jobs, [fixed_slots.SPEC], live=True)
+    few = fig5_bounds.scenario(jobs, [fixed_slots.SPEC], live=True)
     played = bench(tmp_path).play("fixed", few)
     attempts = played.of(played.policies[0]).attempts
     for job, kind, most in (("job_0001", "map", 5), ("job_0001", "reduce", 2), ("job_0002", "map", 30)):
@@ -79,7 +79,7 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
 
 def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
     slow = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
-    jobs = fig5._jobs(slow, live=False)
+    jobs = fig5_bounds._jobs(slow, live=False)
     assert len({job["submit"] for job in jobs}) == len(jobs) == 12
     slots = [fixed_slots.slots_of(job["name"]) for job in jobs]
     for bound in range(3):  # a later deadline never asks for more
@@ -153,18 +153,18 @@ def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
 
 def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On 4 slots 8 maps of 50 s and 4 reduces of 1 + 10 s: 100 + 1 + 10 s, and 137.5 + 1 + 2 + 17.5 s."""
-    jobs = {name: [month(50, 120)] for name in table1.JOBS}
-    monkeypatch.setattr(fig3, "play", lambda _: jobs)
-    measured = fig3.measure(bench(tmp_path))
+    jobs = {name: [month(50, 120)] for name in table1_months.JOBS}
+    monkeypatch.setattr(fig3_prediction, "play", lambda _: jobs)
+    measured = fig3_prediction.measure(bench(tmp_path))
     assert measured.samples("oct_64") == pytest.approx([100 * abs(134.5 / 120 - 1)])
     assert measured.samples("oct_64_within") == [1.0]
 
 
 def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = {name: [month(100, 1), month(102, 1)] for name in table1.JOBS}
+    jobs = {name: [month(100, 1), month(102, 1)] for name in table1_months.JOBS}
     jobs["oct_64"] = [month(110, 1), month(112.2, 1)]
-    monkeypatch.setattr(table1, "play", lambda _: jobs)
-    measured = table1.measure(bench(tmp_path))
+    monkeypatch.setattr(table1_months, "play", lambda _: jobs)
+    measured = table1_months.measure(bench(tmp_path))
     assert measured.samples("spread_map") == pytest.approx([100 * 10 / 102.5] * 2)
     assert measured.samples("variation") == pytest.approx([100 / 101] * 2)
 
@@ -176,17 +176,17 @@ def test_the_months_are_smaller_alike() -> None:
 
 
 def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
-    measured = table2.measure(bench(tmp_path))
-    for app in workloads.APPS:
+    measured = table2_generators.measure(bench(tmp_path))
+    for app in w1_and_w2.APPS:
         assert measured.values[f"{app}_maps"] == Exact(value=tuple(TABLE2[f"{app}_maps"].numbers))
         assert measured.samples(f"{app}_map_s")[0] == pytest.approx(TABLE2[f"{app}_map_s"].number, rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["W1", "W2"])
 def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name: str) -> None:
-    jobs = workloads.workload(name, TABLE2, 20, 0.9, 5)
+    jobs = w1_and_w2.workload(name, TABLE2, 20, 0.9, 5)
     assert (
-        jobs == workloads.workload(name, TABLE2, 20, 0.9, 5) != workloads.workload(name, TABLE2, 20, 0.9, 6)
+        jobs == w1_and_w2.workload(name, TABLE2, 20, 0.9, 5) != w1_and_w2.workload(name, TABLE2, 20, 0.9, 6)
     )
     for job in jobs:
         alone_s = job.profile.map.avg_s + job.profile.reduce.avg_s
@@ -195,7 +195,7 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 
 
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
-    jobs = [replace(job, maps_s=job.maps_s[:40]) for job in workloads.workload("W1", TABLE2, 6, 0.9, 5)]
+    jobs = [replace(job, maps_s=job.maps_s[:40]) for job in w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5)]
     calm, busy = (arrivals.play(jobs, threshold, 5) for threshold in (0.9, 1.8))
     assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
     assert calm.load < busy.load < 1
@@ -207,27 +207,27 @@ def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
 def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3, fig7):
+    for module in (table3_late_jobs, fig7_spawned):
         monkeypatch.setattr(module, "play", lambda *_: outcome)
-    measured = table3.measure(bench(tmp_path), jobs=2)
+    measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
     assert measured.samples("W2_95_late") == [50] and measured.samples("W1_85_load") == [25]
     assert measured.samples("W1_105_exceeded") == pytest.approx([100 * (5 / 15) * 50])
     asked: list[int] = []
-    monkeypatch.setattr(table3, "workload", lambda _name, _said, jobs, *_: asked.append(jobs))
-    table3.measure(bench(tmp_path))
-    table3.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
-    assert set(asked) == {table3.JOBS, 100}
-    shown = fig7.measure(bench(tmp_path), jobs=2)
+    monkeypatch.setattr(table3_late_jobs, "workload", lambda _name, _said, jobs, *_: asked.append(jobs))
+    table3_late_jobs.measure(bench(tmp_path))
+    table3_late_jobs.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
+    assert set(asked) == {table3_late_jobs.JOBS, 100}
+    shown = fig7_spawned.measure(bench(tmp_path), jobs=2)
     assert set(shown.values) == set(ABOUT["fig7"].values)
     assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
 
 
 def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live plan, played in virtual time."""
-    monkeypatch.setattr(table4, "LIVE_JOBS", 2)
+    monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)
     virtual = bench(tmp_path)
     stage = SimpleNamespace(live=True, repeats=1, seed=4, play=virtual.play)
-    measured = table4.measure(stage)  # pyright: ignore[reportArgumentType]
+    measured = table4_testbed.measure(stage)  # pyright: ignore[reportArgumentType]
     assert set(measured.values) <= set(ABOUT["table4"].values)
     assert 0 < measured.samples("load_95")[0] < 100 and len(measured.samples("accuracy")) == 2

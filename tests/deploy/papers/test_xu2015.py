@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deploy.metrics import RunTables
-from deploy.papers import values
-from deploy.papers.bench import Bench
-from deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, workload
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, twenty_jobs
+from schedbed.deploy.results.metrics import RunTables
 
-ABOUT = values.load("xu2015").experiments
+ABOUT = paper_file.load("xu2015").experiments
 
 
 def run(attempts: list[dict[str, object]], jobs: list[dict[str, object]]) -> RunTables:
@@ -27,8 +27,8 @@ def attempt(task: str, began: float, end: float, locality: str, **more: object) 
 
 
 def test_each_repeat_draws_its_own_jobs() -> None:
-    first, second = (workload.jobs(1, repeat) for repeat in (0, 1))
-    assert first == workload.jobs(1, 0) != second
+    first, second = (twenty_jobs.jobs(1, repeat) for repeat in (0, 1))
+    assert first == twenty_jobs.jobs(1, 0) != second
     for jobs in (first, second):
         assert [job["user"] for job in jobs[:3]] == ["user2", "user1", "user0"]
         assert all(5 <= job["maps"] <= 10 for job in jobs) and len(jobs) == 20
@@ -65,7 +65,7 @@ def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Five jobs a repeat."""
-    monkeypatch.setattr(workload, "JOBS", 5)
+    monkeypatch.setattr(twenty_jobs, "JOBS", 5)
     return Bench(tmp_path, machines="sim", repeats=1, seed=3)
 
 
@@ -75,12 +75,15 @@ def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> 
     least, mean, most = (makespans.samples(f"quarter_{each}")[0] for each in ("least", "mean", "most"))
     assert least <= mean <= most
     took = {policy: found[0] for policy, found in makespans.series["makespans"].items()}
-    gains = [100 * (1 - took[workload.QUARTER][user] / took[workload.DELAY][user]) for user in workload.USERS]
+    gains = [
+        100 * (1 - took[twenty_jobs.QUARTER][user] / took[twenty_jobs.DELAY][user])
+        for user in twenty_jobs.USERS
+    ]
     assert mean == pytest.approx(sum(gains) / 3)
 
     local = fig13.measure(bench)
     assert set(local.values) == set(ABOUT["fig13"].values)
-    bytes_ = 64e6 * sum(job["maps"] for job in workload.jobs(3, 0)) / 1e9
+    bytes_ = 64e6 * sum(job["maps"] for job in twenty_jobs.jobs(3, 0)) / 1e9
     assert 0 < local.samples("most")[0] < local.samples("delay")[0] <= bytes_
 
     model = analysis.measure(bench)

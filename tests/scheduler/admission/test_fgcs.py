@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.admission.fgcs import DEMAND, IO_RATES, Fgcs, disk_name
-from scheduler.models.fgcs import Demands, Hardware, read_demands
-from scheduler.policy import Composed
-from scheduler.profiles import ProfileStore
-from scheduler.registry import build_policy
-from tasks.errors import BadInput
-from tasks.specs import Counters
+from schedbed.scheduler.admission.fgcs import DEMAND, IO_RATES, Fgcs, disk_name
+from schedbed.scheduler.models.fgcs_demand import Demands, Hardware, read_demands
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.profiles import ProfileStore
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Counters
 from tests.scheduler.test_properties import Story, few, play, stories
 from tests.scheduler.world import GIB, World, job, node
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.models.aria import BOUNDS, Slots, allocate, bounds, curve
-from scheduler.models.jobprofile import JobProfile, Times
+from schedbed.scheduler.models.aria_bounds import BOUNDS, Slots, allocate, bounds, curve
+from schedbed.scheduler.models.job_profile import JobProfile, Times
 
 # WikiTrends of section 5.2; the four maxima add up to 156.2 s, which is all that the table depends on.
 WIKITRENDS = JobProfile(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.models.csla import UNKNOWN, Errors, Predictor, TaskSample, predict, tag, words
+from schedbed.scheduler.models.csla_tags import UNKNOWN, Errors, Predictor, TaskSample, predict, tag, words
 
 
 @pytest.mark.parametrize(("cpu", "io", "number"), [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)])

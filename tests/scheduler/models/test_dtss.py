@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.models.dtss import best_share, gain_s
+from schedbed.scheduler.models.dtss import best_share, gain_s
 
 SECONDS = st.floats(0.01, 1000)
 

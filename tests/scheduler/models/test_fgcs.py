@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from scheduler.models.fgcs import DemandMean, TaskUse, cpu_demand, io_time_s, read_demands
+from schedbed.scheduler.models.fgcs_demand import DemandMean, TaskUse, cpu_demand, io_time_s, read_demands
 
 MB = 10**6
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.models.jobprofile import JobProfile, Profiler, Times
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
 
 
 def measured() -> Profiler:

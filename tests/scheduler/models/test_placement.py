@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.models.placement import PlacedJob, Placement
-from scheduler.models.resources import Amounts, NodeDemands
+from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
+from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands
 
 SORT = NodeDemands(Amounts(30, 45, 25), Amounts(0, 0.15, 0), Amounts(20, 50, 60), 4)
 COMBINE = NodeDemands(Amounts(25, 10, 10), Amounts(0, 0.015, 0), Amounts(10, 10, 25), 4)

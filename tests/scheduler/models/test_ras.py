@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.models.ras import ends_within, map_utility, reduce_utility, slots_required
-from scheduler.models.resources import Amounts, ResourceProfile, declared_demands, read_profile
+from schedbed.scheduler.models.ras_utility import ends_within, map_utility, reduce_utility, slots_required
+from schedbed.scheduler.models.resource_profiles import (
+    Amounts,
+    ResourceProfile,
+    declared_demands,
+    read_profile,
+)
 from tests.scheduler.world import GIB, job, node
 
 

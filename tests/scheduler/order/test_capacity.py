@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.order.capacity import Capacity
-from scheduler.order.queues import Held, over_max, user_limit
-from scheduler.policy import Composed
-from scheduler.registry import build_policy
-from scheduler.view import View
-from tasks.errors import BadInput
-from tasks.specs import JobSpec, TaskKind
+from schedbed.scheduler.order.capacity import Capacity
+from schedbed.scheduler.order.queues import Held, over_max, user_limit
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.view import View
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import JobSpec, TaskKind
 from tests.scheduler.world import GIB, World, job, node
 
 HALVES = {"a": {"capacity": 50}, "b": {"capacity": 50}}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.models.jobprofile import JobProfile, Times
-from scheduler.policies.aria import PROFILES, Aria, profile_name
-from scheduler.profiles import ProfileStore
-from scheduler.registry import build_policy
-from tasks.errors import BadInput
+from schedbed.scheduler.models.job_profile import JobProfile, Times
+from schedbed.scheduler.policies.aria import PROFILES, Aria, profile_name
+from schedbed.scheduler.profiles import ProfileStore
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
 from tests.scheduler.world import World, job, node
 
 TEN_SECONDS = JobProfile(map=Times(10.0, 10.0), reduce=Times(10.0, 10.0))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.chance import chance
-from tasks.specs import Cost
-from tasks.workload import PlannedJob
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.workloads.planned import PlannedJob
 from tests.scheduler.simulate.scenes import MIB, Tape, cluster, job, play, setup
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.messages import AttemptReport, Heartbeat, Reply, Usage
-from scheduler.admission.load import LoadTags
-from scheduler.policies.csla import LoadAware
-from scheduler.registry import build_policy
-from tasks.specs import Counters
+from schedbed.cluster.messages import AttemptReport, Heartbeat, Reply, Usage
+from schedbed.scheduler.admission.load import LoadTags
+from schedbed.scheduler.policies.csla import LoadAware
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import Counters
 from tests.scheduler.test_properties import Story, few, play, stories
 from tests.scheduler.world import World, job, node
 

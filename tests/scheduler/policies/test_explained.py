@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.admission.slots import Slots
-from scheduler.locality.greedy import Greedy
-from scheduler.order.fifo import Fifo
-from scheduler.policies.explained import Explained
-from scheduler.policy import Composed
-from scheduler.registry import build_policy
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.registry.registry import build_policy
 from tests.scheduler.world import World, job, node
 
 

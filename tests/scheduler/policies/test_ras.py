@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.models.resources import Amounts, NodeDemands, read_profile
-from scheduler.policies.ras import Ras
-from scheduler.policy import Proposal
-from scheduler.registry import build_policy
-from scheduler.view import AttemptView, NodeView, View
-from tasks.errors import BadInput
-from tasks.specs import TaskKind
+from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands, read_profile
+from schedbed.scheduler.policies.ras import Ras
+from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.view import AttemptView, NodeView, View
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import TaskKind
 from tests.scheduler.test_properties import Story, play, stories
 from tests.scheduler.world import World, job, node
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cluster.faults import PlannedFault
-from cluster.simulated.latencies import NO_LATENCIES
-from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
-from scheduler.registry import build_policy
-from scheduler.simulate.costs import SpecifiedCosts
-from scheduler.simulate.setup import Setup, Timing
-from scheduler.simulate.simulation import Simulation
-from tasks.chance import chance
-from tasks.specs import Cost, Demand
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.latencies import NO_LATENCIES
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.declared_costs import SpecifiedCosts
+from schedbed.scheduler.simulate.setup import Setup, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Cost, Demand
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 MIB = 2**20
 NO_TIMING = Timing(request_s=0.0, decision_s=0.0, reply_s=0.0, commit_s=0.0)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.spec import ClusterSpec
-from tasks.workload import InputFile
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.tasks.workloads.planned import InputFile
 from tests.scheduler.simulate.scenes import MIB, Tape, cluster, job, play, setup
 
 FILE = InputFile(path="/in/a", source="filler", blocks=(64 * MIB,) * 8)

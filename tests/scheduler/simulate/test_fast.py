@@ -19,26 +19,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import config as numba_config
 
-from cluster.faults import PlannedFault
-from cluster.simulated.emulation import TaskCost
-from cluster.simulated.latencies import NO_LATENCIES, Latencies
-from cluster.spec import BlockSettings, ClusterSpec, NodeSpec
-from deploy.sim_run import HistoryRows
-from scheduler.history import History, merge, read_tables
-from scheduler.registry import build_policy
-from scheduler.simulate.setup import Setup, Timing
-from scheduler.simulate.simulation import Simulation
-from tasks.chance import Coin, chance
-from tasks.specs import Demand, JobSpec, Priority, Split
-from tasks.workload import InputFile, PlannedJob
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.deploy.simulated.simulated_runs import HistoryRows
+from schedbed.scheduler.history import History, merge, read_tables
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.setup import Setup, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import Coin, chance
+from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 from tests.scheduler.simulate.scenes import MIB, NO_TIMING, Tape, play
 
 CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
-from scheduler.simulate.fast import columns, fluid_tables  # noqa: E402
-from scheduler.simulate.fast.fluid_tables import grown as enlarged  # noqa: E402
-from scheduler.simulate.fast.play import run  # noqa: E402
-from scheduler.simulate.fast.state import FREE_ITEMS  # noqa: E402
+from schedbed.scheduler.simulate.compiled import columns  # noqa: E402
+from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
+from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
+from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
+from schedbed.scheduler.simulate.compiled.state import FREE_ITEMS  # noqa: E402
 
 POLICIES = (
     "fifo",
@@ -192,15 +193,15 @@ def test_it_does_so_for_attempts_that_contend(number: int, seed: int) -> None:
 def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = contended(31, "fair")
     slots = [node.map_slots + node.reduce_slots for node in setup.cluster.nodes]
-    monkeypatch.setattr(fluid_tables, "MORE_ITEMS", max(slots) + 17 - 2 * sum(slots))
-    monkeypatch.setattr(fluid_tables, "MORE_REPLIES", 1 - 4 * len(slots))
+    monkeypatch.setattr(flow_arrays, "MORE_ITEMS", max(slots) + 17 - 2 * sum(slots))
+    monkeypatch.setattr(flow_arrays, "MORE_REPLIES", 1 - 4 * len(slots))
     in_use: list[int] = []
 
     def grown(state: Any) -> Any:
         in_use.append(len(state.flows) - int(state.num[FREE_ITEMS]))
         return enlarged(state)
 
-    monkeypatch.setattr("scheduler.simulate.fast.play.grown", grown)
+    monkeypatch.setattr("schedbed.scheduler.simulate.compiled.run_compiled.grown", grown)
     assert compare(setup)
     assert any(in_use)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.faults import RESTART_S, PlannedFault
-from cluster.simulated.latencies import Latencies
-from scheduler.simulate.setup import Timing
+from schedbed.cluster.faults import RESTART_S, PlannedFault
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.scheduler.simulate.setup import Timing
 from tests.scheduler.simulate.scenes import Tape, job, play, random_jobs, setup
 
 

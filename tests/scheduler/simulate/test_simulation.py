@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cluster.faults import PlannedFault
-from scheduler.policy import Composed, Policy
-from scheduler.registry import POLICIES, build_policy
-from scheduler.simulate.elision import is_quiet
-from scheduler.simulate.setup import Stragglers, Stuck, Timing
-from tasks.errors import BadInput
+from schedbed.cluster.faults import PlannedFault
+from schedbed.scheduler.policy import Composed, Policy
+from schedbed.scheduler.registry.registry import POLICIES, build_policy
+from schedbed.scheduler.simulate.elision import is_quiet
+from schedbed.scheduler.simulate.setup import Stragglers, Stuck, Timing
+from schedbed.tasks.errors import BadInput
 from tests.scheduler.simulate.scenes import (
     NO_TIMING,
     job,
@@ -175,8 +175,8 @@ def test_unknown_nodes_and_faults_are_refused() -> None:
 
 SCRIPT = """
 import sys
-from cluster.simulated.latencies import Latencies
-from scheduler.simulate.setup import Timing
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.scheduler.simulate.setup import Timing
 from tests.scheduler.simulate.scenes import *
 jobs, files = random_jobs(9)
 faults = random_faults(9, 5, ("kill", "slow", "partition", "freeze"))

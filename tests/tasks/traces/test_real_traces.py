@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.traces.convert import scenario_of
-from tasks.traces.describe import facts, quantiles
-from tasks.traces.detect import read_trace
+from schedbed.tasks.traces.convert import scenario_of
+from schedbed.tasks.traces.describe import facts, quantiles
+from schedbed.tasks.traces.detect import read_trace
 
 TRACES = Path(os.environ.get("SCHEDBED_TRACES", "../shared/traces"))
 pytestmark = pytest.mark.skipif(

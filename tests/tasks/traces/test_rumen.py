@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.errors import BadInput
-from tasks.specs import Priority
-from tasks.traces import jsonstream, text
-from tasks.traces.detect import read_trace
-from tasks.traces.rumen import read_rumen
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Priority
+from schedbed.tasks.traces import jsonstream, text
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.rumen import read_rumen
 
 
 def attempt(**fields: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.errors import BadInput
-from tasks.traces.describe import facts
-from tasks.traces.detect import detect, read_trace
-from tasks.traces.sls import read_sls
-from tasks.workload_trace import Assume, synthesize
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.describe import facts
+from schedbed.tasks.traces.detect import detect, read_trace
+from schedbed.tasks.traces.sls import read_sls
+from schedbed.tasks.workloads.from_trace import Assume, synthesize
 
 
 def container(start: int = 1000, end: int = 4000, **fields: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.errors import BadInput
-from tasks.traces.alibaba import read_alibaba
-from tasks.traces.describe import facts, quantiles
-from tasks.traces.detect import detect, read_trace
-from tasks.traces.swf import read_swf
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.alibaba import read_alibaba
+from schedbed.tasks.traces.describe import facts, quantiles
+from schedbed.tasks.traces.detect import detect, read_trace
+from schedbed.tasks.traces.swf import read_swf
 
 HEAD = "; Version: 2.2\n; MaxProcs: 128\n\n"
 

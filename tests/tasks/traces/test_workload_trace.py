@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.traces.hosts import map_hosts, replica_nodes
-from tasks.traces.model import Trace, TraceJob, TraceTask
-from tasks.workload_trace import Assume, select, synthesize
+from schedbed.tasks.traces.topology import map_hosts, replica_nodes
+from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
+from schedbed.tasks.workloads.from_trace import Assume, select, synthesize
 
 MIB = 2**20
 NODES = {"n1": "r1", "n2": "r2", "n3": "r1", "n4": "r2"}

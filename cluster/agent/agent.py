@@ -1,0 +1,253 @@
+"""The agent of a node: `python -m cluster.agent.agent`, told what to be by one JSON line on standard input.
+
+It says one JSON line on standard output when it is up, and ends with everything it started when standard input
+closes: whoever holds the other end need not live to clean up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from schedbed.cluster.agent.attempts import Attempts
+from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.agent.control_socket import Control
+from schedbed.cluster.agent.datanode import DataNode
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse
+from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app
+from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.map_outputs import OutputBoard
+from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.agent.replica_keeper import Keeper
+from schedbed.cluster.agent.transfer import Sender
+from schedbed.cluster.agent.usage import UsageMeter
+from schedbed.cluster.agent.zygote_link import ZygoteDied, ZygoteLink
+from schedbed.cluster.clock import RunClock
+from schedbed.tasks.context import NodeContext
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.pacing import socket_bytes
+
+log = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+EXIT_BAD_INPUT = 2
+EXIT_FAILED = 1
+CLOSE_S = 0.5
+LAUNCH_S = 0.5  # longer than a launch takes
+
+
+class Agent:
+    """One life of one node: the parts, wired; `run` is all of it."""
+
+    def __init__(self, config: AgentConfig, where: AgentDir, lock: int) -> None:
+        self._config = config
+        self._where = where
+        self._link = ZygoteLink(lock)  # first, so that it imports while this process goes on
+        self._clock = RunClock(config.epoch_s)
+        self._limits = Limits(config, where)
+        self._peers = Peers(config.node.node)
+        self._sender = Sender(config.token, self._peers, self._limits, config.node.disk_bps)
+        self._control = Control(self._hello, self._hear)
+        self._data = DataNode(where, self._limits, self._peers, self._sender, self._control.say)
+        self._keeper = Keeper(where, self._limits, self._sender, self._data)
+        self._board = OutputBoard()
+        self._shuffle = ShuffleServer(where, self._peers, self._data)
+        self._local = LocalEndpoints(self._control, self._board, self._peers)
+        self._usage = UsageMeter(config.node, self._limits.budget)
+        self._attempts = Attempts(
+            where,
+            self._limits,
+            self._clock,
+            start_zygote=lambda: ZygoteLink(lock),
+            setup=self._setup,
+            publish=lambda report: self._control.say({"type": "ended", **report}),
+            on_fatal=self._fail,
+        )
+        self._url = ""
+        self._factors: dict[str, float] = {}
+        self._over = asyncio.Event()
+        self._failed = False
+
+    async def run(self) -> int:
+        """Serves until standard input closes, SIGTERM or a `shutdown`; the exit code."""
+        runner = await self._listen()
+        beating = None
+        try:
+            await self._attempts.open(self._link)
+            print(json.dumps(self._greeting()), flush=True)
+            beating = asyncio.create_task(self._beat())
+            self._watch()
+            await self._over.wait()
+        finally:
+            if beating is not None:
+                beating.cancel()
+            await self._attempts.close()
+            await self._control.close()
+            await self._keeper.close()
+            await self._sender.close()
+            with contextlib.suppress(TimeoutError):  # requests that still go on are broken off
+                await asyncio.wait_for(runner.cleanup(), CLOSE_S)
+            self._limits.remove()
+        return EXIT_FAILED if self._failed else 0
+
+    async def _listen(self) -> web.AppRunner:
+        app = make_app(
+            self._config.token, self._control, self._data, self._keeper, self._shuffle, self._local
+        )
+        runner = web.AppRunner(app, access_log=None, read_bufsize=2**18)
+        await runner.setup()
+        await web.SockSite(runner, self._socket()).start()
+        self._url = "http://{}:{}".format(*runner.addresses[0][:2])
+        self._peers.meet(
+            {self._config.node.node: self._url}, {self._config.node.node: self._config.node.rack}
+        )
+        return runner
+
+    def _socket(self) -> socket.socket:
+        """The listening socket; connections inherit what their buffers may hold."""
+        listening = socket.create_server((self._config.listen, self._config.port), backlog=128)
+        paced = self._limits.budget is not None and not self._config.shaped
+        size = socket_bytes(self._config.node.network_bps) if paced else 0
+        if size:
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                listening.setsockopt(socket.SOL_SOCKET, option, size)
+        return listening
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._over.set)
+        loop.add_reader(sys.stdin.fileno(), self._on_input)
+
+    def _on_input(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._over.set()
+
+    def _fail(self, reason: str) -> None:
+        log.error("%s", reason)
+        self._failed = True
+        self._over.set()
+
+    async def _beat(self) -> None:
+        """Says how the node is every `heartbeat_s`, on time however long each takes; silent while nobody listens."""
+        loop = asyncio.get_running_loop()
+        due_s = loop.time()
+        while True:
+            due_s = max(due_s + self._config.heartbeat_s, loop.time())
+            await asyncio.sleep(due_s - loop.time())
+            if self._control.ready:
+                usage = self._usage.read(loop.time(), self._attempts.cpu_s(), self._attempts.pids())
+                beat = {"running": self._attempts.statuses(), "usage": asdict(usage)}
+                self._control.say({"type": "beat", **beat})
+
+    # ------------------------------------------------------------- what it says
+
+    def _greeting(self) -> Message:
+        return {"url": self._config.url or self._url, "pid": os.getpid(), "limits": self._limits.report}
+
+    def _hello(self) -> Message:
+        return {"type": "hello", **self._greeting(), "blocks": self._data.report()}
+
+    def _setup(self) -> Message:
+        config = self._config
+        context = NodeContext(
+            node=config.node.node,
+            rack=config.node.rack,
+            agent_url=self._url,
+            token=config.token,
+            root=config.root,
+            peers=self._peers.urls,
+            racks=self._peers.racks,
+            epoch_s=self._clock.epoch_s,
+            core_speed=config.node.core_speed,
+            budget=self._where.budget if self._limits.budget is not None else None,
+            pace_cpu=self._limits.pace_cpu,
+        )
+        raw = asdict(context) | {"root": str(context.root)}
+        raw["budget"] = None if context.budget is None else str(context.budget)
+        return {"context": raw, "runner": config.runner, "limit_memory": self._limits.limit_memory}
+
+    # ------------------------------------------------------------ what it hears
+
+    def _hear(self, message: Message) -> None:
+        handlers: dict[str, Callable[[Message], None]] = {
+            "launch": lambda said: self._attempts.launch(said["spec"]),
+            "kill": lambda said: self._attempts.kill(said["attempt"], said["reason"]),
+            "outputs": lambda said: self._board.add(said["job"], said["outputs"], said["all_done"]),
+            "forget_job": lambda said: self._forget_job(said["job"]),
+            "answer": self._local.answer,
+            "replicate": lambda said: self._data.replicate(said["block"], said["to"]),
+            "delete_block": lambda said: self._data.delete(said["block"]),
+            "report_blocks": lambda _: self._control.say({"type": "blocks", "blocks": self._data.report()}),
+            "peers": self._meet,
+            "rates": self._set_rates,
+            "partition": self._cut_off,
+            "network": lambda said: self._peers.disturb(said["delays"], said["losses"]),
+            "disk": lambda said: self._where.fill_disk(said["full"]),
+            "kill_attempt": lambda said: self._attempts.strike(said["attempt"]),
+            "corrupt_block": lambda said: self._data.corrupt(said["block"]),
+            "shutdown": lambda _: self._over.set(),
+        }
+        handler = handlers.get(message.get("type", ""))
+        if handler is None:
+            raise BadRequest(f"unknown type {message.get('type')!r}")
+        handler(message)
+
+    def _forget_job(self, job: str) -> None:
+        self._board.forget(job)
+        self._shuffle.forget_job(job)
+        self._where.forget_job(job)
+
+    def _meet(self, message: Message) -> None:
+        own = self._config.node.node
+        self._peers.meet({**message["peers"], own: self._url}, message["racks"])
+        if message.get("epoch_s") and message["epoch_s"] != self._clock.epoch_s:
+            self._clock.begin(float(message["epoch_s"]))
+        self._attempts.meet(self._peers.urls, self._peers.racks, self._clock.epoch_s)
+
+    def _set_rates(self, message: Message) -> None:
+        factors = {name: float(message.get(name, 1.0)) for name in ("cpu", "disk", "network")}
+        if not all(factor > 0 for factor in factors.values()):
+            raise BadRequest(f"rates: {factors}, expected factors above 0")
+        self._factors = factors
+        self._limits.set_factors(**factors)
+        # An attempt that is being launched just now takes on the quota of before: once more, whatever holds then.
+        asyncio.get_running_loop().call_later(LAUNCH_S, lambda: self._limits.set_factors(**self._factors))
+
+    def _cut_off(self, message: Message) -> None:
+        self._peers.blocked = frozenset(str(node) for node in message["blocked"])
+
+
+async def _live(config: AgentConfig, where: AgentDir, lock: int) -> int:
+    return await Agent(config, where, lock).run()
+
+
+def main() -> int:
+    """Reads the configuration, takes the directory and lives; a start that fails says {"error"} on stdout."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
+    try:
+        config = AgentConfig.from_line(sys.stdin.readline())
+        where = AgentDir(config.root)
+        lock = where.lock()
+        where.prepare()
+        return asyncio.run(_live(config, where, lock))
+    except (BadInput, RootInUse, ZygoteDied, ValueError, TypeError, KeyError, OSError) as error:
+        log.exception("cannot start")
+        print(json.dumps({"error": str(error)}), flush=True)
+        return EXIT_BAD_INPUT if isinstance(error, BadInput) else EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What an agent is told at its start: one JSON line on its standard input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.spec import NodeSpec
+
+LIMIT_MODES = ("auto", "cgroup", "software", "off")
+LOOPBACK = "127.0.0.1"
+RUNNER = "schedbed.tasks.attempt:run_attempt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """One life of one node. `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs;
+    `listen` the address that the agent serves on, by which the other nodes reach it; `shaped` that the kernel holds
+    the NIC to its rate already, so that the agent only counts what passes; `port` where it serves, 0 for any; `url`
+    how others reach it where that is not the address that it serves on.
+    """
+
+    node: NodeSpec
+    root: Path
+    token: str
+    epoch_s: float
+    heartbeat_s: float
+    limits: str  # one of LIMIT_MODES
+    run_id: str
+    runner: str = RUNNER
+    listen: str = LOOPBACK
+    port: int = 0
+    url: str = ""
+    shaped: bool = False
+    uplink: Path | None = (
+        None  # the budget of the rack's uplink (`limits.make_uplink`), None when it has no limit
+    )
+
+    def __post_init__(self) -> None:
+        if self.limits not in LIMIT_MODES:
+            raise ValueError(f"limits: {self.limits!r}, expected one of {', '.join(LIMIT_MODES)}")
+        if not self.heartbeat_s > 0:
+            raise ValueError(f"heartbeat: {self.heartbeat_s!r}, expected more than 0 seconds")
+
+    def to_line(self) -> str:
+        """The JSON line, with its newline."""
+        uplink = None if self.uplink is None else str(self.uplink)
+        return json.dumps(asdict(self) | {"root": str(self.root), "uplink": uplink}) + "\n"
+
+    @staticmethod
+    def from_line(line: str) -> AgentConfig:
+        """The inverse of `to_line`; raises ValueError, TypeError or KeyError on anything else."""
+        raw: dict[str, Any] = json.loads(line)
+        uplink = None if raw["uplink"] is None else Path(raw["uplink"])
+        known = {"node": NodeSpec(**raw["node"]), "root": Path(raw["root"]), "uplink": uplink}
+        return AgentConfig(**{**raw, **known})

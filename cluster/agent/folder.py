@@ -1,0 +1,109 @@
+"""An agent's directory: what lies where, whose it is, and that no name from outside leads out of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+from schedbed.tasks.blockfile import crc_path
+from schedbed.tasks.context import FULL_DISK
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+
+
+class BadRequest(Exception):
+    """A request or message that makes no sense: one line saying why."""
+
+
+class RootInUse(Exception):
+    """Another agent (or what is left of one) has this directory."""
+
+
+def checked_id(text: str, what: str) -> str:
+    """`text`, when it can be an id; so it holds no slash, no dot and is not empty. Raises BadRequest."""
+    if not _ID.fullmatch(text):
+        raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
+    return text
+
+
+class AgentDir:
+    """`blocks/`, `mapout/`, `attempts/` and `budget` below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.blocks = root / "blocks"
+        self.mapout = root / "mapout"
+        self.attempts = root / "attempts"
+        self.budget = root / "budget"
+
+    def block(self, block: str) -> Path:
+        """The file of a block, there or not."""
+        return self.blocks / checked_id(block, "block")
+
+    def map_output(self, attempt: str) -> Path:
+        """The folder of a map attempt's output."""
+        return self.mapout / checked_id(attempt, "attempt")
+
+    def attempt(self, attempt: str) -> Path:
+        """The scratch folder of an attempt."""
+        return self.attempts / checked_id(attempt, "attempt")
+
+    @property
+    def disk_is_full(self) -> bool:
+        """Whether a fault has filled the node's disk."""
+        return (self.root / FULL_DISK).exists()
+
+    def fill_disk(self, full: bool) -> None:
+        """A fault: from now on nothing more can be written here, or again."""
+        if full:
+            (self.root / FULL_DISK).touch()
+        else:
+            (self.root / FULL_DISK).unlink(missing_ok=True)
+
+    def lock(self, patience_s: float = 3.0) -> int:
+        """Takes the directory; the descriptor holds it until every process that inherited it has ended.
+
+        Waits for the remains of an earlier life to go. Raises RootInUse.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        give_up = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    os.close(descriptor)
+                    raise RootInUse(f"{self.root}: in use by another agent") from None
+                time.sleep(0.02)
+
+    def prepare(self) -> None:
+        """Makes the folders; drops what attempts of an earlier life left and blocks that were half written."""
+        for folder in (self.attempts, self.mapout):
+            shutil.rmtree(folder, ignore_errors=True)
+        for folder in (self.blocks, self.mapout, self.attempts):
+            folder.mkdir(parents=True, exist_ok=True)
+        for path in self.blocks.iterdir():
+            if path.suffix == ".tmp" or (path.suffix == ".crc" and not path.with_suffix("").exists()):
+                path.unlink()
+
+    def stored_blocks(self) -> dict[str, int]:
+        """Each block on disk with its length, in the order of their names."""
+        return {
+            path.name: path.stat().st_size
+            for path in sorted(self.blocks.iterdir())
+            if _ID.fullmatch(path.name) and crc_path(path).exists()
+        }
+
+    def forget_job(self, job: str) -> None:
+        """Removes the job's map outputs and scratch folders."""
+        prefix = checked_id(job, "job") + "_"
+        for folder in (self.mapout, self.attempts):
+            for path in folder.iterdir():
+                if path.name.startswith(prefix):
+                    shutil.rmtree(path, ignore_errors=True)

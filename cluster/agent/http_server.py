@@ -1,0 +1,194 @@
+"""The agent's HTTP face: who may ask, and the endpoints for attempts and reducers. Blocks are `datanode`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from schedbed.cluster.agent.control_socket import Control
+from schedbed.cluster.agent.datanode import DataNode
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
+from schedbed.cluster.agent.map_outputs import OutputBoard
+from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.agent.replica_keeper import Keeper
+from schedbed.cluster.messages import FOR_ATTEMPTS
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
+
+Message = dict[str, Any]
+
+POLL_S = 5.0
+CALL_S = 60.0
+READ_BYTES = 2**20
+
+
+def make_app(
+    token: str,
+    control: Control,
+    data: DataNode,
+    keeper: Keeper,
+    shuffle: ShuffleServer,
+    local: LocalEndpoints,
+) -> web.Application:
+    """All routes, behind the token."""
+    app = web.Application(middlewares=[_guard(token)], client_max_size=2**24)
+    app.router.add_get("/control", control.serve, allow_head=False)
+    app.router.add_get("/blocks/{block}", data.get, allow_head=False)
+    app.router.add_put("/blocks/{block}", data.put)
+    app.router.add_get("/blocks/{block}/checksums", data.checksums, allow_head=False)
+    app.router.add_post("/blocks/{block}/keep", keeper.keep)
+    app.router.add_get("/shuffle/{attempt}/{partition}", shuffle.get, allow_head=False)
+    app.router.add_get("/jobs/{job}/outputs", local.outputs, allow_head=False)
+    app.router.add_post("/call/{method}", local.call)
+    app.router.add_post("/fetch_failed", local.fetch_failed)
+    app.router.add_get("/peers", local.peers, allow_head=False)
+    return app
+
+
+def _guard(token: str) -> Middleware:
+    """Lets in who bears the run's token, and turns nonsense into 400 with one line."""
+    expected = f"Bearer {token}".encode()
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        if not hmac.compare_digest(given, expected):
+            raise web.HTTPUnauthorized(text="this needs the run's token")
+        try:
+            return await handler(request)
+        except BadRequest as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        except ConnectionError:  # its other end has gone: nobody to tell, nothing to explain
+            raise web.HTTPBadRequest(text="the connection was lost") from None
+
+    return guard
+
+
+class ShuffleServer:
+    """Serves partitions of map outputs from `mapout/<attempt>/`."""
+
+    def __init__(self, where: AgentDir, peers: Peers, data: DataNode) -> None:
+        self._where = where
+        self._peers = peers
+        self._data = data
+        self._indices: dict[str, list[tuple[int, int]]] = {}
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """`GET /shuffle/{attempt}/{partition}`: the partition's bytes; 404 when there is none."""
+        attempt, partition = request.match_info["attempt"], request.match_info["partition"]
+        sender = await self._peers.admit(request)
+        offset, length = self._find(attempt, partition)
+        try:
+            pieces = self._read(attempt, offset, length)
+            first = next(pieces, b"")
+        except FileNotFoundError:
+            raise web.HTTPNotFound(text=f"no output of {attempt} here") from None
+        response = web.StreamResponse()
+        response.content_length = length
+        response.content_type = "application/octet-stream"
+        await response.prepare(request)
+        await self._data.stream(response, itertools.chain((first,), pieces), sender)
+        return response
+
+    def forget_job(self, job: str) -> None:
+        """The job's outputs are about to be removed."""
+        for attempt in [attempt for attempt in self._indices if attempt.startswith(f"{job}_")]:
+            del self._indices[attempt]
+
+    def _find(self, attempt: str, partition: str) -> tuple[int, int]:
+        index = self._indices.get(attempt)
+        if index is None:
+            try:
+                raw = json.loads((self._where.map_output(attempt) / "index.json").read_bytes())
+            except (OSError, ValueError):
+                raise web.HTTPNotFound(text=f"no output of {attempt} here") from None
+            index = self._indices[attempt] = [(int(offset), int(length)) for offset, length in raw]
+        if not partition.isascii() or not partition.isdigit() or int(partition) >= len(index):
+            raise web.HTTPNotFound(text=f"{attempt} has no partition {partition[:20]!r}")
+        return index[int(partition)]
+
+    def _read(self, attempt: str, offset: int, length: int) -> Iterator[bytes]:
+        with (self._where.map_output(attempt) / "data").open("rb", buffering=0) as file:
+            file.seek(offset)
+            while length > 0:
+                piece = file.read(min(READ_BYTES, length))
+                if not piece:
+                    raise web.HTTPNotFound(text=f"the output of {attempt} ends early")
+                length -= len(piece)
+                yield piece
+
+
+class LocalEndpoints:
+    """What attempts of this node ask of their agent: map outputs, peers, and the masters through the tracker."""
+
+    def __init__(self, control: Control, board: OutputBoard, peers: Peers) -> None:
+        self._control = control
+        self._board = board
+        self._peers = peers
+        self._numbers = itertools.count(1)
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+
+    async def outputs(self, request: web.Request) -> web.Response:
+        """`GET /jobs/{job}/outputs?cursor=K`: long poll."""
+        job = checked_id(request.match_info["job"], "job")
+        cursor = request.query.get("cursor", "0")
+        if not cursor.isascii() or not cursor.isdigit():
+            raise BadRequest(f"cursor: {cursor[:20]!r}, expected a number")
+        return web.json_response(await self._board.read(job, int(cursor), POLL_S))
+
+    async def call(self, request: web.Request) -> web.Response:
+        """`POST /call/{method}`: asks the masters; 502 with their error, 504 when they do not answer."""
+        method = request.match_info["method"]
+        if method not in FOR_ATTEMPTS:
+            raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(FOR_ATTEMPTS)}")
+        args = await _json_object(request)
+        number = next(self._numbers)
+        future = self._calls[number] = asyncio.get_running_loop().create_future()
+        self._control.say({"type": "call", "id": number, "method": method, "args": args})
+        try:
+            answer = await asyncio.wait_for(future, CALL_S)
+        except TimeoutError:
+            raise web.HTTPGatewayTimeout(text=f"{method}: no answer within {CALL_S:.0f} s") from None
+        finally:
+            del self._calls[number]
+        if "error" in answer:
+            raise web.HTTPBadGateway(text=str(answer["error"]))
+        return web.json_response(answer["result"])
+
+    def answer(self, message: Message) -> None:
+        """The masters' answer to a call; one that nobody waits for any more is dropped."""
+        future = self._calls.get(message["id"])
+        if future is not None and not future.done():
+            future.set_result({name: message[name] for name in ("result", "error") if name in message})
+
+    async def fetch_failed(self, request: web.Request) -> web.Response:
+        """`POST /fetch_failed` {reduce_attempt, map_attempt}: for the next heartbeat."""
+        raw = await _json_object(request)
+        try:
+            names = {name: checked_id(str(raw[name]), name) for name in ("reduce_attempt", "map_attempt")}
+        except KeyError as error:
+            raise BadRequest(f"fetch_failed: {error} is missing") from None
+        self._control.say({"type": "fetch_failed", **names})
+        return web.json_response({})
+
+    async def peers(self, _request: web.Request) -> web.Response:
+        """`GET /peers`: {"peers", "racks", "blocked"}."""
+        known = {"peers": self._peers.urls, "racks": self._peers.racks}
+        return web.json_response({**known, "blocked": sorted(self._peers.blocked)})
+
+
+async def _json_object(request: web.Request) -> Message:
+    try:
+        value = await request.json()
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise BadRequest("body: expected a JSON object")
+    return value

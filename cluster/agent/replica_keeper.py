@@ -1,0 +1,116 @@
+"""Makes replicas of blocks of which an attempt of this node has read a part from other nodes.
+
+What the attempt put aside is taken over; what is missing of the block is fetched. Only when the checksums are those of
+the replica that was read does the copy count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import logging
+import os
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from schedbed.cluster.agent.datanode import DataNode
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
+from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.transfer import Sender
+from schedbed.tasks.blockfile import READ_BYTES, BlockWriter, CorruptBlock
+from schedbed.tasks.node_client.read_aside import NAME
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Takes copies over from attempts, and finishes them in the background at the node's own pace."""
+
+    def __init__(self, where: AgentDir, limits: Limits, sender: Sender, data: DataNode) -> None:
+        self._where = where
+        self._limits = limits
+        self._sender = sender
+        self._data = data
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def keep(self, request: web.Request) -> web.Response:
+        """`POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: the attempt's copy begins at that
+        offset of the block; `length` is the whole block's, `nodes` have it. 404 without a copy."""
+        block = request.match_info["block"]
+        path = self._where.block(block)
+        try:
+            raw = await request.json()
+            offset, length = int(raw["offset"]), int(raw["length"])
+            nodes = [checked_id(str(node), "nodes") for node in raw["nodes"]]
+            copy = self._where.attempt(str(raw["attempt"])) / NAME
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadRequest(f"keep: {type(error).__name__}: {error}") from None
+        aside = path.with_name(f"{block}.kept-{next(self._numbers)}.tmp")
+        try:
+            copy.rename(aside)
+        except FileNotFoundError:
+            raise web.HTTPNotFound(text=f"no copy of {block} here") from None
+        task = asyncio.get_running_loop().create_task(self._finish(path, aside, offset, length, nodes))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return web.json_response({})
+
+    async def close(self) -> None:
+        """Breaks off what is not finished; what is aside goes with it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _finish(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
+        try:
+            if self._where.disk_is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if not self._data.has(path.name):
+                await self._assemble(path, aside, offset, length, nodes)
+                self._data.stored(path.name, length, "kept")
+        except (OSError, aiohttp.ClientError, TimeoutError, CorruptBlock) as error:
+            log.warning("no copy of %s is kept: %s", path.name, error)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
+        """Writes the block aside and puts it into place, or raises and leaves nothing."""
+        with BlockWriter(path) as writer:
+            await self._fetch(writer, nodes, offset)
+            with aside.open("rb", buffering=0) as file:
+                while piece := file.read(min(READ_BYTES, self._sender.piece_bytes)):
+                    await self._limits.pay(len(piece), "disk")
+                    writer.write(piece)
+            await self._fetch(writer, nodes, length)
+            if writer.length != length:
+                raise CorruptBlock(f"{path.name}: {writer.length} bytes instead of {length}")
+            if writer.checksums() != await self._checksums(path.name, nodes):
+                raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
+
+    async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
+        """Appends the block's bytes up to `high`, from the first node that gives them."""
+        failures: list[str] = []
+        for node in nodes:
+            if writer.length >= high:
+                return
+            try:
+                async for piece in self._sender.fetch(node, writer.path.name, writer.length, high):
+                    await self._limits.pay(len(piece), "disk", "rx")
+                    writer.write(piece)
+            except (OSError, aiohttp.ClientError, TimeoutError) as error:
+                failures.append(f"{node}: {error}")
+        if writer.length < high:
+            raise OSError("; ".join(failures) or "no node has the rest")
+
+    async def _checksums(self, block: str, nodes: list[str]) -> bytes:
+        failures: list[str] = []
+        for node in nodes:
+            try:
+                return b"".join([piece async for piece in self._sender.fetch(node, f"{block}/checksums")])
+            except (OSError, aiohttp.ClientError, TimeoutError) as error:
+                failures.append(f"{node}: {error}")
+        raise OSError("; ".join(failures) or "no node has its checksums")

@@ -1,0 +1,165 @@
+"""Sending blocks to other agents: down a write pipeline as they come in, or from disk as a new replica."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+import aiohttp
+
+from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.peers import Peers
+from schedbed.tasks.blockfile import CorruptBlock, read_verified
+from schedbed.tasks.pacing import PIECE_S
+
+Chunk = bytes | bytearray | memoryview
+Put = Callable[[AsyncIterator[Chunk]], Awaitable[list[str]]]
+
+log = logging.getLogger(__name__)
+
+STALL_S = 60.0  # without progress: a pipeline's next node is given up
+QUEUE_CHUNKS = 8
+PIECE_BYTES = 64 * 1024
+
+
+def pieces_of(data: Chunk, size: int) -> list[memoryview]:
+    """`data` in pieces of at most `size` bytes."""
+    view = memoryview(data)
+    return [view[low : low + size] for low in range(0, len(view), size)]
+
+
+class Sender:
+    """Carries blocks to other agents with this node's name, token and `tx` budget.
+
+    A piece is as long as those in which the node's own attempts use its disk (`tasks.pacing.PIECE_S`), so that
+    streams of both share it alike.
+    """
+
+    def __init__(self, token: str, peers: Peers, limits: Limits, disk_bps: float) -> None:
+        self._peers = peers
+        self.limits = limits
+        unpaced = limits.budget is None
+        self.piece_bytes = 2**20 if unpaced else min(2**20, max(PIECE_BYTES, int(disk_bps * PIECE_S)))
+        headers = {"Authorization": f"Bearer {token}", "X-Node": peers.own}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=STALL_S)
+        connector = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector)
+
+    async def close(self) -> None:
+        """Breaks off what is still being sent."""
+        await self._session.close()
+
+    def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
+        """Begins to forward a block to the first of `nodes` that can be reached, which forwards to the rest."""
+        reachable = [node for node in nodes if self._peers.url(node)]
+        if not reachable:
+            return None
+        return Relay(
+            lambda chunks: self.put(block, reachable, chunks, unpaced),
+            lambda length: self._pay_way(0 if unpaced else length, reachable[0]),
+        )
+
+    async def put(
+        self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
+    ) -> list[str]:
+        """PUTs a block to the first of `nodes`, the rest as its pipeline: those that stored it.
+
+        Raises OSError or aiohttp's ClientError.
+        """
+        url = self._peers.url(nodes[0])
+        if url is None:
+            raise ConnectionError(f"{nodes[0]} cannot be reached")
+        query = {"pipeline": ",".join(nodes[1:])} | ({"unpaced": "1"} if unpaced else {})
+        async with self._session.put(f"{url}/blocks/{block}?{urlencode(query)}", data=chunks) as response:
+            response.raise_for_status()
+            return [str(node) for node in (await response.json())["nodes"]]
+
+    async def fetch(
+        self, node: str, what: str, low: int = 0, high: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """GETs a block (from byte `low` up to `high`) or its checksums from a node, in pieces; nothing is paid here.
+
+        Raises OSError or aiohttp's ClientError.
+        """
+        url = self._peers.url(node)
+        if url is None:
+            raise ConnectionError(f"{node} cannot be reached")
+        wanted = {} if high is None else {"Range": f"bytes={low}-{high - 1}"}
+        async with self._session.get(f"{url}/blocks/{what}", headers=wanted) as response:
+            response.raise_for_status()
+            async for piece in response.content.iter_chunked(self.piece_bytes):
+                yield piece
+
+    async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
+        """Copies a block from the own disk, paced, to `nodes`. Raises CorruptBlock besides what `put` does."""
+        corrupt: list[CorruptBlock] = []  # aiohttp tells only that the body could not be sent
+        try:
+            return await self.put(block, nodes, self._from_disk(path, corrupt, nodes[0]))
+        except (OSError, aiohttp.ClientError):
+            if corrupt:
+                raise corrupt[0] from None
+            raise
+
+    async def _pay_way(self, length: int, to: str) -> None:
+        await self.limits.pay(length, *self._peers.way_to(to))
+
+    async def _from_disk(self, path: Path, corrupt: list[CorruptBlock], to: str) -> AsyncIterator[Chunk]:
+        try:
+            for data in read_verified(path):
+                for piece in pieces_of(data, self.piece_bytes):
+                    await self.limits.pay(len(piece), "disk", *self._peers.way_to(to))
+                    yield piece
+        except CorruptBlock as error:
+            corrupt.append(error)
+            raise
+
+
+class Relay:
+    """A block on its way down the pipeline while it is still coming in; a broken way never harms the write."""
+
+    def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
+        """`put` sends the chunks it is given, `pay` charges the bytes of each before it goes."""
+        self._pay = pay
+        self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
+        self._broken = False
+        self._task = asyncio.create_task(self._run(put))
+
+    async def send(self, chunk: Chunk) -> None:
+        """Forwards a chunk, at the pace of the next node."""
+        if self._broken:
+            return
+        try:
+            await asyncio.wait_for(self._queue.put(chunk), STALL_S)
+        except TimeoutError:
+            self.abort()
+
+    async def finish(self) -> list[str]:
+        """The nodes below that stored the block."""
+        if not self._broken:
+            await self._queue.put(None)
+        await asyncio.wait({self._task})
+        return [] if self._task.cancelled() else self._task.result()
+
+    def abort(self) -> None:
+        """Breaks the connection off, so that nobody below stores half a block."""
+        self._broken = True
+        self._task.cancel()
+
+    async def _run(self, put: Put) -> list[str]:
+        try:
+            return await put(self._chunks())
+        except (OSError, aiohttp.ClientError, TimeoutError) as error:
+            log.warning("a pipeline broke: %s", error)
+            return []
+        finally:
+            self._broken = True
+            while not self._queue.empty():  # let go of a sender that waits for room
+                self._queue.get_nowait()
+
+    async def _chunks(self) -> AsyncIterator[Chunk]:
+        while (chunk := await self._queue.get()) is not None:
+            await self._pay(len(chunk))
+            yield chunk

@@ -1,0 +1,62 @@
+"""What a node uses, measured from /proc and its budgets, as shares of its declared rates."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from schedbed.cluster.messages import Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.pacing import Budget
+
+_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+_CLOCK_SCHED = 2  # a process's CPU clock is named by its id and this: clock_getcpuclockid(3)
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU time of a process and the children it has waited for; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # to the nanosecond, where stat counts ticks
+    except OSError:
+        return 0.0
+    return own_s + sum(map(int, fields[13:15])) * _TICK_S
+
+
+def process_rss_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+class UsageMeter:
+    """Turns running totals into the shares used since the last reading."""
+
+    def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
+        self._node = node
+        self._budget = budget
+        self._last: tuple[float, dict[str, float]] | None = None
+
+    def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
+        """`cpu_s` is the CPU time of all attempts so far, running and ended. Without budgets disk and net are 0."""
+        names = ("disk", "tx", "rx")
+        totals = {name: self._budget.used(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}
+        last_s, before = self._last or (now_s, totals)
+        self._last = (now_s, totals)
+        elapsed_s = max(now_s - last_s, 1e-6)
+        rate = {name: max(0.0, totals[name] - before[name]) / elapsed_s for name in totals}
+        return Usage(
+            cpu_util=_share(rate["cpu"], self._node.cpu_rate),
+            disk_util=_share(rate["disk"], self._node.disk_bps),
+            net_util=_share(max(rate["tx"], rate["rx"]), self._node.network_bps),
+            memory_bytes=sum(map(process_rss_bytes, pids)),
+        )
+
+
+def _share(rate: float, declared: float) -> float:
+    return rate / declared if declared else 0.0

@@ -1,0 +1,69 @@
+"""The block store as JSON values: what a file or directory is, what lies below it, and how healthy blocks are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedbed.cluster.blocks.blockmap import BlockMap
+from schedbed.cluster.blocks.namespace import Directory, Entry, File, Namespace
+from schedbed.tasks.specs import NodeId
+
+
+def status(entry: Entry) -> dict[str, Any]:
+    """`path`, `name` (its last part), `type` (file or directory), `length`, `replication`, `block_bytes`,
+    `modified_s`, `complete`, `children` (a count)."""
+    common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
+    if isinstance(entry, File):
+        sizes = {"length": entry.length, "replication": entry.replication, "block_bytes": entry.block_bytes}
+        return {**common, "type": "file", **sizes, "complete": entry.complete, "children": 0}
+    children = len(entry.children) if isinstance(entry, Directory) else 0
+    sizes = {"length": 0, "replication": 0, "block_bytes": 0}
+    return {**common, "type": "directory", **sizes, "complete": True, "children": children}
+
+
+def summary(names: Namespace, top: Entry) -> dict[str, int]:
+    """Files and directories (the top one too) with their bytes, and with those of all wanted replicas."""
+    files = list(names.files(top))
+    return {
+        "length": sum(file.length for file in files),
+        "files": len(files),
+        "directories": sum(isinstance(entry, Directory) for entry in names.entries(top)),
+        "space": sum(file.length * file.replication for file in files),
+    }
+
+
+def check_blocks(blocks: BlockMap) -> dict[str, Any]:
+    """`blocks` (a count, of finished files), and lists of ids: `under_replicated` (some good replicas, but
+    too few), `missing` (none), `corrupt` (a replica is bad), `over_replicated`."""
+    wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
+    good = {block: len(state.good()) for block, state in wanted.items()}
+    return {
+        "blocks": len(wanted),
+        "under_replicated": [b for b, state in wanted.items() if 0 < good[b] < state.target],
+        "missing": [b for b in wanted if good[b] == 0],
+        "corrupt": [b for b, s in wanted.items() if any(node in s.corrupt for node in s.replicas)],
+        "over_replicated": [b for b, state in wanted.items() if good[b] > state.target],
+    }
+
+
+def pick_replica(
+    names: Namespace,
+    blocks: BlockMap,
+    up: Sequence[NodeId],
+    target: str,
+    nodes: Sequence[NodeId],
+    luck: float,
+) -> tuple[str, NodeId] | None:
+    """A good replica on one of `nodes` (any, when empty) that are `up`: of the block or file `target`, or, when that is
+    empty, of any finished block that another node up holds too. `luck` (0 to 1) says which; None without one.
+    """
+    entry = names.find(target) if target.startswith("/") else None
+    chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks
+    found: list[tuple[str, NodeId]] = []
+    for block in chosen:
+        state = blocks.blocks.get(block)
+        holders = [node for node in state.good() if node in up] if state is not None and state.target else []
+        if target or len(holders) > 1:
+            found += [(block, node) for node in holders if not nodes or node in nodes]
+    return found[int(luck * len(found))] if found else None

@@ -1,0 +1,95 @@
+"""Replicas beyond their files' replication, of blocks that were read where they were not stored.
+
+DARE, as xu2015 3.2.2 tells it: a block that a map had to fetch stays where it was fetched to, within a budget; when
+that is used up, the copies of the blocks that were read least go. Section 6.2 proposes the same for DTSS. The budget
+is a share of what all inputs take with their replicas, for the whole cluster.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from schedbed.tasks.specs import NodeId
+
+CAUSE = "dare"
+"""What blocks.parquet says of such a replica."""
+
+
+class Kept:
+    """Which replicas are such copies, and how often blocks were fetched.
+
+    A copy that takes the place of a lost replica is one no more: it is `adopted`.
+    """
+
+    def __init__(self) -> None:
+        self.budget_bytes = inf
+        self._copies: dict[str, dict[NodeId, int]] = {}  # block -> node -> bytes, oldest first
+        self._let_go: dict[str, dict[NodeId, None]] = {}  # copies that were evicted and are to be deleted
+        self._reads: dict[str, int] = {}
+        self._used_bytes = 0
+
+    def count(self, block: str) -> int:
+        """How many replicas a block may have on top of its target."""
+        return len(self._copies.get(block, ()))
+
+    def is_copy(self, block: str, node: NodeId) -> bool:
+        """Is the replica there one that stays?"""
+        return node in self._copies.get(block, ())
+
+    def let_go(self, block: str) -> list[NodeId]:
+        """Nodes whose copy was evicted."""
+        return list(self._let_go.get(block, ()))
+
+    def read(self, block: str, length: int) -> bool:
+        """A block was fetched once more; whether there is room for a copy of it."""
+        self._reads[block] = reads = self._reads.get(block, 0) + 1
+        if self._used_bytes + length <= self.budget_bytes:
+            return True
+        less_read = (
+            copies
+            for other, copies in self._copies.items()
+            if other != block and self._reads.get(other, 0) < reads
+        )
+        return (
+            sum(sum(copies.values()) for copies in less_read) + self.budget_bytes >= self._used_bytes + length
+        )
+
+    def add(self, block: str, node: NodeId, length: int) -> list[str]:
+        """A copy is there: the blocks of which copies are evicted for it."""
+        self._copies.setdefault(block, {})[node] = length
+        self._used_bytes += length
+        evicted: list[str] = []
+        while self._used_bytes > self.budget_bytes:
+            least = min(self._copies, key=lambda each: self._reads.get(each, 0))
+            oldest = next(iter(self._copies[least]))
+            self._let_go.setdefault(least, {})[oldest] = None
+            self.drop(least, oldest)
+            evicted.append(least)
+        return evicted
+
+    def settle(self, block: str, good: list[NodeId], target: int) -> None:
+        """The good replicas of a block have changed: copies that are gone, or adopted, are none any more."""
+        for node in list(self._copies.get(block, ())):
+            if node not in good or len(good) <= target:
+                self.drop(block, node)
+        for node in self.let_go(block):
+            if node not in good or len(good) <= target:
+                self._forget_eviction(block, node)
+
+    def drop(self, block: str, node: NodeId) -> None:
+        """That replica is no copy."""
+        copies = self._copies[block]
+        self._used_bytes -= copies.pop(node)
+        if not copies:
+            del self._copies[block]
+
+    def _forget_eviction(self, block: str, node: NodeId) -> None:
+        evicted = self._let_go[block]
+        del evicted[node]
+        if not evicted:
+            del self._let_go[block]
+
+    def forget(self, block: str) -> None:
+        """The block is of no file any more."""
+        self.settle(block, [], 0)
+        self._reads.pop(block, None)

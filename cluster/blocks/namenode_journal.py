@@ -1,0 +1,112 @@
+"""What outlives a NameNode, in one SQLite file: the changes of the namespace, and the lives of replicas.
+
+Each method is durable against the death of the process when it returns (not against that of the host).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.blocks.namespace import Change
+from schedbed.tasks.specs import NodeId
+
+ROW_COLUMNS: tuple[str, ...] = ("block", "file", "node", "bytes", "added", "removed", "cause")
+"""The columns of blocks.parquet; `removed` is None for a replica that still lived at the end."""
+
+_SCHEMA = """
+PRAGMA journal_mode=WAL;
+PRAGMA synchronous=OFF;
+CREATE TABLE IF NOT EXISTS changes (id INTEGER PRIMARY KEY, change TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS lives (
+    block TEXT, node TEXT, bytes INTEGER, added REAL, cause TEXT, PRIMARY KEY (block, node)
+);
+CREATE TABLE IF NOT EXISTS ended (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    block TEXT, file TEXT, node TEXT, bytes INTEGER, added REAL, removed REAL, cause TEXT
+);
+"""
+
+
+class Journal:
+    """The NameNode's memory on disk; a `path` of None keeps it in memory only."""
+
+    def __init__(self, path: Path | str | None) -> None:
+        # An actor may be made in one thread and called in another, though never in two at a time.
+        self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
+        self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written inside is written at once, or not at all when an exception passes."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # -- the namespace ---------------------------------------------------------------------------------------
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Write changes down, all or none."""
+        rows = [(json.dumps(change),) for change in changes]
+        if len(rows) == 1:
+            self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
+            return
+        with self.together():
+            self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
+
+    def changes(self) -> Iterator[Change]:
+        """All changes, in order."""
+        for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
+            yield json.loads(text)
+
+    # -- replicas --------------------------------------------------------------------------------------------
+
+    def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
+        """A replica lives from now on; one that is known to live goes on as it was, with this length."""
+        self._db.execute(
+            "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
+            (block, node, length, now_s, cause),
+        )
+
+    def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
+        """A replica is gone, or (None) lives at the end; nothing happens when it is not known to live."""
+        gone = self._db.execute(
+            "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
+        ).fetchone()
+        if gone is not None:
+            length, added_s, cause = gone
+            self._db.execute(
+                "INSERT INTO ended (block, file, node, bytes, added, removed, cause) VALUES (?,?,?,?,?,?,?)",
+                (block, file, node, length, added_s, now_s, cause),
+            )
+
+    def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
+        """Block and node of the replicas that are known to live, on one node or on all."""
+        where, arguments = ("", ()) if node is None else (" WHERE node = ?", (node,))
+        return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
+
+    def living_of(self, node: NodeId, cause: str) -> list[str]:
+        """Blocks of the replicas on a node that are known to live and came to be so."""
+        found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
+        return [block for (block,) in found]
+
+    def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
+        """Rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
+        columns = ", ".join(ROW_COLUMNS)
+        found = self._db.execute(
+            f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)
+        ).fetchall()
+        rows = [dict(zip(ROW_COLUMNS, row[1:], strict=True)) for row in found]
+        return (found[-1][0] if found else cursor), rows

@@ -1,0 +1,51 @@
+"""A node's way to the masters, as faults leave it: cut off, late, or losing messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from schedbed.cluster.masters import MasterGone
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import NodeId
+
+
+class FaultyLink:
+    """Carries one node's calls. As in `cluster.faults.Conditions.orders`; undisturbed until `set`."""
+
+    def __init__(self, node: NodeId, seed: int) -> None:
+        self._node = node
+        self._seed = seed
+        self._sent = 0  # messages that could have been lost, so that each has a coin of its own
+        self._cut_off = False
+        self._delay_s = 0.0
+        self._shares: dict[str, float] = {}
+
+    def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
+        """From now on."""
+        self._cut_off, self._delay_s = cut_off, delay_s
+        self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
+
+    async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
+        """The answer to a call; MasterGone when it does not get through, or its answer does not (the call may be
+        repeated). Only what `may_be_lost`, so heartbeats to the JobTracker, ever is."""
+        if self._cut_off:
+            raise MasterGone(f"{self._node} is cut off from the masters")
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if may_be_lost and self._is_lost("lose_requests"):
+            raise MasterGone("the request was lost")
+        answer = await call()
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if self._cut_off or (may_be_lost and self._is_lost("lose_replies")):
+            raise MasterGone("the reply was lost")
+        return answer
+
+    def _is_lost(self, kind: str) -> bool:
+        share = self._shares.get(kind, 0.0)
+        if not share:
+            return False
+        self._sent += 1
+        return chance(self._seed, kind, self._node, self._sent).random() < share

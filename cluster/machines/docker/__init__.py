@@ -1,0 +1,1 @@
+"""Nodes that are containers: engine, image, network and the machine itself."""

@@ -1,0 +1,369 @@
+"""A machine that is a container: an agent as its main process, a volume for its files, an address of its own.
+
+The agent hears its configuration on standard input and ends when that closes, so a container ends with the process
+that holds it, and the engine removes it. What enforces what: the container's CPU quota holds the node, software pacing
+inside it each attempt (the quota leaves the agent's own work room, an attempt must not get that); the container's
+memory limit holds the node, RLIMIT_DATA each attempt; tc holds the NIC; disk is a software budget, since the
+kernel's block throttle does not hold buffered writes. Where nodes lie on several hosts, the engine publishes each
+agent's port on its host's address; what passes there bears other addresses than the nodes', so that tc could not tell
+data from heartbeats: there the NIC is a software budget, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.types import Mount
+
+from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
+from schedbed.cluster.machines.docker import network as nic
+from schedbed.cluster.machines.docker.engine import (
+    Labels,
+    connect,
+    labels,
+    one_line,
+    remove_container,
+    run_name,
+)
+from schedbed.cluster.machines.docker.image import node_image
+from schedbed.cluster.machines.docker.streams import Streams
+from schedbed.cluster.machines.machine import Hello, MachineFailed
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+START_S = 120.0  # fifty containers on two cores come up side by side
+STOP_S = 10.0
+REACH_S = 5.0
+AGENT_CORES = 0.3  # of a host core, above the node's own: the agent's work for blocks and shuffles
+AGENT_BYTES = 256 * 2**20  # agent, warm process and their page cache, above the node's own memory
+PERIOD_US = 100_000
+PIDS = 512
+USER = "1000:1000"  # no process of a node runs as root
+DATA = Path("/data")
+UPLINK = Path("/uplink")
+PORT = 8480  # of a published agent, in its container
+LOG_TAIL = 4
+CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
+
+
+class DockerMachine:
+    """One life of a node; `root` on this host only keeps its log. The volume outlives it, until `dispose`.
+
+    `owner` is the mark (`owner_mark`) of the process for which all is made; `listen` the address of this
+    host by which other hosts reach its nodes, or the loopback interface when there are none.
+    """
+
+    def __init__(
+        self,
+        node: NodeSpec,
+        root: Path,
+        *,
+        token: str,
+        epoch_s: float,
+        heartbeat_s: float,
+        limits: str,
+        run_id: str,
+        owner: str,
+        runner: str = RUNNER,
+        uplink: Path | None = None,
+        listen: str = LOOPBACK,
+    ) -> None:
+        self._published = "" if listen == LOOPBACK else listen
+        self._config = AgentConfig(
+            node=node,
+            root=DATA,
+            token=token,
+            epoch_s=epoch_s,
+            heartbeat_s=heartbeat_s,
+            limits="off" if limits == "off" else "software",
+            run_id=run_id,
+            runner=runner,
+            listen=node.node,  # its own name, which the engine lets it find its address by
+            port=PORT if self._published else 0,
+            uplink=UPLINK if uplink is not None else None,
+        )
+        self._kernel = limits in ("auto", "cgroup")
+        self._must = limits == "cgroup"
+        self._uplink = uplink
+        self._image = ""
+        self._labels = labels(run_id, owner)
+        self._root = root
+        self._log = root / "agent.log"
+        self._name = f"{run_name(run_id)}-{node.node}"
+        self._client: docker.DockerClient | None = None
+        self._streams: Streams | None = None
+        self._paused = self._dead = False
+
+    @property
+    def node(self) -> NodeSpec:
+        """The node that this machine is."""
+        return self._config.node
+
+    async def start(self) -> Hello:
+        """Creates and starts the container and waits until its agent serves. Raises BadInput or MachineFailed."""
+        try:
+            return await asyncio.to_thread(self._start)
+        except BaseException as error:
+            await self.kill()
+            if isinstance(error, DockerException | OSError) and getattr(error, "errno", None) is None:
+                raise MachineFailed(f"{self.node.node}: Docker: {one_line(error)}") from error
+            raise
+
+    async def stop(self) -> None:
+        """Closes the agent's standard input, which ends it and its container; kills it when it does not end."""
+        if self._streams is not None:
+            await self.thaw()
+            self._streams.close_input()
+            await asyncio.to_thread(self._streams.ended.wait, STOP_S)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """SIGKILL to everything in the container, which is removed; its volume stays."""
+        self._dead = True
+        streams, self._streams = self._streams, None
+        client, self._client = self._client, None
+        if client is None:
+            return
+        with contextlib.closing(client):
+            await asyncio.to_thread(remove_container, client.api, self._name)
+            if streams is not None:
+                await asyncio.to_thread(streams.close)
+
+    async def dispose(self) -> None:
+        """Removes the volume, and the network of the run after its last container on this host; call after `stop`."""
+        await asyncio.to_thread(self._dispose)
+
+    async def freeze(self) -> None:
+        """The kernel's freezer stops everything in the container."""
+        if self.is_alive() and not self._paused:
+            self._paused = True
+            await asyncio.to_thread(self._api.pause, self._name)
+
+    async def thaw(self) -> None:
+        """Ends `freeze`."""
+        if self._paused:
+            self._paused = False
+            with contextlib.suppress(APIError):  # it may have died
+                await asyncio.to_thread(self._api.unpause, self._name)
+
+    async def set_rates(self, cpu: float, disk: float, network: float) -> None:
+        """A fault: multiplies the container's quota and its NIC's rate; the agent does so with what is its own."""
+        del disk  # a software budget alone
+        if self._kernel and self.is_alive():
+            await asyncio.to_thread(self._set_rates, cpu, network)
+
+    def is_alive(self) -> bool:
+        """Whether the agent runs."""
+        return self._streams is not None and not self._streams.ended.is_set()
+
+    def _dispose(self) -> None:
+        with contextlib.closing(connect()) as client:
+            with contextlib.suppress(NotFound):
+                client.api.remove_volume(self._name)
+            with contextlib.suppress(APIError):  # others still use it, or it has gone with the last of them
+                client.api.remove_network(run_name(self._config.run_id))
+
+    # ------------------------------------------------------------------ start
+
+    @property
+    def _api(self) -> Any:
+        assert self._client is not None
+        return self._client.api
+
+    def _start(self) -> Hello:
+        self._client = connect()
+        api = self._client.api
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._image = self._prepare(self._client)
+        remove_container(api, self._name)  # of a life whose holder died
+        api.create_volume(self._name, labels=self._labels)
+        api.create_container(
+            self._image,
+            ["python3", "-m", "schedbed.cluster.agent.agent"],
+            name=self._name,
+            hostname=self.node.node,
+            user=USER,
+            stdin_open=True,
+            labels=self._labels,
+            environment={"OPENBLAS_NUM_THREADS": "1"},
+            ports=[PORT] if self._published else None,
+            host_config=self._host_config(api),
+        )
+        streams = self._streams = Streams(api, self._name, self._log)
+        if self._dead:  # killed while it was being created
+            remove_container(api, self._name)
+            raise MachineFailed(f"{self.node.node}: killed at its start")
+        api.start(self._name)
+        held = self._held(api) if self._kernel else {}
+        config = replace(self._config, shaped="network" in held, url=self._url(api))
+        streams.send(config.to_line())
+        hello = self._greeting(streams)
+        _check_reachable(hello.url)
+        return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
+
+    def _prepare(self, client: docker.DockerClient) -> str:
+        """The image and the run's network, made by whichever node of this host comes first; the image's tag."""
+        with (self._root.parent / "docker.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
+            return node_image(client)
+
+    def _url(self, api: Any) -> str:
+        """Where other hosts reach the agent; empty when there are none."""
+        if not self._published:
+            return ""
+        port = api.port(self._name, PORT)[0]["HostPort"]
+        return f"http://{self._published}:{port}"
+
+    def _greeting(self, streams: Streams) -> Hello:
+        text = streams.first(START_S)
+        if not text:
+            raise MachineFailed(f"{self.node.node}: no answer from its container: {self._last_words()}")
+        said: dict[str, Any] = json.loads(text)
+        if "error" in said:
+            raise MachineFailed(f"{self.node.node}: {said['error']}")
+        return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
+        return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
+
+    def _host_config(self, api: Any) -> dict[str, Any]:
+        config = self._config
+        mounts = [Mount(str(DATA), self._name, type="volume")]
+        if self._uplink is not None:
+            self._uplink.chmod(0o666)
+            mounts.append(Mount(str(UPLINK), str(self._uplink), type="bind"))
+        kernel: dict[str, Any] = {}
+        if self._kernel:
+            memory = config.node.memory_bytes + AGENT_BYTES
+            kernel = {
+                "cpu_period": PERIOD_US,
+                "cpu_quota": self._quota(1.0),
+                "mem_limit": memory,
+                "memswap_limit": memory,
+            }
+        return api.create_host_config(
+            auto_remove=True,
+            init=True,
+            read_only=True,
+            tmpfs={"/tmp": "rw,nosuid,nodev,noexec,size=16m"},
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            pids_limit=PIDS,
+            mounts=mounts,
+            network_mode=run_name(config.run_id),
+            log_config={"Type": "none"},
+            port_bindings={PORT: (self._published,)} if self._published else None,
+            **kernel,
+        )
+
+    # ----------------------------------------------------------------- limits
+
+    def _quota(self, factor: float) -> int:
+        return round((self.node.cpu_rate * factor + AGENT_CORES) * PERIOD_US)
+
+    def _set_rates(self, cpu: float, network: float) -> None:
+        self._api.update_container(self._name, cpu_period=PERIOD_US, cpu_quota=self._quota(cpu))
+        if not self._published:
+            self._tell_tc(self._api, nic.change(self.node.network_bps * network))
+
+    def _held(self, api: Any) -> dict[str, str]:
+        """Shapes the NIC; what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
+        group = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
+        limits = {"cpu": f"software in {group}", "memory": group}
+        if self._published:
+            if self._must:
+                raise BadInput(
+                    "limits: cgroup: on many hosts (--address) the NIC is a software budget, expected auto"
+                )
+            return limits
+        found = api.inspect_network(run_name(self._config.run_id))
+        gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
+        try:
+            self._tell_tc(api, nic.shape(self.node.network_bps, gateway))
+        except MachineFailed as error:
+            if self._must:
+                raise BadInput(f"limits: cgroup: the NIC cannot be shaped on this host: {error}") from None
+            log.warning("%s; the NIC is held by a software budget alone", error)
+            return limits
+        return limits | {"network": "tc"}
+
+    def _tell_tc(self, api: Any, script: str) -> None:
+        """Runs a script inside the node's network namespace: from here where we are root and that is at hand, which
+        costs a tenth, else from a container. Raises MachineFailed with its last line."""
+        inside = Path(api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
+        if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
+            enter = ["nsenter", f"--net={inside}", "sh", "-c", script]
+            done = subprocess.run(enter, capture_output=True, text=True, check=False)
+            code, said = done.returncode, done.stderr.strip()
+        else:
+            code, said = self._beside(api, script)
+        if code:
+            raise MachineFailed(f"{self.node.node}: tc: {said.splitlines()[-1] if said else 'failed'}")
+
+    def _beside(self, api: Any, script: str) -> tuple[int, str]:
+        """Runs a script as root with NET_ADMIN alone, in a container that shares this one's network and nothing else;
+        its exit code, and what it said."""
+        name = f"{self._name}-tc"
+        remove_container(api, name)
+        host = api.create_host_config(
+            network_mode=f"container:{self._name}",
+            read_only=True,
+            cap_drop=["ALL"],
+            cap_add=["NET_ADMIN"],
+            security_opt=["no-new-privileges"],
+        )
+        api.create_container(
+            self._image, ["sh", "-c", script], name=name, user="0:0", labels=self._labels, host_config=host
+        )
+        try:
+            api.start(name)
+            return api.wait(name)["StatusCode"], api.logs(name).decode(errors="replace").strip()
+        finally:
+            remove_container(api, name)
+
+
+def _check_reachable(url: str) -> None:
+    """Raises BadInput when the containers' addresses lead nowhere from here."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+    except OSError as error:
+        raise BadInput(
+            f"--machines docker: containers are up but {host} cannot be reached ({error}); expected the engine "
+            "on this host, not in a virtual machine or on another"
+        ) from None
+
+
+def prepare_network(
+    client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
+) -> None:
+    """Makes the run's own bridge network; nothing leads outside from an internal one. Raises BadInput when that is
+    impossible."""
+    try:
+        client.api.inspect_network(run_name(run_id))
+        return
+    except NotFound:
+        pass
+    try:
+        client.api.create_network(
+            run_name(run_id), driver="bridge", internal=internal, labels=labels, check_duplicate=True
+        )
+    except APIError as error:
+        raise BadInput(f"--machines docker: no network for the run: {one_line(error)}") from None

@@ -1,0 +1,134 @@
+"""The Docker engine: reaching it, the labels of what a run makes there, and removing that again.
+
+Containers, networks and volumes carry the run, the user, and the process for which they were made (`owner_mark`), so
+that what a dead owner left is known and nothing of anybody else is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+
+from schedbed.cluster.agent.cgroups import owner_lives, owner_mark
+from schedbed.cluster.machines.host_abilities import docker_why
+from schedbed.tasks.errors import BadInput
+
+RUN, OWNER, HOST, USER = "schedbed.run", "schedbed.owner", "schedbed.host", "schedbed.user"
+CALL_S = 120  # an engine that starts fifty containers at once is slow to answer
+
+Labels = dict[str, str]
+
+
+def connect() -> docker.DockerClient:
+    """A client of the engine at DOCKER_HOST or its usual socket. Raises BadInput saying what to do."""
+    if why := docker_why():
+        raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
+    try:
+        return docker.from_env(timeout=CALL_S)
+    except (DockerException, OSError) as error:
+        raise BadInput(f"--machines docker: no engine to use: {one_line(error)}; {_advice('')}") from None
+
+
+def require_local(client: docker.DockerClient) -> None:
+    """Raises BadInput when the engine runs in a virtual machine of its own."""
+    if client.info().get("OperatingSystem") == "Docker Desktop":
+        raise BadInput(
+            "--machines docker: Docker Desktop keeps containers in a virtual machine whose networks cannot be reached "
+            "from here; expected an engine on this Linux host"
+        )
+
+
+def _advice(why: str) -> str:
+    if "ermission denied" in why:
+        return "let yourself use it: sudo usermod -aG docker $USER, then log in again"
+    return "start Docker on this host (DOCKER_HOST names another socket), or use --machines process"
+
+
+def one_line(error: Exception) -> str:
+    """What the engine said, without the client's wrapping."""
+    text = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(text).split())
+
+
+def labels(run_id: str, owner: str) -> Labels:
+    """What everything of a run bears."""
+    return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
+
+
+def run_name(run_id: str) -> str:
+    """The bridge network of a run on this host; names of its nodes begin with it."""
+    return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
+
+
+def sweep_containers(all: bool = False) -> list[str]:
+    """Removes what dead owners of this user left on this host; with `all` also what living ones have. Returns the
+    names; nothing when no engine answers."""
+    host, user = socket.gethostname(), str(os.getuid())
+    return remove_labelled(
+        lambda found: (
+            found.get(USER) == user
+            and (all or (found.get(HOST) == host and not owner_lives(found.get(OWNER, ""))))
+        )
+    )
+
+
+def remove_owned() -> list[str]:
+    """Removes what was made for this process; returns the names."""
+    host, me = socket.gethostname(), owner_mark()
+    return remove_labelled(lambda found: found.get(HOST) == host and found.get(OWNER) == me)
+
+
+def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
+    """Removes what bears a run's label and is doomed by its labels; nothing when no engine answers."""
+    if docker_why():
+        return []
+    with contextlib.closing(connect()) as client:
+        return _remove(client.api, doomed)
+
+
+def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
+    """Containers first: networks and volumes that are in use cannot be removed."""
+    removed = []
+    for kind, name, mine in list(_labelled(api)):
+        if doomed(mine):
+            with contextlib.suppress(APIError):  # it went by itself, or is just going
+                _REMOVE[kind](api, name)
+                removed.append(f"{kind} {name}")
+    return removed
+
+
+def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Kind, name and labels of all that bears a run's label."""
+    only = {"label": RUN}
+    for found in api.containers(all=True, filters=only):
+        yield "container", found["Names"][0].lstrip("/") if found["Names"] else found["Id"], found["Labels"]
+    for found in api.networks(filters=only):
+        yield "network", found["Name"], found["Labels"] or {}
+    for found in api.volumes(filters=only)["Volumes"] or ():
+        yield "volume", found["Name"], found["Labels"] or {}
+
+
+def remove_container(api: Any, name: str) -> None:
+    """Kills and removes a container and returns when it is gone; one that is gone already is no error."""
+    try:
+        api.remove_container(name, force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # it is being removed
+            raise
+    with contextlib.suppress(APIError, OSError):  # it has gone meanwhile; or the engine takes long
+        api.wait(name, timeout=30, condition="removed")
+
+
+_REMOVE: dict[str, Callable[[Any, str], None]] = {
+    "container": remove_container,
+    "network": lambda api, name: api.remove_network(name),
+    "volume": lambda api, name: api.remove_volume(name),
+}

@@ -1,0 +1,71 @@
+"""The NIC of a container node: what tc is told to hold both directions to the declared rate.
+
+An HTB class on `eth0` for what is sent, and one on an `ifb` device, to which all that arrives is redirected, for what
+is received. What goes to and comes from the bridge's own address is the emulation's (heartbeats, the input's upload)
+and stays free, and so do acknowledgements, which would wait behind what the node itself sends. The rate counts whole
+frames, so the payload's declared rate gets its headers on top.
+"""
+
+from __future__ import annotations
+
+from schedbed.tasks.pacing import DATA_BURST_S
+
+HEADERS = 1.05  # of TCP over Ethernet, with 1400 to 1500 bytes a packet
+# What an idle NIC banks, for the reason given there: with 20 ms six busy nodes, at a tenth of a core, got 0.80-0.98.
+BURST_S = DATA_BURST_S
+BURST_MIN_BYTES = 256 * 1024  # packets of 64 KiB (segmentation offload) must fit
+QUEUE_S = 0.25  # what may wait in a queue; more is dropped, and TCP slows down
+QUEUE_MIN_BYTES = 512 * 1024
+FREE = "10gbit"
+ACKNOWLEDGEMENT = (
+    "match ip protocol 6 0xff match u8 0x05 0x0f at 0 match u16 0x0000 0xffc0 at 2"  # TCP below 64 bytes
+)
+RECEIVE = "ifb0"
+
+
+def shape(rate_bps: float, gateway: str) -> str:
+    """A shell script, run once inside the node's network namespace with NET_ADMIN; bytes/s each way."""
+    return "\n".join(
+        [
+            "set -e",
+            *_root("eth0", rate_bps),
+            *_free("eth0", f"match ip dst {gateway}/32", ACKNOWLEDGEMENT),
+            f"ip link add {RECEIVE} type ifb && ip link set {RECEIVE} up",
+            *_root(RECEIVE, rate_bps),
+            *_free(RECEIVE, f"match ip src {gateway}/32", ACKNOWLEDGEMENT),
+            "tc qdisc add dev eth0 handle ffff: ingress",
+            "tc filter add dev eth0 parent ffff: protocol all prio 1 u32 match u32 0 0 "
+            f"action mirred egress redirect dev {RECEIVE}",
+        ]
+    )
+
+
+def change(rate_bps: float) -> str:
+    """A script that changes the rate of a NIC that `shape` has set up."""
+    return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
+
+
+def _root(device: str, rate_bps: float) -> list[str]:
+    queue = max(QUEUE_MIN_BYTES, int(rate_bps * QUEUE_S))
+    return [
+        f"tc qdisc add dev {device} root handle 1: htb default 10",
+        _rate("add", device, rate_bps),
+        f"tc class add dev {device} parent 1: classid 1:20 htb rate {FREE} quantum 60000",
+        f"tc qdisc add dev {device} parent 1:10 handle 10: bfifo limit {queue}b",
+        f"tc qdisc add dev {device} parent 1:20 handle 20: bfifo limit 16mb",
+    ]
+
+
+def _free(device: str, *matches: str) -> list[str]:
+    return [
+        f"tc filter add dev {device} parent 1: protocol ip prio 1 u32 {match} flowid 1:20"
+        for match in matches
+    ]
+
+
+def _rate(verb: str, device: str, rate_bps: float) -> str:
+    bits, burst = int(rate_bps * HEADERS * 8), max(BURST_MIN_BYTES, int(rate_bps * BURST_S))
+    return (
+        f"tc class {verb} dev {device} parent 1: classid 1:10 htb "
+        f"rate {bits}bit ceil {bits}bit burst {burst}b cburst {burst}b quantum 60000"
+    )

@@ -1,0 +1,139 @@
+"""What this host can enforce and offer: found out by trying, for `doctor` and for the check of a scenario."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
+from schedbed.cluster.agent.cgroups import NodeGroup
+
+TRIAL_BYTES = 64 * 2**20
+TRIAL_S = 2.0
+DOCKER_SOCKET = "/var/run/docker.sock"
+ASK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProbe:
+    """The findings. A `*_why` is empty when the thing works, else one line saying what is missing."""
+
+    cores: float  # that this process may use: its affinity, and its own CPU quota when there is one
+    memory_bytes: int
+    memory_free_bytes: int
+    disk_free_bytes: int
+    disk_write_bps: float | None  # of a short flushed write; None when it was not measured
+    cgroup_version: int | None  # that can hold a node's CPU, None when none can
+    cgroup_memory: bool
+    cgroup_why: str
+    docker_why: str
+    tc_why: str
+
+
+def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
+    """Probes this host; `folder` is where nodes would keep their files. Leaves nothing behind."""
+    where, cgroup_why = _try_cgroup()
+    memory_bytes, free_bytes = _memory()
+    return HostProbe(
+        cores=usable_cores(),
+        memory_bytes=memory_bytes,
+        memory_free_bytes=free_bytes,
+        disk_free_bytes=shutil.disk_usage(folder).free,
+        disk_write_bps=_disk_write_bps(folder) if measure_disk else None,
+        cgroup_version=where.version if where else None,
+        cgroup_memory=where is not None and where.memory is not None,
+        cgroup_why=cgroup_why,
+        docker_why=docker_why(),
+        tc_why=_tc_why(),
+    )
+
+
+def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
+    """Host cores that this process may use, a fraction when its own control group has a CPU quota."""
+    cores = float(len(os.sched_getaffinity(0)))
+    with contextlib.suppress(CgroupError, OSError, ValueError):
+        where = find_hierarchies(proc_self)
+        if where.version == 1:
+            quota, period = (
+                (where.cpu / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
+            )
+        else:
+            quota, period = (where.cpu / "cpu.max").read_text().split()
+        if quota not in ("-1", "max"):
+            cores = min(cores, int(quota) / int(period))
+    return cores
+
+
+def _try_cgroup() -> tuple[Hierarchies | None, str]:
+    """Makes a limited group with a slot and removes it again."""
+    try:
+        where = find_hierarchies()
+        group = NodeGroup(
+            where, f"probe-{os.getpid()}", "probe", cores=1, core_speed=0.5, owner_pid=os.getpid()
+        )
+        group.create()
+        try:
+            group.slot(0)
+            group.limit_memory(0, 64 * 2**20)
+        finally:
+            group.remove()
+    except (CgroupError, OSError) as error:
+        return None, str(error)
+    return where, ""
+
+
+def _memory() -> tuple[int, int]:
+    """Total and available memory, in bytes."""
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    found = {fields[0]: int(fields[1]) * 1024 for fields in lines}
+    return found["MemTotal:"], found.get("MemAvailable:", found["MemFree:"])
+
+
+def _disk_write_bps(folder: Path) -> float | None:
+    """Bytes a second of writing up to 64 MiB (or 2 s) and flushing them; None when the disk refuses."""
+    piece = os.urandom(2**20)
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            began, written = time.monotonic(), 0
+            while written < TRIAL_BYTES and time.monotonic() - began < TRIAL_S:
+                written += file.write(piece)
+                os.fdatasync(file.fileno())
+            return written / (time.monotonic() - began)
+    except OSError:
+        return None
+
+
+def docker_why() -> str:
+    """Why no Docker engine answers this user; empty when one does."""
+    path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")
+    if "://" in path:
+        return f"DOCKER_HOST is {path}, only a Unix socket is tried"
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(ASK_S)
+            line.connect(path)
+            line.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
+            answer = line.recv(4096).split(b"\r\n")[0].decode(errors="replace")
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
+    return "" if " 200 " in f"{answer} " else f"{path}: {answer}"
+
+
+def _tc_why() -> str:
+    tc = shutil.which("tc") or shutil.which("tc", path="/sbin:/usr/sbin")
+    if tc is None:
+        return "tc (iproute2) is not installed"
+    try:
+        done = subprocess.run(
+            [tc, "qdisc", "show", "dev", "lo"], capture_output=True, text=True, timeout=ASK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{tc}: {error}"
+    return "" if done.returncode == 0 else f"{tc}: {done.stderr.strip()}"

@@ -1,0 +1,95 @@
+"""What every actor of a run must know.
+
+The masters find it in a file of the driver's host, also after a restart; nodes, which may lie on other hosts, are
+told it when they are begun.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.agent.cgroups import owner_mark
+from schedbed.cluster.agent.config import LOOPBACK
+from schedbed.cluster.agent.limits import make_uplink
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """One run of one policy on one cluster: `epoch_s` is its start as a time of day, `work` its scratch folder.
+
+    `policy` is its name in every output, `given` what makes it: a name, a SPEC string or a mapping; `speculation`
+    likewise.
+    """
+
+    run_id: str
+    policy: str
+    given: Any
+    scale: float
+    seed: int
+    epoch_s: float
+    token: str
+    work: Path
+    cluster: ClusterSpec
+    speculation: Any = "none"
+    profiles: str = "store"  # the profile store of a policy that names none
+    machines: str = "process"  # what nodes are made of: one of cluster.machines.make.KINDS
+    owner: str = field(default_factory=owner_mark)  # the process for which all is made
+    listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
+
+    def node_root(self, node: str) -> Path:
+        """Where that node's agent keeps its files."""
+        return self.work / "nodes" / node
+
+    def uplink(self, rack: str) -> Path | None:
+        """The budget that a rack's nodes share towards other racks, None when it has no limit."""
+        return self.work / "nodes" / f"uplink-{rack}" if self.cluster.uplink_bps else None
+
+    def make_work(self) -> None:
+        """Makes on this host what the nodes find there when they start: their folder, and the budgets of uplinks."""
+        (self.work / "nodes").mkdir(parents=True, exist_ok=True)
+        for rack in sorted({node.rack for node in self.cluster.nodes}):
+            path = self.uplink(rack)
+            if path is not None and self.cluster.uplink_bps:
+                make_uplink(path, self.cluster.uplink_bps)
+
+    def save(self, control: Path) -> None:
+        """Makes this the run that actors of this control folder belong to."""
+        raw = asdict(self) | {"work": str(self.work)}
+        temporary = control / "current.json.tmp"
+        temporary.write_text(json.dumps(raw))
+        temporary.chmod(0o600)
+        temporary.rename(control / "current.json")
+
+    @staticmethod
+    def load(control: Path) -> RunConfig | None:
+        """The run that goes on in this control folder, None when there is none."""
+        try:
+            raw: dict[str, Any] = json.loads((control / "current.json").read_text())
+        except FileNotFoundError:
+            return None
+        cluster = raw["cluster"]
+        cluster["nodes"] = tuple(NodeSpec(**node) for node in cluster["nodes"])
+        cluster["blocks"] = BlockSettings(**cluster["blocks"])
+        return RunConfig(**{**raw, "work": Path(raw["work"]), "cluster": ClusterSpec(**cluster)})
+
+    @staticmethod
+    def clear(control: Path) -> None:
+        """No run goes on here."""
+        (control / "current.json").unlink(missing_ok=True)
+
+
+def hold_down(control: Path, master: str, until_s: float) -> None:
+    """A fault: a master that restarts does not serve before this time of day."""
+    (control / f"{master}.down").write_text(str(until_s))
+
+
+def is_held_down(control: Path, master: str, now_s: float) -> bool:
+    """Whether a fault keeps that master from serving now (a time of day)."""
+    try:
+        return now_s < float((control / f"{master}.down").read_text())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,1 @@
+"""Attempts that do not contend, in virtual time."""

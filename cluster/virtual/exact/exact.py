@@ -1,0 +1,338 @@
+"""Attempts that do not contend: each takes the time that its plan says, or its phases at full rates.
+
+For traces and profiles, at great speed; in `fluid` attempts share what a node has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.exact.phase_costs import ExactCosts, NoReplica
+from schedbed.cluster.virtual.exact.uncontended import ExactNode, ExactRun
+from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
+from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.plan_arithmetic import (
+    DISK_FULL,
+    STRUCK,
+    PartitionSizes,
+    fails_at,
+    gave_up,
+    no_replica,
+    spilled_bytes,
+    write_file,
+)
+from schedbed.cluster.virtual.retries import FAILURES_MAX, LOCATE_WAITS_S, retry_after_s
+from schedbed.tasks.specs import Counters, NodeId, TaskKind
+
+
+class ExactEmulation:
+    """An Emulation without contention; see the module. `advance` is the only source of happenings.
+
+    With `keeps_consumed` it remembers whose output each ended reduce has read, until that is popped.
+    """
+
+    def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
+        self._store = store
+        self._keeps_consumed = keeps_consumed
+        self._consumed: dict[str, dict[int, str]] = {}
+        self._nodes: dict[NodeId, ExactNode] = {}
+        self._costs = ExactCosts(store)
+        self._sizes = PartitionSizes()
+        self._partition = Partition()
+        self._accidents = False  # a map's output may be missing only after one
+        self._heap: list[tuple[float, int, ExactRun]] = []
+        self._serial = 0
+        self._told: list[Happening] = []
+        self._now_s = 0.0
+
+    # ---------------------------------------------------------------- nodes
+
+    def node_up(self, now_s: float, node: NodeSpec) -> None:
+        """A node begins a life, with nothing on it."""
+        self._catch_up(now_s)
+        self._end_life(node.node)
+        self._nodes[node.node] = ExactNode(node, now_s)
+        self._costs.specs[node.node] = node
+
+    def node_down(self, now_s: float, node: NodeId) -> None:
+        """A node is gone with all that ran and lay there."""
+        self._catch_up(now_s)
+        self._end_life(node)
+
+    def _end_life(self, node: NodeId) -> None:
+        gone = self._nodes.pop(node, None)
+        if gone is None:
+            return
+        self._accidents = True
+        self._costs.specs.pop(node, None)
+        for run in gone.runs.values():
+            run.due_s = math.nan  # equals nothing in the heap
+
+    def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
+        """What is left to do takes 1/`cpu` of its time from now on; `disk` and `network` play no part."""
+        self._catch_up(now_s)
+        where = self._nodes.get(node)
+        if where is None:
+            return
+        for run in where.runs.values():
+            where.count(now_s, run)
+            run.left_s -= max(0.0, now_s - run.since_s) * where.speed
+            run.since_s = max(run.since_s, now_s)
+        where.speed = cpu
+        for run in where.runs.values():
+            if not run.waits:
+                self._schedule(run)
+
+    def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
+        """Only nodes of one group reach each other; () ends it."""
+        self._catch_up(now_s)
+        self._partition = self._costs.partition = Partition(groups)
+        self._accidents = True
+
+    def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
+        """Nothing: how long attempts take is known."""
+
+    def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
+        """Nothing more can be written there, or again: attempts that have written fail at their end."""
+        self._catch_up(now_s)
+        if (where := self._nodes.get(node)) is not None:
+            where.full = full
+
+    # ------------------------------------------------------------- attempts
+
+    def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
+        """An attempt starts; on a node that is down nothing happens."""
+        where = self._nodes.get(node)
+        if where is None or plan.attempt in where.runs:
+            return
+        run = where.runs[plan.attempt] = ExactRun(plan, where, now_s)
+        if plan.kind is TaskKind.REDUCE:
+            run.waits = True
+            self._try_reduce(now_s, run)
+            return
+        try:
+            run.work_s, run.counters = self._costs.of_map(where.spec, plan)
+        except NoReplica as missing:
+            run.left_s, run.failure = sum(LOCATE_WAITS_S), no_replica(missing.block)
+        else:
+            run.left_s = run.work_s
+        self._go(run)
+
+    def strike(self, now_s: float, node: NodeId, attempt: str) -> None:
+        """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
+        self._stop(now_s, node, attempt, "failed", STRUCK)
+
+    def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
+        """An attempt is stopped and reported as killed; nothing happens when it has ended."""
+        self._stop(now_s, node, attempt, "killed", reason)
+
+    def _stop(self, now_s: float, node: NodeId, attempt: str, state: str, reason: str) -> None:
+        self._catch_up(now_s)
+        where = self._nodes.get(node)
+        run = where.runs.pop(attempt, None) if where else None
+        if run is None:
+            return
+        counters = self._costs.partly(run.node.spec, run.plan, run.counters, run.done(now_s))
+        run.node.count(now_s, run)
+        run.due_s = math.nan
+        start_s = min(run.started_s, now_s)
+        report = AttemptReport(
+            attempt=attempt, state=state, reason=reason, start_s=start_s, end_s=now_s, counters=counters
+        )
+        self._told.append((node, report))
+
+    def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
+        """What the job's reduces on the node are told of its maps."""
+        self._catch_up(now_s)
+        where = self._nodes.get(node)
+        if where is None:
+            return
+        board = where.boards.get(news.job)
+        if board is None:
+            board = where.boards[news.job] = Board()
+        board.hear(news)
+        if board.complete:
+            for run in where.runs.values():
+                if run.waits and run.plan.job == news.job:
+                    run.tries = 0
+                    self._try_reduce(now_s, run)
+
+    def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
+        """The job's map outputs on the node are deleted, and what was told of others."""
+        where = self._nodes.get(node)
+        if where is not None:
+            where.boards.pop(job, None)
+            where.outputs.pop(job, None)
+
+    def _try_reduce(self, now_s: float, run: ExactRun) -> None:
+        """Let a reduce go on when it knows all map outputs and can have them."""
+        board = run.node.boards.get(run.plan.job)
+        if board is None or not board.complete:
+            run.due_s = math.inf
+            return
+        if self._accidents and (missing := self._missing(run.node.spec.node, run.plan.job, board)):
+            self._retry(now_s, run, missing)
+            return
+        run.waits = False
+        begin_s = max(now_s, run.started_s)
+        run.work_s, run.counters = self._costs.of_reduce(run.node.spec, run.plan, board, begin_s)
+        run.left_s, run.since_s = run.work_s, begin_s
+        if self._keeps_consumed:
+            run.consumed = {i: output.attempt for i, output in board.latest.items()}
+        self._go(run)
+
+    def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
+        """The map outputs that cannot be fetched from that node."""
+        missing: list[str] = []
+        for output in board.latest.values():
+            source = self._nodes.get(output.node)
+            there = source is not None and output.attempt in source.outputs.get(job, ())
+            if not there or not self._partition.joins(node, output.node):
+                missing.append(output.attempt)
+        return missing
+
+    def _retry(self, now_s: float, run: ExactRun, missing: list[str]) -> None:
+        run.tries += 1
+        if run.tries > FAILURES_MAX:
+            run.waits = False
+            board = run.node.boards[run.plan.job]
+            where = next(each.node for each in board.latest.values() if each.attempt == missing[0])
+            run.failure, run.left_s, run.since_s = gave_up(run.tries, missing[0], where), 0.0, now_s
+            self._schedule(run)
+            return
+        if run.tries > 1:
+            node, attempt = run.node.spec.node, run.plan.attempt
+            self._told += [(node, FetchFailure(reduce_attempt=attempt, map_attempt=each)) for each in missing]
+        run.due_s = max(now_s, run.started_s) + retry_after_s(run.tries)
+        self._push(run)
+
+    # ----------------------------------------------------------------- time
+
+    def _go(self, run: ExactRun) -> None:
+        """Schedule the end of work whose extent is known, or where it fails before."""
+        plan, counters, work_s = run.plan, run.counters, run.work_s
+        if counters is not None and work_s:
+            run.cpu = counters.cpu_s / work_s
+            run.disk_bps = (counters.read_local_bytes + counters.spill_bytes) / work_s
+        may_fail = plan.fails_after is not None or plan.cost.memory_peak_bytes > plan.memory_bytes
+        if may_fail and not run.failure and (early := fails_at(plan)):
+            share, run.failure = early
+            run.beyond_s = run.left_s * (1 - share)
+            run.left_s *= share
+        self._schedule(run)
+
+    def _schedule(self, run: ExactRun) -> None:
+        speed = run.node.speed
+        run.due_s = run.since_s + run.left_s / speed if speed > 0 else math.inf
+        if speed > 0:
+            self._push(run)
+
+    def _push(self, run: ExactRun) -> None:
+        self._serial += 1
+        heappush(self._heap, (run.due_s, self._serial, run))
+
+    def next_s(self) -> float:
+        """When something happens next; infinite when nothing does."""
+        if self._told:
+            return self._now_s
+        heap = self._heap
+        while heap and heap[0][2].due_s != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else math.inf
+
+    def advance(self, now_s: float) -> list[Happening]:
+        """What has happened up to now and was not yet told, in order."""
+        self._catch_up(now_s)
+        told, self._told = self._told, []
+        return told
+
+    def _catch_up(self, now_s: float) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= now_s:
+            at_s, _, run = heappop(heap)
+            if run.due_s != at_s:
+                continue
+            if run.waits:
+                self._try_reduce(at_s, run)
+            else:
+                self._end(at_s, run)
+        self._now_s = now_s
+
+    def _end(self, at_s: float, run: ExactRun) -> None:
+        plan, node = run.plan, run.node
+        del node.runs[plan.attempt]
+        node.count(at_s, run)
+        run.due_s = math.nan  # it may stand in the heap twice at one time
+        name = node.spec.node
+        reason = run.failure
+        if node.full and not reason and (plan.output is not None or spilled_bytes(plan)):
+            reason = DISK_FULL
+        if plan.output is not None and not reason:
+            reason = write_file(self._store, at_s, name, plan)
+        counters, partitions = run.counters or Counters(), ()
+        if reason:
+            counters = self._costs.partly(node.spec, plan, run.counters, run.done(at_s))
+        elif plan.kind is TaskKind.MAP:
+            partitions = self._sizes.of(plan)
+            node.outputs.setdefault(plan.job, {})[plan.attempt] = None
+        elif run.consumed is not None:
+            self._consumed[plan.attempt] = run.consumed
+        report = AttemptReport(
+            attempt=plan.attempt,
+            state="failed" if reason else "succeeded",
+            reason=reason,
+            start_s=run.started_s,
+            end_s=at_s,
+            counters=counters,
+            partitions=partitions,
+        )
+        self._told.append((name, report))
+
+    # -------------------------------------------------------------- reports
+
+    def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
+        """The node's running attempts."""
+        where = self._nodes.get(node)
+        return [_status(run, now_s) for run in where.runs.values()] if where else ()
+
+    def usage(self, now_s: float, node: NodeId) -> Usage:
+        """What the node used since it was last asked; each attempt the same at any time of its work."""
+        self._catch_up(now_s)
+        where = self._nodes.get(node)
+        if where is None or now_s <= where.asked_s:
+            return Usage()
+        memory_bytes = 0
+        for run in where.runs.values():
+            peak_bytes = run.plan.cost.memory_peak_bytes
+            if peak_bytes:
+                memory_bytes += int(peak_bytes * run.done(now_s))
+            where.count(now_s, run)
+        spec, lasted_s = where.spec, now_s - where.asked_s
+        cpu_s, disk_bytes = where.cpu_s, where.disk_bytes
+        where.asked_s, where.cpu_s, where.disk_bytes = now_s, 0.0, 0.0
+        return Usage(
+            cpu_util=min(1.0, cpu_s / (spec.cpu_rate * lasted_s)),
+            disk_util=min(1.0, disk_bytes / (spec.disk_bps * lasted_s)),
+            memory_bytes=memory_bytes,
+        )
+
+    def pop_consumed(self, attempt: str) -> dict[int, str]:
+        """Which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        return self._consumed.pop(attempt, {})
+
+
+def _status(run: ExactRun, now_s: float) -> AttemptStatus:
+    plan, started_s = run.plan, run.started_s if run.started_s <= now_s else None
+    phase, progress = "map", run.done(now_s)
+    if plan.kind is TaskKind.REDUCE and run.waits:
+        board = run.node.boards.get(plan.job)
+        told = 0 if board is None or started_s is None else len(board.latest) - board.lost
+        phase, progress = "shuffle", told / max(1, plan.maps) / 3
+    elif plan.kind is TaskKind.REDUCE:
+        phase, progress = "reduce", (2 + progress) / 3
+    return AttemptStatus(attempt=plan.attempt, progress=progress, phase=phase, started_s=started_s)

@@ -1,0 +1,127 @@
+"""How long attempts take that do not contend, and what they count: arithmetic on plans."""
+
+from __future__ import annotations
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.node_model import AttemptPlan, Store, TaskCost
+from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.plan_arithmetic import nearest_first, spilled_bytes
+from schedbed.tasks.specs import Counters, NodeId
+
+
+class NoReplica(Exception):
+    """No node that can be reached holds the block."""
+
+    def __init__(self, block: str) -> None:
+        super().__init__(block)
+        self.block = block
+
+
+class ExactCosts:
+    """Seconds and counters of attempts on an idle cluster. `specs` are the live nodes."""
+
+    def __init__(self, store: Store) -> None:
+        self.specs: dict[NodeId, NodeSpec] = {}
+        self.partition = Partition()
+        self._store = store
+        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
+
+    def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
+        """Raises NoReplica."""
+        cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
+        for block, length in plan.blocks:
+            source = self._source(node, plan.index, block)
+            if source is node:
+                local += length
+            else:
+                remote += length
+                remote_s += length / min(source.disk_bps, source.network_bps, node.network_bps)
+        if not plan.blocks:
+            local = cost.read_bytes
+        counters = self._map_counters(node, plan, local, remote)
+        if cost.duration_s is not None:
+            return cost.duration_s + remote_s, counters
+        spill = spilled_bytes(plan)
+        merged = max(0, spill - cost.output_bytes)  # spills are read back
+        spill_s = (spill + merged) / node.disk_bps
+        write_s = write_seconds(node, plan)
+        if not cost.sort_cpu_s:  # computing, reading and writing alternate
+            local_s = local / node.disk_bps
+            return max(cost.cpu_s, local_s + spill_s + write_s, remote_s), counters
+        read_s = max(cost.cpu_s, local / node.disk_bps, remote_s)
+        return read_s + max(cost.sort_cpu_s, spill_s + write_s), counters
+
+    def of_reduce(
+        self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
+    ) -> tuple[float, Counters]:
+        """From `begin_s` on, when the last map's output is there."""
+        cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
+        if cost.duration_s is None:
+            here = sum(1 for output in board.latest.values() if output.node == node.node)
+            away = 1 - here / max(1, len(board.latest))  # the share that comes over the network
+            shuffle_s = cost.read_bytes * max((1 - away) / node.disk_bps, away / node.network_bps)
+            sort_s = max(cost.sort_cpu_s, 2 * cost.spill_bytes / node.disk_bps)
+            work_s = shuffle_s + sort_s + max(cost.cpu_s, write_seconds(node, plan))
+        else:
+            work_s = cost.duration_s
+        counters = Counters(
+            cpu_s=(cost.cpu_s + cost.sort_cpu_s) * node.core_speed,
+            shuffle_bytes=cost.read_bytes,
+            spill_bytes=cost.spill_bytes,
+            output_bytes=cost.output_bytes,
+            shuffle_end=begin_s + shuffle_s,
+            sort_end=begin_s + shuffle_s + sort_s,
+            records_in=cost.records_in,
+            records_out=cost.records_out,
+            memory_peak_bytes=cost.memory_peak_bytes,
+        )
+        return work_s, counters
+
+    def _source(self, node: NodeSpec, turn: int, block: str) -> NodeSpec:
+        holders = self._store.holders(block)
+        if node.node in holders:
+            return node
+        racks = {name: self.specs[name].rack for name in holders if name in self.specs}
+        near = [name for name in racks if self.partition.joins(node.node, name)]
+        if not near:
+            raise NoReplica(block)
+        return self.specs[nearest_first(near, node, racks, turn)[0]]
+
+    def _map_counters(self, node: NodeSpec, plan: AttemptPlan, local: int, remote: int) -> Counters:
+        cost, last, spill = plan.cost, self._last, spilled_bytes(plan)
+        if last is not None and last[0] is cost and last[1:5] == (node.core_speed, local, remote, spill):
+            return last[5]
+        counters = Counters(
+            cpu_s=(cost.cpu_s + cost.sort_cpu_s) * node.core_speed,
+            read_local_bytes=local,
+            read_remote_bytes=remote,
+            spill_bytes=spill,
+            output_bytes=cost.output_bytes,
+            records_in=cost.records_in,
+            records_out=cost.records_out,
+            memory_peak_bytes=cost.memory_peak_bytes,
+        )
+        self._last = cost, node.core_speed, local, remote, spill, counters
+        return counters
+
+    def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
+        """What an attempt has counted that got so far."""
+        if whole is None:
+            return Counters()
+        return Counters(
+            cpu_s=whole.cpu_s * done,
+            read_local_bytes=int(whole.read_local_bytes * done),
+            read_remote_bytes=int(whole.read_remote_bytes * done),
+            shuffle_bytes=whole.shuffle_bytes,
+            spill_bytes=int(whole.spill_bytes * done),
+            memory_peak_bytes=min(whole.memory_peak_bytes, plan.memory_bytes or whole.memory_peak_bytes),
+        )
+
+
+def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
+    """Writing the output file with its replicas, on nodes like this one."""
+    if plan.output is None:
+        return 0.0
+    rate = node.disk_bps if plan.replication < 2 else min(node.disk_bps, node.network_bps)
+    return plan.cost.output_bytes / rate

@@ -1,0 +1,78 @@
+"""What the emulation without contention keeps of an attempt and of a node."""
+
+from __future__ import annotations
+
+import math
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.node_model import AttemptPlan
+from schedbed.tasks.specs import Counters
+
+
+class ExactRun:
+    """An attempt. `left_s` of its work is to do since `since_s`, at the node's speed; it ends at `due_s`.
+
+    One that fails early leaves `beyond_s` of its work undone.
+    """
+
+    __slots__ = (
+        "beyond_s",
+        "consumed",
+        "counters",
+        "cpu",
+        "disk_bps",
+        "due_s",
+        "failure",
+        "left_s",
+        "node",
+        "plan",
+        "since_s",
+        "started_s",
+        "tries",
+        "waits",
+        "work_s",
+    )
+
+    def __init__(self, plan: AttemptPlan, node: ExactNode, now_s: float) -> None:
+        self.plan = plan
+        self.node = node
+        self.started_s = self.since_s = now_s + plan.start_s
+        self.due_s = math.inf
+        self.work_s = self.left_s = self.beyond_s = 0.0
+        self.failure = ""
+        self.waits = False  # a reduce, for the last map's output
+        self.tries = 0  # of fetches that failed
+        self.counters: Counters | None = None
+        self.cpu = self.disk_bps = 0.0  # it uses on average, once its work is known
+        self.consumed: dict[int, str] | None = None
+
+    def done(self, now_s: float) -> float:
+        """The share of its work that is done."""
+        if not self.work_s:
+            return 0.0
+        left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
+        return min(1.0, max(0.0, 1.0 - (left_s + self.beyond_s) / self.work_s))
+
+
+class ExactNode:
+    """A node in one life, at the share `speed` of its declared one."""
+
+    __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
+
+    def __init__(self, spec: NodeSpec, now_s: float) -> None:
+        self.spec = spec
+        self.asked_s = now_s  # what was used since then
+        self.cpu_s = self.disk_bytes = 0.0
+        self.speed = 1.0
+        self.full = False  # its disk, by a fault
+        self.runs: dict[str, ExactRun] = {}
+        self.boards: dict[str, Board] = {}
+        self.outputs: dict[str, dict[str, None]] = {}  # by job, the attempts
+
+    def count(self, now_s: float, run: ExactRun) -> None:
+        """Adds what an attempt used at the present speed since the node was asked."""
+        worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
+        if worked_s > 0.0:
+            self.cpu_s += run.cpu * worked_s
+            self.disk_bytes += run.disk_bps * worked_s

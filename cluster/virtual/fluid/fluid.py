@@ -1,0 +1,198 @@
+"""Attempts that share what their nodes have: CPU, disk and network, max-min fair, in virtual time.
+
+A transfer is bound at both ends, and by the uplink of the rack that it leaves. See `runs` for what an attempt does,
+`maxmin` for the rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedbed.cluster.messages import AttemptStatus, MapOutputs, Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.agenda import Item
+from schedbed.cluster.virtual.fluid.map_phases import MapRun
+from schedbed.cluster.virtual.fluid.reduce_phases import ReduceRun
+from schedbed.cluster.virtual.fluid.running import FETCH, READ, WRITE, Run
+from schedbed.cluster.virtual.fluid.shared_nodes import Host, Stall, World
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
+from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.plan_arithmetic import STRUCK
+from schedbed.tasks.specs import NodeId, TaskKind
+
+
+class FluidEmulation:
+    """An Emulation in which attempts contend; see the module.
+
+    `uplink_bps` is what a rack's nodes share towards other racks. With `keeps_consumed` it remembers whose output
+    each ended reduce has read, until that is popped.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        latencies: Latencies | None = None,
+        uplink_bps: float | None = None,
+        keeps_consumed: bool = False,
+        seek: float = 0.0,
+    ) -> None:
+        self._world = World(store, latencies or Latencies(), uplink_bps, keeps_consumed, seek)
+
+    # ---------------------------------------------------------------- nodes
+
+    def node_up(self, now_s: float, node: NodeSpec) -> None:
+        """A node begins a life, with nothing on it."""
+        self.node_down(now_s, node.node)
+        self._world.add(node, self)
+
+    def node_down(self, now_s: float, node: NodeId) -> None:
+        """A node is gone with all that ran and lay there; transfers from and to it fail."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.pop(node, None)
+        if host is None:
+            return
+        for run in list(host.runs.values()):
+            run.vanish()
+        self._lose(host, (READ, FETCH, WRITE))
+
+    def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
+        """The node has these shares of its declared rates from now on; a frozen one has 0."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is None:
+            return
+        sharing = self._world.sharing
+        host.cpu_factor = cpu
+        for flow in (*host.cpu.flows, *host.free_running):
+            sharing.recap(flow, flow.nominal * cpu)
+        for resource, factor in ((host.cpu, cpu), (host.disk, disk), (host.tx, network), (host.rx, network)):
+            sharing.resize(resource, resource.declared * factor)
+        if host.frozen:
+            self._world.watch(host)
+
+    def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
+        """Only nodes of one group reach each other; () ends it. Transfers under way go on, as live."""
+        self._world.sharing.advance(now_s)
+        self._world.partition = Partition(groups)
+
+    def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
+        """New connections from and to these nodes come about so much later (s), or not (that share of them)."""
+        self._world.sharing.advance(now_s)
+        self._world.delays, self._world.losses = dict(delays), dict(losses)
+
+    def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
+        """Nothing more can be written there, or again. What is being written when the disk fills fails."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is None:
+            return
+        host.full = full
+        for flow in list(host.disk.flows) if full else ():
+            run = flow.owner
+            assert isinstance(run, Run)
+            if flow in run.flows and run.writes_on(flow, host):
+                run.disk_filled(flow, host)
+
+    def _lose(self, host: Host, roles: tuple[int, ...]) -> None:
+        """Transfers of other nodes' attempts through this one have failed."""
+        for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
+            run = flow.owner
+            assert isinstance(run, Run)
+            if flow.role not in roles or flow not in run.flows or run.host is host:
+                continue
+            if flow.role == WRITE:
+                run.pipeline_broke(flow, host)
+            else:
+                run.source_lost(flow)
+
+    def fire(self, item: Item) -> None:
+        """Readers give up a node that has stood still for so long."""
+        assert isinstance(item, Stall)
+        if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
+            self._lose(item.host, (READ, FETCH))
+
+    # ------------------------------------------------------------- attempts
+
+    def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
+        """An attempt starts; on a node that is down nothing happens."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is not None and plan.attempt not in host.runs:
+            make = MapRun if plan.kind is TaskKind.MAP else ReduceRun
+            host.runs[plan.attempt] = make(self._world, host, plan)
+
+    def strike(self, now_s: float, node: NodeId, attempt: str) -> None:
+        """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        run = host.runs.get(attempt) if host is not None else None
+        if run is not None and run.report is None:
+            run.fail(STRUCK)
+
+    def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
+        """An attempt is stopped and reported as killed; nothing happens when it has ended."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is not None and (run := host.runs.get(attempt)):
+            run.kill(reason)
+
+    def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
+        """What the job's reduces on the node are told of its maps."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is None:
+            return
+        host.board(news.job).hear(news)
+        for run in list(host.runs.values()):
+            if run.plan.job == news.job and isinstance(run, ReduceRun):
+                run.hear(list(news.outputs))
+
+    def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
+        """The job's map outputs on the node are deleted, and what was told of others."""
+        self._world.sharing.advance(now_s)
+        host = self._world.hosts.get(node)
+        if host is not None:
+            host.boards.pop(job, None)
+            host.outputs.pop(job, None)
+
+    # ----------------------------------------------------------------- time
+
+    def next_s(self) -> float:
+        """When something happens next; infinite when nothing does."""
+        world = self._world
+        if world.told:
+            return world.agenda.now_s
+        if not world.sharing.settled:
+            world.sharing.settle()
+        return world.agenda.next_s()
+
+    def advance(self, now_s: float) -> list[Happening]:
+        """What has happened up to now and was not yet told, in order."""
+        world = self._world
+        world.sharing.advance(now_s)
+        told, world.told = world.told, []
+        return told
+
+    # -------------------------------------------------------------- reports
+
+    def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
+        """The node's running attempts."""
+        self._settled_at(now_s)
+        host = self._world.hosts.get(node)
+        return [run.status(now_s) for run in host.runs.values()] if host else ()
+
+    def usage(self, now_s: float, node: NodeId) -> Usage:
+        """What the node used since it was last asked, as shares of the declared rates."""
+        self._settled_at(now_s)
+        host = self._world.hosts.get(node)
+        return host.usage(now_s) if host else Usage()
+
+    def _settled_at(self, now_s: float) -> None:
+        self._world.sharing.advance(now_s)
+        if not self._world.sharing.settled:
+            self._world.sharing.settle()
+
+    def pop_consumed(self, attempt: str) -> dict[int, str]:
+        """Which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        return self._world.consumed.pop(attempt, {})

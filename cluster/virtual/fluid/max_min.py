@@ -1,0 +1,277 @@
+"""Max-min fair shares of rates, kept up while flows come and go.
+
+A flow has a cap of its own and passes resources, each of which has a capacity; its rate is the largest that takes
+nothing from a flow with a smaller one. Only resources whose flows could together use more than the capacity tie
+flows to each other, so that a change is felt along these alone. What has changed at one instant is solved together
+where it hangs together. Beyond `REACH` flows from the change, rates are left as they are until something changes near
+them; capacities hold all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
+
+REACH = 16
+_ROUNDING = 1 + 1e-9
+_by_cap = attrgetter("cap")
+
+
+class Resource:
+    """Something that flows share: `capacity` units a second now, `declared` when nothing slows it. With `seek`
+    each further flow costs: `n` of them get 1 / (1 + seek x (n - 1)) of it together."""
+
+    __slots__ = (
+        "_due",
+        "_free",
+        "_over",
+        "_seen",
+        "_solved",
+        "_unfixed",
+        "capacity",
+        "declared",
+        "demand",
+        "flows",
+        "moved",
+        "seek",
+    )
+
+    def __init__(self, capacity: float, seek: float = 0.0) -> None:
+        self.declared = self.capacity = capacity
+        self.seek = seek
+        self.flows: dict[Flow, None] = {}  # in the order of their start
+        self.demand = 0.0  # sum of the flows' caps
+        self.moved = 0.0  # units, by flows that have ended
+        self._over = False  # the flows could together use more than there is
+        self._seen = self._solved = self._due = 0
+        self._free = 0.0
+        self._unfixed = 0
+
+    def given(self) -> float:
+        """Units a second that all flows together can get now."""
+        if not self.seek or not self.flows:
+            return self.capacity
+        return self.capacity / (1 + self.seek * (len(self.flows) - 1))
+
+    def moved_until(self, now_s: float) -> float:
+        """All units so far."""
+        return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.flows)
+
+
+class Flow(Item):
+    """`total` units to be moved through all `resources` at once, at most `cap` a second.
+
+    When it is done, its owner's `fire` is called with it. `detail` is the owner's.
+    """
+
+    __slots__ = ("_fair", "_seen", "at_s", "cap", "detail", "left", "nominal", "rate", "resources", "total")
+
+    def __init__(
+        self,
+        owner: Owner,
+        role: int,
+        total: float,
+        cap: float,
+        resources: Sequence[Resource],
+        detail: object = None,
+    ) -> None:
+        self.owner = owner
+        self.role = role
+        self.due_s = self.queued_s = math.inf
+        self.total = self.left = total
+        self.cap = self.nominal = cap
+        self.resources = resources
+        self.detail = detail
+        self.rate = self.at_s = 0.0  # `left` is of the time `at_s`
+        self._seen = 0
+        self._fair = 0.0
+
+    def left_at(self, now_s: float) -> float:
+        """Units still to move."""
+        return max(0.0, self.left - self.rate * (now_s - self.at_s))
+
+
+class Sharing:
+    """Starts and stops flows, and gives each its rate. Changes of one instant are solved together, by `settle`."""
+
+    def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
+        self._agenda = agenda
+        self._reach = reach
+        self._dirty: list[Resource] = []
+        self._stamp = 0
+
+    def start(self, flow: Flow) -> None:
+        """The flow begins now."""
+        cap, now_s, alone = flow.cap, self._agenda.now_s, True
+        flow.at_s = now_s
+        for resource in flow.resources:
+            resource.flows[flow] = None
+            resource.demand = demand = resource.demand + cap
+            if demand > resource.given() * _ROUNDING:
+                resource._over = True
+                self._dirty.append(resource)
+                alone = False
+        if alone and cap > 0:
+            flow.rate = cap
+            self._agenda.at(now_s + flow.left / cap, flow)
+
+    def stop(self, flow: Flow) -> None:
+        """The flow ends now, done or not; `left` says how much was not moved."""
+        now_s, cap = self._agenda.now_s, flow.cap
+        left = flow.left - flow.rate * (now_s - flow.at_s)
+        flow.left = left = left if left > 0.0 else 0.0
+        flow.at_s, flow.rate, flow.due_s = now_s, 0.0, math.inf
+        moved = flow.total - left
+        for resource in flow.resources:
+            flows = resource.flows
+            del flows[flow]
+            resource.demand = demand = resource.demand - cap if flows else 0.0
+            resource.moved += moved
+            if resource._over:
+                self._dirty.append(resource)
+                resource._over = demand > resource.given() * _ROUNDING
+
+    def resize(self, resource: Resource, capacity: float) -> None:
+        """The resource has this capacity from now on."""
+        resource.capacity = capacity
+        resource._over = resource.demand > resource.given() * _ROUNDING
+        self._dirty.append(resource)
+
+    def recap(self, flow: Flow, cap: float) -> None:
+        """The flow has this cap from now on."""
+        for resource in flow.resources:
+            resource.demand += cap - flow.cap
+            resource._over = resource.demand > resource.given() * _ROUNDING
+            self._dirty.append(resource)
+        flow.cap = cap
+        if not flow.resources:
+            self._set(flow, cap)
+
+    def advance(self, now_s: float) -> None:
+        """Fire all that is due up to now, in order, with rates settled before time goes on."""
+        agenda = self._agenda
+        while True:
+            at_s = agenda.next_s()
+            if self._dirty and at_s > agenda.now_s:
+                self.settle()
+            elif at_s > now_s:
+                break
+            else:
+                item = agenda.pop()
+                item.owner.fire(item)
+        if now_s > agenda.now_s:
+            agenda.now_s = now_s
+
+    @property
+    def settled(self) -> bool:
+        """Whether all rates are as they should be now."""
+        return not self._dirty
+
+    def settle(self) -> None:
+        """Give flows their rates after the changes of this instant."""
+        dirty, self._dirty = self._dirty, []
+        self._stamp += 1
+        instant = self._stamp
+        for resource in dirty:
+            resource._due = instant
+        for resource in dirty:
+            if resource._solved < instant and (resource._over or not _is_settled(resource, instant)):
+                self._solve(resource, instant)
+
+    def _solve(self, start: Resource, instant: int) -> None:
+        flows, links = self._collect(start, instant)
+        if len(links) == 1:
+            _fill_one(start, flows)
+        else:
+            fill(flows, links, self._stamp)
+        for flow in flows:
+            fair, rate = flow._fair, flow.rate
+            if not -1e-9 * fair <= fair - rate <= 1e-9 * fair:
+                self._set(flow, fair)
+
+    def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
+        """The flows that a change at `start` concerns, and the resources that bind them."""
+        self._stamp = stamp = self._stamp + 1
+        flows: list[Flow] = []
+        links = [start]
+        start._seen = stamp
+        reach = self._reach
+        far: list[Resource] = []
+        for link in links:
+            if len(flows) >= reach and link._due < instant:
+                far.append(link)
+                continue
+            link._solved = instant
+            link._free, link._unfixed = link.given(), len(link.flows)
+            for flow in link.flows:
+                if flow._seen != stamp:
+                    flow._seen = stamp
+                    flows.append(flow)
+                    for other in flow.resources:
+                        if other._over and other._seen != stamp:
+                            other._seen = stamp
+                            links.append(other)
+        for link in far:
+            outside = [flow.rate for flow in link.flows if flow._seen != stamp]
+            link._free = max(0.0, link.given() - sum(outside))
+            link._unfixed = len(link.flows) - len(outside)
+        return flows, links
+
+    def _set(self, flow: Flow, rate: float) -> None:
+        now_s, left = self._agenda.now_s, flow.left
+        if flow.rate:
+            left -= flow.rate * (now_s - flow.at_s)
+            flow.left = left = left if left > 0.0 else 0.0
+        flow.at_s, flow.rate = now_s, rate
+        self._agenda.at(now_s + left / rate if rate > 0 else math.inf, flow)
+
+
+def _is_settled(resource: Resource, instant: int) -> bool:
+    """Of a resource that binds nothing: can none of its flows go faster, as far as is not known of this instant?"""
+    return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
+
+
+def _fill_one(resource: Resource, flows: list[Flow]) -> None:
+    """Shares of one resource: who wants less than an equal share gets it, the others divide the rest."""
+    free, waiting = resource._free, len(flows)
+    for flow in sorted(flows, key=_by_cap):
+        flow._fair = fair = min(flow.cap, free / waiting)
+        free -= fair
+        waiting -= 1
+
+
+def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
+    """Progressive filling: all rates rise together; a flow stops at its cap or where a resource is used up."""
+    order = sorted(flows, key=_by_cap)
+    for flow in order:
+        flow._fair = -1.0
+    open_links = list(links)
+    at, count = 0, len(order)
+    while True:
+        level, tight = math.inf, None
+        for link in open_links:
+            waiting = link._unfixed
+            if waiting and link._free < level * waiting:
+                level, tight = link._free / waiting, link
+        level = max(0.0, level)
+        before = at
+        while at < count and ((flow := order[at])._fair >= 0.0 or flow.cap <= level):
+            at += 1
+            if flow._fair < 0.0:
+                flow._fair = cap = flow.cap
+                for resource in flow.resources:
+                    resource._free -= cap
+                    resource._unfixed -= 1
+        if at == count:
+            return
+        if at == before and tight is not None:
+            for flow in tight.flows:
+                if flow._seen == stamp and flow._fair < 0.0:
+                    flow._fair = level
+                    for resource in flow.resources:
+                        resource._free -= level
+                        resource._unfixed -= 1
+            open_links.remove(tight)

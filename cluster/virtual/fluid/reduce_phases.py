@@ -1,0 +1,286 @@
+"""A reduce in the fluid emulation: fetches its share of each map's output, merges, computes and writes a file."""
+
+from __future__ import annotations
+
+from schedbed.cluster.messages import FetchFailure, MapOutput
+from schedbed.cluster.virtual.agenda import Item
+from schedbed.cluster.virtual.fluid.max_min import Flow
+from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, Run
+from schedbed.cluster.virtual.fluid.shared_nodes import Host, World
+from schedbed.cluster.virtual.node_model import AttemptPlan
+from schedbed.cluster.virtual.plan_arithmetic import DISK_FULL, gave_up
+from schedbed.cluster.virtual.retries import FAILURES_MAX, retry_after_s
+from schedbed.tasks.specs import NodeId
+
+PARALLEL_COPIES = 4
+BUFFER_MAX_BYTES = 512 * 2**20  # of what was fetched, in memory; but at most a quarter of the attempt's limit
+BUFFER_MIN_BYTES = 4 * 2**20
+
+
+def buffer_bytes(limit_bytes: int) -> int:
+    """What a reduce with that memory limit (0: none) keeps of what it fetched; the rest goes to its disk."""
+    if not limit_bytes:
+        return BUFFER_MAX_BYTES
+    return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
+
+
+class Batch:
+    """Map outputs of one node, fetched one after another over one connection; a single flow."""
+
+    __slots__ = ("outputs", "source", "total")
+
+    def __init__(self, source: NodeId, outputs: list[MapOutput], total: float) -> None:
+        self.source = source
+        self.outputs = outputs
+        self.total = total
+
+
+class ReduceRun(Run):
+    """While maps still run it fetches what there is, at most `PARALLEL_COPIES` batches at a time."""
+
+    __slots__ = (
+        "buffered",
+        "copied",
+        "failures",
+        "fetched",
+        "fetching",
+        "known",
+        "on_disk",
+        "pending",
+        "picks",
+        "retry",
+    )
+
+    def __init__(self, world: World, host: Host, plan: AttemptPlan) -> None:
+        super().__init__(world, host, plan)
+        self.phase = "shuffle"
+        self.fetched: dict[int, str] = {}  # map index -> attempt
+        self.fetching: dict[Item, Batch] = {}
+        self.pending: dict[NodeId, list[MapOutput]] = {}  # to be fetched, by source
+        self.failures: dict[int, int] = {}
+        self.retry: dict[int, float] = {}  # when an output that failed is to be tried again
+        self.picks = plan.index  # else all reduces of a job would ask the same node at once
+        self.buffered = 0.0
+        self.on_disk = 0.0
+        self.copied = False
+        self.known: dict[int, None] = {}  # maps of whose output it was told
+
+    # -------------------------------------------------------------- shuffle
+
+    def start(self) -> None:
+        """Fetch what is known already."""
+        self.hear(list(self.host.board(self.plan.job).latest.values()))
+
+    def hear(self, news: list[MapOutput]) -> None:
+        """Map outputs that are new, or replace others."""
+        if self.started_s is None or self.copied or self.report is not None:
+            return
+        fetched, pending, known = self.fetched, self.pending, self.known
+        for output in news:
+            index = output.index
+            if index in fetched:
+                continue
+            if index in known:
+                self._abandon(index)
+            known[index] = None
+            if not output.lost:
+                there = pending.get(output.node)
+                if there is None:
+                    pending[output.node] = [output]
+                else:
+                    there.append(output)
+        self._fetch()
+
+    def _abandon(self, index: int) -> None:
+        """Wait no longer for what something newer replaces."""
+        self.retry.pop(index, None)
+        for source, outputs in list(self.pending.items()):
+            kept = [output for output in outputs if output.index != index]
+            if len(kept) < len(outputs):
+                self.pending[source] = kept
+                if not kept:
+                    del self.pending[source]
+        for item, batch in list(self.fetching.items()):
+            batch.outputs = [output for output in batch.outputs if output.index != index]
+            if not batch.outputs:
+                self._end_batch(item)
+
+    def clear(self) -> None:
+        """Also fetches of nothing, which are no flows."""
+        for item in list(self.fetching):
+            self._end_batch(item)
+        super().clear()
+
+    def _end_batch(self, item: Item) -> None:
+        del self.fetching[item]
+        if isinstance(item, Flow):
+            self.drop(item)
+        else:
+            self.world.agenda.cancel(item)
+
+    def _fetch(self) -> None:
+        """Begin fetches while fewer than `PARALLEL_COPIES` are under way."""
+        pending = self.pending
+        while pending and len(self.fetching) < PARALLEL_COPIES:
+            sources = list(pending)
+            self.picks += 1
+            source = sources[self.picks % len(sources)]
+            self._fetch_from(source, pending.pop(source))
+            if self.report is not None:
+                return
+        self._look()
+
+    def _fetch_from(self, name: NodeId, outputs: list[MapOutput]) -> None:
+        world, plan = self.world, self.plan
+        there = world.reached_from(self.host, name)
+        at_source = there.outputs.get(plan.job, {}) if there else {}
+        found = [output for output in outputs if output.attempt in at_source]
+        for output in outputs:
+            if output.attempt not in at_source:
+                self._failed(output)
+        if there is None or not found or self.report is not None:
+            return
+        index = plan.index
+        total = float(sum(at_source[output.attempt][index] for output in found))
+        batch = Batch(name, found, total)
+        latency_s = len(found) * world.latencies.fetch(self.host.spec.core_speed)
+        if plan.cost.duration_s is not None:
+            self._keep(batch)
+        elif total:
+            way = [there.disk] if there is self.host else [there.disk, *there.way_to(self.host)]
+            cap = min(resource.declared for resource in way)
+            cap = min(cap, total / latency_s) if latency_s else cap
+            self.fetching[self.flow(FETCH, total, cap, way, there)] = batch
+        elif latency_s:
+            item = Item(self, FETCH)
+            self.fetching[item] = batch
+            world.agenda.at(world.agenda.now_s + latency_s, item)
+        else:
+            self._keep(batch)
+
+    def fire(self, item: Item) -> None:
+        """As any attempt; fetches are the reduce's own."""
+        if item.role != FETCH:
+            super().fire(item)
+            return
+        batch = self.fetching[item]
+        self._end_batch(item)
+        self._keep(batch)
+        if self.report is None:
+            self._fetch()
+
+    def _keep(self, batch: Batch) -> None:
+        """What a batch brought, in memory as far as it fits."""
+        for output in batch.outputs:
+            self.fetched[output.index] = output.attempt
+            self.failures.pop(output.index, None)
+        self.shuffle_bytes += batch.total
+        kept = max(0.0, min(batch.total, buffer_bytes(self.plan.memory_bytes) - self.buffered))
+        self.buffered += kept
+        over = batch.total - kept
+        if over and self.host.full:
+            self.fail(DISK_FULL)
+        elif over:
+            self.on_disk += over
+            self.streams += 1
+            self.flow(COPY, over, self.host.disk.declared, (self.host.disk,))
+
+    def _look(self) -> None:
+        """The end of the shuffle, when all outputs that there will be are here."""
+        board = self.host.board(self.plan.job)
+        if (
+            board.all_done
+            and not self.fetching
+            and not self.streams
+            and not self.copied
+            and len(self.fetched) == len(board.latest)
+        ):
+            self._merge()
+
+    # ------------------------------------------------------------- failures
+
+    def source_lost(self, flow: Flow) -> None:
+        """The node that is fetched from does not answer any more."""
+        batch = self.fetching[flow]
+        self._end_batch(flow)
+        for output in batch.outputs:
+            if self.report is None:
+                self._failed(output)
+        if self.report is None:
+            self._fetch()
+
+    def _failed(self, output: MapOutput) -> None:
+        """An output could not be fetched: again later; told from the second time on, as live."""
+        index, now_s = output.index, self.world.agenda.now_s
+        count = self.failures[index] = self.failures.get(index, 0) + 1
+        if count > FAILURES_MAX:
+            self.fail(gave_up(count, output.attempt, output.node))
+            return
+        if count > 1:
+            failure = FetchFailure(reduce_attempt=self.plan.attempt, map_attempt=output.attempt)
+            self.world.told.append((self.host.name, failure))
+        self.retry[index] = now_s + retry_after_s(count)
+        self.timer.role = WAIT
+        self.world.agenda.at(min(self.retry.values()), self.timer)
+
+    def waited(self) -> None:
+        """Try again what failed long enough ago."""
+        now_s, latest = self.world.agenda.now_s, self.host.board(self.plan.job).latest
+        for index in [index for index, at_s in self.retry.items() if at_s <= now_s]:
+            del self.retry[index]
+            output = latest[index]
+            if not output.lost:
+                self.pending.setdefault(output.node, []).append(output)
+        if self.retry:
+            self.world.agenda.at(min(self.retry.values()), self.timer)
+        self._fetch()
+
+    # ----------------------------------------------------------- after that
+
+    def phase_over(self) -> None:
+        """Of shuffle (copies to disk), sort or reduce."""
+        if self.phase == "shuffle":
+            self._look()
+        elif self.phase == "sort":
+            self._reduce()
+        else:
+            self.succeed()
+
+    def _merge(self) -> None:
+        cost, world = self.plan.cost, self.world
+        self.copied, self.phase, self.shuffle_end = True, "sort", world.agenda.now_s
+        cpu_s = cost.sort_cpu_s * self.share
+        self.phase_bytes = self.phase_moved = 0.0
+        back = self.on_disk if cost.merges else 0.0
+        self.pace_s = max(self.core_seconds(cpu_s), back / self.host.spec.disk_bps)
+        self.streams = 1
+        if cost.duration_s is None:
+            self.compute(cpu_s)
+            self.use_disk(0.0, 0.0, back)
+        self.stream_over()
+
+    def _reduce(self) -> None:
+        cost, share = self.plan.cost, self.share
+        self.phase, self.sort_end = "reduce", self.world.agenda.now_s
+        self.phase_bytes = self.phase_moved = 0.0
+        self.streams = 1
+        if cost.duration_s is not None:
+            self.take_known(cost.duration_s * share)
+        else:
+            self.pace_s = max(self.core_seconds(cost.cpu_s * share), self.write_seconds())
+            self.compute(cost.cpu_s * share)
+            self.write_output()
+        if self.report is None:
+            self.stream_over()
+
+    def progress(self, now_s: float) -> float:
+        """A third each for shuffle, sort and reduce."""
+        if self.phase == "shuffle":
+            return len(self.fetched) / max(1, self.plan.maps) / 3
+        return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
+
+    def partitions(self) -> tuple[int, ...]:
+        """None; but whose outputs it has read can be asked for."""
+        if self.world.remembers:
+            self.world.consumed[self.plan.attempt] = self.fetched
+        return ()

@@ -1,0 +1,399 @@
+"""An attempt at work in the fluid emulation: what maps and reduces have in common.
+
+A phase is a set of streams side by side (CPU, reads, writes) and is over when all are. A live attempt alternates
+between them in small steps, so that none runs ahead of the slowest: a stream's rate is capped at what it would need
+if nothing contended. That idle disks and networks bank a little time (`tasks.pacing`) lets them overlap live.
+"""
+
+from __future__ import annotations
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus
+from schedbed.cluster.virtual.agenda import Item
+from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
+from schedbed.cluster.virtual.fluid.shared_nodes import Host, World, pipeline_way
+from schedbed.cluster.virtual.node_model import AttemptPlan
+from schedbed.cluster.virtual.plan_arithmetic import (
+    DISK_FULL,
+    block_lengths,
+    fails_at,
+    no_room,
+    not_stored,
+    spilled_bytes,
+    write_file,
+)
+from schedbed.tasks.specs import Counters
+
+START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
+"""What an item of the agenda is to its attempt."""
+
+
+class Run:
+    """An attempt between its launch and its report. Of one that fails early only `share` of the work is done."""
+
+    __slots__ = (
+        "began_s",
+        "cpu_s",
+        "failure",
+        "flows",
+        "host",
+        "lengths",
+        "output_bytes",
+        "pace_s",
+        "phase",
+        "phase_bytes",
+        "phase_moved",
+        "plan",
+        "read_local",
+        "read_remote",
+        "report",
+        "share",
+        "shuffle_bytes",
+        "shuffle_end",
+        "sort_end",
+        "spill_bytes",
+        "started_s",
+        "streams",
+        "targets",
+        "timer",
+        "world",
+    )
+
+    def __init__(self, world: World, host: Host, plan: AttemptPlan) -> None:
+        self.world = world
+        self.host = host
+        self.plan = plan
+        self.began_s = world.agenda.now_s
+        self.started_s: float | None = None
+        self.phase = ""
+        self.report: AttemptReport | None = None  # once it has ended
+        self.flows: dict[Flow, None] = {}
+        self.streams = 0  # of the phase, still going
+        self.pace_s = 0.0  # what the phase takes when nothing contends
+        self.phase_bytes = self.phase_moved = 0.0
+        self.cpu_s = 0.0
+        self.read_local = self.read_remote = self.shuffle_bytes = self.spill_bytes = self.output_bytes = 0.0
+        self.shuffle_end: float | None = None
+        self.sort_end: float | None = None
+        self.lengths: list[int] = []  # of the output's blocks, as they are allocated
+        self.targets: list[int] = []  # of those to come, the last first
+        self.share, self.failure = fails_at(plan) or (1.0, "")
+        self.timer = Item(self, START)
+        world.agenda.at(self.began_s + plan.start_s, self.timer)
+
+    # --------------------------------------------------------------- events
+
+    def fire(self, item: Item) -> None:
+        """A stream has come to its end, or a time has come."""
+        role = item.role
+        if isinstance(item, Flow):
+            self.drop(item)
+            self.credit(item, item.total)
+            if role == WRITE:
+                self._write_next()
+            else:
+                self.over(item)
+        elif role == START:
+            self.started_s = self.world.agenda.now_s
+            self.start()
+        elif role == END:
+            self._tell()
+        else:
+            self.waited()
+
+    def start(self) -> None:
+        """The first line of task code."""
+        raise NotImplementedError
+
+    def phase_over(self) -> None:
+        """All streams of the phase have ended."""
+        raise NotImplementedError
+
+    def source_lost(self, flow: Flow) -> None:
+        """The node at the other end of a read or fetch does not answer any more."""
+        raise NotImplementedError
+
+    def waited(self) -> None:
+        """The timer that this attempt has set to `WAIT` is due."""
+
+    def over(self, flow: Flow) -> None:
+        """A flow has ended; here each is a stream of its own."""
+        self.stream_over()
+
+    def stream_over(self) -> None:
+        """One stream of the phase less."""
+        self.streams -= 1
+        if not self.streams:
+            self.phase_over()
+
+    # ---------------------------------------------------------------- flows
+
+    def flow(
+        self,
+        role: int,
+        total: float,
+        cap: float,
+        way: tuple[Resource, ...] | list[Resource],
+        detail: object = None,
+    ) -> Flow:
+        """Start a flow of this attempt; one that a fault delays goes so much slower instead."""
+        if (lag_s := self.world.lag_s(self.host, detail)) and total:
+            cap = total / (total / cap + lag_s)
+        flow = Flow(self, role, total, cap, way, detail)
+        self.flows[flow] = None
+        self.world.sharing.start(flow)
+        return flow
+
+    def drop(self, flow: Flow) -> None:
+        """The flow is no more."""
+        self.world.sharing.stop(flow)
+        del self.flows[flow]
+        if flow.role == KNOWN:
+            del self.host.free_running[flow]
+
+    def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
+        """The rate that a stream of the phase never exceeds."""
+        cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
+        return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
+
+    def core_seconds(self, cpu_s: float) -> float:
+        """How long an emulated core of its own takes for that much CPU time."""
+        return cpu_s / self.world.latencies.core_share
+
+    def compute(self, cpu_s: float) -> None:
+        """The phase's CPU time (on one emulated core) as a stream; none when it is 0."""
+        if cpu_s > 0:
+            self.streams += 1
+            cpu = self.host.cpu
+            flow = Flow(self, CPU, cpu_s, cpu_s / self.pace_s * self.host.cpu_factor, (cpu,))
+            flow.nominal = cpu_s / self.pace_s
+            self.flows[flow] = None
+            self.world.sharing.start(flow)
+
+    def take_known(self, seconds: float) -> None:
+        """Work of known duration as a stream, which shares nothing; its length is the node's CPU's matter."""
+        self.streams += 1
+        flow = Flow(self, KNOWN, max(seconds, 1e-9), self.host.cpu_factor, ())
+        flow.nominal = 1.0
+        self.flows[flow] = self.host.free_running[flow] = None
+        self.world.sharing.start(flow)
+
+    def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
+        """Reading and writing local files as one stream; `back_bytes` are read but not counted."""
+        total = read_bytes + write_bytes + back_bytes
+        if write_bytes and self.host.full:
+            self.fail(DISK_FULL)
+        elif total > 0:
+            self.streams += 1
+            way = (self.host.disk,)
+            self.phase_bytes += total
+            self.flow(OWN_DISK, total, self.cap(total, way), way, (read_bytes, write_bytes))
+
+    # --------------------------------------------------------------- output
+
+    def write_seconds(self) -> float:
+        """How long writing the output takes on idle nodes like this one."""
+        plan, spec = self.plan, self.host.spec
+        if plan.output is None:
+            return 0.0
+        rate = spec.disk_bps if plan.replication < 2 else min(spec.disk_bps, spec.network_bps)
+        return plan.cost.output_bytes * self.share / rate
+
+    def write_output(self) -> None:
+        """The output file as a stream, block after block."""
+        if self.plan.output is None or self.report is not None:
+            return
+        total = int(self.plan.cost.output_bytes * self.share)
+        self.lengths = block_lengths(total, self.plan.block_bytes)
+        self.targets = self.lengths[::-1]
+        self.phase_bytes += total
+        self.streams += 1
+        self._write_next()
+
+    def _write_next(self) -> None:
+        if not self.targets:
+            self.stream_over()
+            return
+        plan, world, length = self.plan, self.world, self.targets.pop()
+        assert plan.output is not None
+        names = world.store.allocate(
+            world.agenda.now_s, self.host.name, plan.output, plan.replication, length
+        )
+        chain = world.pipeline(names, self.host) if names else []
+        if chain and chain[0].full:
+            self.fail(DISK_FULL)
+        elif chain:
+            full = next((place for place, host in enumerate(chain) if host.full), len(chain))
+            self._write(length, chain[:full])
+        else:
+            self.fail(not_stored(plan.output) if names else no_room(plan.output))
+
+    def _write(self, left: float, chain: list[Host]) -> None:
+        way = pipeline_way(self.host, chain)
+        cap = self.cap(sum(self.lengths), way)
+        latency_s = self.world.latencies.block(self.host.spec.core_speed)
+        self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
+
+    def pipeline_broke(self, flow: Flow, gone: Host) -> None:
+        """A node of the pipeline is gone: the block goes on to those before it."""
+        chain = flow.detail
+        assert isinstance(chain, list)
+        left = flow.left_at(self.world.agenda.now_s)
+        self.drop(flow)
+        self.credit(flow, flow.total - left)
+        if gone is chain[0]:
+            self.fail(not_stored(self.plan.output or ""))
+        else:
+            self._write(left, chain[: chain.index(gone)])
+
+    def writes_on(self, flow: Flow, host: Host) -> bool:
+        """Whether the flow needs room on that node's disk."""
+        if flow.role == WRITE:
+            return host in flow.detail  # pyright: ignore[reportOperatorIssue]
+        if flow.role == OWN_DISK:
+            return bool(flow.detail[1])  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
+        return flow.role == COPY
+
+    def disk_filled(self, flow: Flow, host: Host) -> None:
+        """The disk on which the flow writes is full."""
+        if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
+            self.pipeline_broke(flow, host)
+        else:
+            self.fail(DISK_FULL)
+
+    # ------------------------------------------------------------- accounts
+
+    def credit(self, flow: Flow, moved: float) -> None:
+        """Count what a flow has moved."""
+        role = flow.role
+        if role == CPU:
+            self.cpu_s += moved
+            return
+        if role == KNOWN:
+            cost = self.plan.cost
+            self.cpu_s += (cost.cpu_s + cost.sort_cpu_s) * self.share * moved / flow.total
+            return
+        self.phase_moved += moved
+        if role == OWN_DISK:
+            read_bytes, write_bytes = flow.detail  # pyright: ignore[reportGeneralTypeIssues]
+            self.read_local += read_bytes * moved / flow.total
+            self.spill_bytes += write_bytes * moved / flow.total
+        elif role == READ and flow.detail is self.host:
+            self.read_local += moved
+        elif role == READ:
+            self.read_remote += moved
+        elif role == WRITE:
+            self.output_bytes += moved
+        elif role == COPY:
+            self.spill_bytes += moved
+
+    def done(self, now_s: float) -> float:
+        """The share of the phase that is done: its slowest stream's."""
+        share, moved = 1.0, self.phase_moved
+        for flow in self.flows:
+            if flow.role in (CPU, KNOWN):
+                share = 1.0 - flow.left_at(now_s) / flow.total
+            else:
+                moved += flow.total - flow.left_at(now_s)
+        return min(share, moved / self.phase_bytes) if self.phase_bytes else share
+
+    def progress(self, now_s: float) -> float:
+        """0 to 1, as live attempts count it."""
+        raise NotImplementedError
+
+    def status(self, now_s: float) -> AttemptStatus:
+        """What the node says of it while it runs."""
+        progress = 0.0 if self.started_s is None else self.progress(now_s)
+        return AttemptStatus(
+            attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
+        )
+
+    def memory_bytes(self, now_s: float) -> int:
+        """What it holds, taken to grow with its work."""
+        if self.report is not None or self.started_s is None:
+            return 0
+        return int(self.plan.cost.memory_peak_bytes * self.progress(now_s) * self.share)
+
+    # ------------------------------------------------------------------ end
+
+    def fail(self, reason: str) -> None:
+        """The attempt fails now; its report follows."""
+        self._end("failed", reason)
+        self._tell_later(self.world.agenda.now_s)
+
+    def succeed(self) -> None:
+        """The last line of task code, unless it was to fail here; its report follows."""
+        world, plan = self.world, self.plan
+        now_s = world.agenda.now_s
+        if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
+            self.fail(self.failure or DISK_FULL)
+            return
+        if plan.output is None:
+            self.output_bytes = plan.cost.output_bytes
+        elif plan.cost.duration_s is None:
+            world.store.written(now_s, self.host.name, plan.output, self.lengths)
+        elif reason := write_file(world.store, now_s, self.host.name, plan):
+            self.fail(reason)
+            return
+        else:
+            self.output_bytes = plan.cost.output_bytes
+        self._end("succeeded", "")
+        self._tell_later(now_s)
+
+    def kill(self, reason: str) -> None:
+        """Stop and report at once; one that has ended already is left alone."""
+        if self.report is None:
+            self._end("killed", reason)
+            self._tell()
+
+    def vanish(self) -> None:
+        """Its node is gone: nothing of it is left."""
+        self.world.agenda.cancel(self.timer)
+        self.clear()
+
+    def clear(self) -> None:
+        """Stop all that is under way; what it has moved counts."""
+        for flow in list(self.flows):
+            self.drop(flow)
+            self.credit(flow, flow.total - flow.left)
+
+    def partitions(self) -> tuple[int, ...]:
+        """The bytes of each reduce's share, of a map that has succeeded."""
+        return ()
+
+    def _end(self, state: str, reason: str) -> None:
+        now_s, succeeded = self.world.agenda.now_s, state == "succeeded"
+        self.clear()
+        cost, limit = self.plan.cost, self.plan.memory_bytes
+        counters = Counters(
+            cpu_s=self.cpu_s * self.host.spec.core_speed,
+            read_local_bytes=round(self.read_local),
+            read_remote_bytes=round(self.read_remote),
+            shuffle_bytes=round(self.shuffle_bytes),
+            spill_bytes=round(self.spill_bytes),
+            output_bytes=round(self.output_bytes),
+            shuffle_end=self.shuffle_end,
+            sort_end=self.sort_end,
+            records_in=cost.records_in if succeeded else 0,
+            records_out=cost.records_out if succeeded else 0,
+            memory_peak_bytes=min(cost.memory_peak_bytes, limit) if limit else cost.memory_peak_bytes,
+        )
+        self.report = AttemptReport(
+            attempt=self.plan.attempt,
+            state=state,
+            reason=reason,
+            start_s=self.began_s if self.started_s is None else self.started_s,
+            end_s=now_s,
+            counters=counters,
+            partitions=self.partitions() if succeeded else (),
+        )
+
+    def _tell_later(self, now_s: float) -> None:
+        latency_s = self.world.latencies.end(self.host.spec.core_speed)
+        self.timer.role = END
+        self.world.agenda.at(now_s + latency_s, self.timer)
+
+    def _tell(self) -> None:
+        assert self.report is not None
+        self.world.agenda.cancel(self.timer)
+        del self.host.runs[self.plan.attempt]
+        self.world.told.append((self.host.name, self.report))

@@ -1,0 +1,217 @@
+"""What the attempts of the fluid emulation run on: nodes with shared CPU, disk and network, racks with uplinks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from schedbed.cluster.messages import Usage
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
+from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.cluster.virtual.node_model import Happening, Store
+from schedbed.cluster.virtual.partitions import Partition
+from schedbed.cluster.virtual.plan_arithmetic import PartitionSizes, nearest_first
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import NodeId
+
+if TYPE_CHECKING:
+    from schedbed.cluster.virtual.fluid.running import Run
+
+
+STALL_S = 20.0  # without one byte from another node, then a reader gives it up
+
+
+class Stall(Item):
+    """When the readers of a node that stands still give it up."""
+
+    __slots__ = ("host",)
+
+    def __init__(self, owner: Owner, host: Host) -> None:
+        super().__init__(owner, -1)
+        self.host = host
+
+
+class Host:
+    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes; `seek` is of the disk."""
+
+    __slots__ = (
+        "boards",
+        "cpu",
+        "cpu_factor",
+        "disk",
+        "free_running",
+        "full",
+        "name",
+        "outputs",
+        "runs",
+        "rx",
+        "seen",
+        "spec",
+        "stall",
+        "tx",
+        "uplink",
+    )
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        uplink: Resource | None,
+        watcher: Owner,
+        core_share: float,
+        seek: float = 0.0,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.node
+        self.cpu = Resource(spec.cores * core_share)
+        self.disk = Resource(spec.disk_bps, seek)
+        self.tx = Resource(spec.network_bps)
+        self.rx = Resource(spec.network_bps)
+        self.uplink = uplink  # of its rack, towards other racks
+        self.cpu_factor = 1.0
+        self.full = False  # its disk, by a fault
+        self.runs: dict[str, Run] = {}
+        self.boards: dict[str, Board] = {}
+        self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # by job and map attempt, the partitions
+        self.free_running: dict[Flow, None] = {}  # work of known duration, which shares nothing
+        self.stall = Stall(watcher, self)
+        self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # time and units moved, when usage was last asked for
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing comes from it."""
+        return not (self.disk.capacity and self.tx.capacity)
+
+    def board(self, job: str) -> Board:
+        """What was told of the job's map outputs."""
+        board = self.boards.get(job)
+        if board is None:
+            board = self.boards[job] = Board()
+        return board
+
+    def way_to(self, other: Host) -> list[Resource]:
+        """What bytes pass on their way to another node: the uplink of the rack that they leave, as live."""
+        if self.uplink is not None and self.spec.rack != other.spec.rack:
+            return [self.tx, self.uplink, other.rx]
+        return [self.tx, other.rx]
+
+    def usage(self, now_s: float) -> Usage:
+        """Shares of the declared rates since the last call."""
+        resources = self.cpu, self.disk, self.tx, self.rx
+        cpu, disk, tx, rx = (resource.moved_until(now_s) for resource in resources)
+        before_s, cpu_before, disk_before, tx_before, rx_before = self.seen
+        self.seen = now_s, cpu, disk, tx, rx
+        elapsed_s = max(now_s - before_s, 1e-6)
+        network = max(tx - tx_before, rx - rx_before)
+        spec = self.spec
+        return Usage(
+            cpu_util=min(1.0, (cpu - cpu_before) / elapsed_s / spec.cores),
+            disk_util=min(1.0, (disk - disk_before) / elapsed_s / spec.disk_bps),
+            net_util=min(1.0, network / elapsed_s / spec.network_bps),
+            memory_bytes=sum(run.memory_bytes(now_s) for run in self.runs.values()),
+        )
+
+
+class World:
+    """All nodes with what their attempts need in common."""
+
+    def __init__(
+        self,
+        store: Store,
+        latencies: Latencies,
+        uplink_bps: float | None,
+        remembers: bool,
+        seek: float = 0.0,
+    ) -> None:
+        self.store = store
+        self.latencies = latencies
+        self.agenda = Agenda()
+        self.sharing = Sharing(self.agenda)
+        self.hosts: dict[NodeId, Host] = {}
+        self.racks: dict[NodeId, str] = {}
+        self.partition = Partition()
+        self.delays: dict[NodeId, float] = {}  # of connections from and to a node
+        self.losses: dict[NodeId, float] = {}  # the share of these that fail
+        self._connections = 0  # that could have failed
+        self.sizes = PartitionSizes()
+        self.told: list[Happening] = []
+        self.consumed: dict[str, dict[int, str]] = {}
+        self.remembers = remembers  # what reduces consumed
+        self._uplink_bps = uplink_bps
+        self._seek = seek
+        self._uplinks: dict[str, Resource] = {}
+
+    def add(self, spec: NodeSpec, watcher: Owner) -> None:
+        """A node begins a life."""
+        uplink = None
+        if self._uplink_bps is not None:
+            uplink = self._uplinks.setdefault(spec.rack, Resource(self._uplink_bps))
+        host = self.hosts[spec.node] = Host(spec, uplink, watcher, self.latencies.core_share, self._seek)
+        host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
+        self.racks[spec.node] = spec.rack
+
+    def reached_from(self, host: Host, other: NodeId) -> Host | None:
+        """The other node, if it lives and a connection to it comes about."""
+        there = self.hosts.get(other)
+        if there is None or not self.partition.joins(host.name, other):
+            return None
+        if self.losses and there is not host and self._is_lost(host.name, other):
+            return None
+        if there.frozen:
+            self.watch(there)
+        return there
+
+    def _is_lost(self, one: NodeId, other: NodeId) -> bool:
+        share = max(self.losses.get(one, 0.0), self.losses.get(other, 0.0))
+        self._connections += 1
+        return chance(0, "loss", one, other, self._connections).random() < share
+
+    def lag_s(self, host: Host, detail: object) -> float:
+        """How much later a flow between a node and another (or a pipeline of them) begins."""
+        if not self.delays:
+            return 0.0
+        others = detail if isinstance(detail, list) else [detail]
+        there = [other for other in others if isinstance(other, Host) and other is not host]
+        ends = [host, *there] if there else []
+        return sum(self.delays.get(end.name, 0.0) for end in ends)
+
+    def watch(self, host: Host) -> None:
+        """Those who read from a node that stands still will give it up; the agenda looks at it then."""
+        if host.stall.due_s == math.inf:
+            self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
+
+    def source(self, host: Host, block: str, turn: int, tried: Sequence[NodeId]) -> Host | None:
+        """The nearest node to read the block from that was not tried yet."""
+        holders = self.store.holders(block)
+        if host.name in holders and host.name not in tried:
+            return host
+        for name in nearest_first(holders, host.spec, self.racks, turn):
+            if name not in tried and (there := self.reached_from(host, name)):
+                return there
+        return None
+
+    def pipeline(self, names: Sequence[NodeId], writer: Host) -> list[Host]:
+        """The nodes that a block goes through, as far as each reaches the next; empty when the first is not reached."""
+        first = self.reached_from(writer, names[0])
+        if first is None:
+            return []
+        chain = [first]
+        for name in names[1:]:
+            if there := self.reached_from(chain[-1], name):
+                chain.append(there)
+        return chain
+
+
+def pipeline_way(writer: Host, chain: Sequence[Host]) -> list[Resource]:
+    """What a block's bytes pass: each node's disk, and the network between them; the writer's own node charges none."""
+    way: dict[Resource, None] = {}
+    if chain[0] is not writer:
+        way[chain[0].rx] = None
+    for number, host in enumerate(chain):
+        way[host.disk] = None
+        if number + 1 < len(chain):
+            way |= dict.fromkeys(host.way_to(chain[number + 1]))
+    return list(way)

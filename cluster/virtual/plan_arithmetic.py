@@ -1,0 +1,123 @@
+"""Arithmetic of plans that every emulation shares: a map's partitions, replicas nearest first, reasons of failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.virtual.node_model import AttemptPlan, Store
+from schedbed.tasks.specs import NodeId
+
+
+def equal_shares(total: int, parts: int) -> tuple[int, ...]:
+    """`total` cut into `parts` in whole units, as the synthetic application cuts its output."""
+    cuts = [total * part // parts for part in range(parts + 1)]
+    return tuple(high - low for low, high in pairwise(cuts))
+
+
+class PartitionSizes:
+    """The bytes of each reduce's share of a map's output; equal plans give the same tuple."""
+
+    def __init__(self) -> None:
+        self._equal: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def of(self, plan: AttemptPlan) -> tuple[int, ...]:
+        """Empty when the map's output is a file."""
+        if plan.output is not None or not plan.reduces:
+            return ()
+        if plan.cost.partitions is not None:
+            return plan.cost.partitions
+        key = plan.cost.output_bytes, plan.reduces
+        shares = self._equal.get(key)
+        if shares is None:
+            shares = self._equal[key] = equal_shares(*key)
+        return shares
+
+
+def nearest_first(
+    holders: Sequence[NodeId], own: NodeSpec, racks: Mapping[NodeId, str], turn: int
+) -> list[NodeId]:
+    """Replicas on the own node, then the own rack, then elsewhere; `turn` says who comes first among equals."""
+    here = [node for node in holders if node == own.node]
+    beside = [node for node in holders if node != own.node and racks.get(node) == own.rack]
+    far = [node for node in holders if node != own.node and racks.get(node) != own.rack]
+    return here + _turned(beside, turn) + _turned(far, turn)
+
+
+def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
+    if len(nodes) < 2:
+        return nodes
+    first = turn % len(nodes)
+    return nodes[first:] + nodes[:first]
+
+
+def spilled_bytes(plan: AttemptPlan) -> int:
+    """What a map writes on its disk: its output, and what it spilled before merging."""
+    cost = plan.cost
+    return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
+
+
+def block_lengths(total: int, block_bytes: int) -> list[int]:
+    """The blocks of a file of `total` bytes; none when it is empty, one when blocks have no size."""
+    size = block_bytes or total
+    return [min(size, total - at) for at in range(0, total, size)] if total else []
+
+
+def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> str:
+    """The attempt's output file comes to be at once; returns why not when it could not."""
+    assert plan.output is not None
+    lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
+    for length in lengths:
+        if not store.allocate(now_s, node, plan.output, plan.replication, length):
+            return no_room(plan.output)
+    store.written(now_s, node, plan.output, lengths)
+    return ""
+
+
+def over_memory(limit_bytes: int) -> str:
+    """Why an attempt fails that wants more memory than it may have (as live ones say it)."""
+    return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
+
+
+def no_replica(block: str) -> str:
+    """Why a map fails whose input cannot be read."""
+    return f"OSError: no replica of {block} could be read (it has none)"
+
+
+def no_room(path: str) -> str:
+    """Why a writer fails for whose block there is no node."""
+    return f"OSError: no node could take a block of {path}"
+
+
+def not_stored(path: str) -> str:
+    """Why a writer fails whose block's first node does not answer."""
+    return f"OSError: a block of {path} was not stored"
+
+
+DISK_FULL = "disk full"
+"""Why an attempt fails that cannot write."""
+
+STRUCK = "killed by signal 9 (SIGKILL)"
+"""Why an attempt fails whose process has died by accident."""
+
+
+def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:
+    """Why a reduce fails that could not fetch a map's output."""
+    return f"OSError: gave up after {tries} tries to fetch {map_attempt} from {node}"
+
+
+def fails_at(plan: AttemptPlan) -> tuple[float, str] | None:
+    """The share of its work after which the attempt fails, and why; None when it does not.
+
+    Memory is taken to grow with the work done, so that an attempt fails when it has reached its limit.
+    """
+    share, reason = plan.fails_after, plan.failure
+    peak_bytes = plan.cost.memory_peak_bytes
+    if share is None and peak_bytes <= plan.memory_bytes:
+        return None
+    if 0 < plan.memory_bytes < peak_bytes:
+        reached = plan.memory_bytes / peak_bytes
+        if share is None or reached < share:
+            share, reason = reached, over_memory(plan.memory_bytes)
+    return None if share is None else (share, reason)

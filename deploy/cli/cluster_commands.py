@@ -1,0 +1,301 @@
+"""`schedbed up`, `submit`, `status`, `kill`, `fault` and `down`: a cluster that stays, from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.errors import BadInput
+
+if TYPE_CHECKING:
+    from schedbed.deploy.service.start import Order
+
+SetKeys = list[str] | None
+Name = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="The cluster; not needed when only one is up.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of tables.")]
+JOB_FILES = (".yaml", ".yml", ".json")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Makes them commands of the application."""
+    for command in (up, submit, status, kill, fault, down):
+        app.command()(command)
+
+
+def up(
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario: its cluster, not its jobs.")
+    ],
+    policy: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Instead of the scenario's first policy.")
+    ] = None,
+    machines: Annotated[
+        str, typer.Option(metavar="process|docker", help="What a node is made of.")
+    ] = "process",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR", help="A running Ray cluster to deal the nodes over: host:port, or auto."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
+    with_workload: Annotated[
+        bool, typer.Option("--with-workload", help="Submit the scenario's jobs and play its faults, too.")
+    ] = False,
+    nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
+    scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    set_: Annotated[SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for what the cluster measures.")] = None,
+    keep_outputs: Annotated[
+        bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
+    ] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in this terminal, until `down` or Ctrl-C.")
+    ] = False,
+) -> None:
+    """Start a cluster that stays up and takes jobs.
+
+    Example: schedbed up deploy/scenarios/quickstart.yaml --name lab --policy fair
+    """
+    from schedbed.cluster.machines.make import KINDS
+    from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.service.cluster_files import check_name
+    from schedbed.deploy.service.start import Order
+
+    if machines not in KINDS:
+        raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
+    changes = {"policies": None if policy is None else [policy], "nodes": nodes, "scale": scale, "seed": seed}
+    resolved = resolve(scenario, sets=set_ or (), **changes, idle=not with_workload)
+    for warning in resolved.warnings:
+        typer.echo(f"note: {warning}", err=True)
+    _up(
+        Order(
+            name=check_name(name or resolved.name),
+            scenario=resolved,
+            out=out,
+            machines=machines,
+            address=address,
+            keep_outputs=keep_outputs,
+        ),
+        foreground,
+    )
+
+
+def _up(order: Order, stays: bool) -> None:
+    from schedbed.deploy.service.cluster_files import clusters
+    from schedbed.deploy.service.show import show_up
+    from schedbed.deploy.service.start import start
+
+    for line in clusters()[1].values():
+        typer.echo(f"note: {line}", err=True)
+    if not stays:
+        show_up(start(order))
+        return
+    from schedbed.deploy.service.service import serve
+
+    serve(order, show_up, live=True)
+
+
+def submit(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME] [JOBS.yaml]", help="The cluster if several are up; a file of jobs."),
+    ] = None,
+    app: Annotated[str | None, typer.Option(metavar="APP", help="Submit a job of this application.")] = None,
+    input_: Annotated[str | None, typer.Option("--input", metavar="FILE|generate=KIND,size=SIZE")] = None,
+    maps: Annotated[int | None, typer.Option(min=1, help="Of a job without input.")] = None,
+    reduces: Annotated[int | None, typer.Option(min=0)] = None,
+    job_name: Annotated[str | None, typer.Option(help="The application's unless given.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose job it is; yours unless given.")] = None,
+    queue: Annotated[str | None, typer.Option()] = None,
+    priority: Annotated[str | None, typer.Option(metavar="very_high|high|normal|low|very_low")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From now, such as 10m; scaled.")
+    ] = None,
+    set_: Annotated[
+        SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Any other key, such as map.cpu=30s.")
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until they have ended; 1 unless all succeed.")
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Wait, and copy the outputs to DIR/JOB/part-NNNNN.")
+    ] = None,
+) -> None:
+    """Submit jobs to a cluster that is up; prints their ids.
+
+    Example: schedbed submit lab --app wordcount --input books.txt --reduces 2 --wait
+    """
+    from schedbed.deploy.service.client import connect
+
+    name, file = _name_and_file(what or [])
+    job: dict[str, Any] = {"app": app, "name": job_name, "input": input_ and _input(input_), "maps": maps}
+    job |= {"reduces": reduces, "user": user, "queue": queue, "priority": priority, "deadline": deadline}
+    job = {key: value for key, value in job.items() if value is not None}
+    if file is None and app is None:
+        raise BadInput("submit: expected --app APP or a file of jobs (.yaml), such as: --app pi")
+    if file is not None and (job or set_):
+        raise BadInput(f"submit {file}: expected a file or the options of one job, not both")
+    job = _with_sets(job, set_ or [])
+    cluster = connect(name)
+    jobs = cluster.submit_all([job]) if file is None else cluster.submit_file(file)
+    for each in jobs:
+        typer.echo(each.job)
+    if wait or save is not None:
+        _follow(jobs, save)
+
+
+def _follow(jobs: list[Any], save: Path | None) -> None:
+    from schedbed.deploy.service.client import wait_for
+
+    def ended(job: Any, status: Mapping[str, Any]) -> None:
+        took = (
+            f" after {status['finish_s'] - status['submit_s']:.1f} s"
+            if status["finish_s"] is not None
+            else ""
+        )
+        why = f": {status['reason']}" if status["reason"] else ""
+        typer.echo(f"{job.job} {status['name']} {status['state']}{took}{why}")
+        if save is not None and status["state"] == "succeeded":
+            for path in job.save(save):
+                typer.echo(str(path))
+
+    if not wait_for(jobs, ended):
+        raise RunFailed("not all jobs have succeeded")
+
+
+def status(name: Name = None, json_: AsJson = False) -> None:
+    """Show the clusters that are up, or one with its nodes, users and jobs.
+
+    Example: schedbed status lab
+    """
+    from schedbed.deploy.service.show import show_status
+
+    show_status(name, as_json=json_)
+
+
+def kill(
+    what: Annotated[list[str], typer.Argument(metavar="[NAME] JOB...", help="Jobs by their ids.")],
+) -> None:
+    """End jobs of a cluster that is up; nothing happens to those that have ended.
+
+    Example: schedbed kill lab job_0002
+    """
+    from schedbed.deploy.service.client import connect
+
+    named = not what[0].startswith("job_")
+    if named and len(what) == 1:
+        raise BadInput(f"kill {what[0]}: expected the id of a job, such as job_0001")
+    cluster = connect(what[0] if named else None)
+    for job in [cluster.job(each) for each in what[named:]]:
+        job.kill()
+
+
+def fault(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME] FAULT",
+            help="A kind and its nodes, such as: kill n3; or a mapping as in a scenario.",
+        ),
+    ],
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="How long it lasts; scaled. To the end without."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other key of a fault, such as cpu=0.3."),
+    ] = None,
+) -> None:
+    """Let something go wrong on a cluster that is up: whatever `faults` of a scenario can say, now.
+
+    Example: schedbed fault lab kill n3 --for 30s
+    """
+    from schedbed.deploy.service.client import connect
+
+    name, given = _name_and_fault(what)
+    if for_ is not None:
+        given["for"] = for_
+    given = _with_sets(given, set_ or [])
+    told = connect(name).fault(given)
+    end = "" if told["until"] is None else f" until {told['until']:.1f} s"
+    typer.echo(f"{told['kind']} {told['target']} at {told['t']:.1f} s{end}".replace("  ", " "))
+
+
+def down(
+    name: Name = None,
+    all_: Annotated[
+        bool,
+        typer.Option("--all", help="Every cluster of this user, and whatever dead runs of his left behind."),
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Let the jobs end first.")] = False,
+) -> None:
+    """End a cluster in order: its jobs are killed, its results are complete.
+
+    Example: schedbed down lab
+    """
+    from schedbed.deploy.service.show import show_down
+
+    if all_ and name is not None:
+        raise BadInput(f"down {name} --all: expected a name or --all, not both")
+    show_down(name, everything=all_, wait=wait)
+
+
+# ------------------------------------------------------------------------------------------- what was typed
+
+
+def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
+    """Of at most two words, which is the cluster and which the file."""
+    files = [word for word in what if word.endswith(JOB_FILES)]
+    names = [word for word in what if word not in files]
+    if len(files) > 1 or len(names) > 1:
+        raise BadInput(
+            f"submit {' '.join(what)}: expected at most a cluster's name and a file of jobs (.yaml)"
+        )
+    return next(iter(names), None), Path(files[0]) if files else None
+
+
+def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
+    """The cluster, and the fault as a mapping: `kill n3`, `partition n1,n2`, or the mapping itself as YAML."""
+    if what[-1].lstrip().startswith("{") and len(what) <= 2:
+        return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
+    if len(what) not in (2, 3):
+        hint = "expected a kind and its target, such as: kill n3, or a mapping"
+        raise BadInput(f"fault {' '.join(what)}: {hint}")
+    nodes = what[-1].split(",")
+    return what[0] if len(what) == 3 else None, {what[-2]: nodes if len(nodes) > 1 else nodes[0]}
+
+
+def _input(text: str) -> Any:
+    """A file's name, or what to generate: `generate=text,size=64MiB` or a mapping as YAML."""
+    if text.startswith("{"):
+        return _yaml_mapping(text, "--input")
+    if not text.startswith("generate="):
+        return text
+    return _with_sets({}, text.split(","))
+
+
+def _yaml_mapping(text: str, where: str) -> dict[str, Any]:
+    from schedbed.deploy.scenario.yaml_file import load_text
+
+    value = load_text(text, where).value
+    if not isinstance(value, dict):
+        raise BadInput(f"{where} {text}: expected a mapping, such as {{kill: n3, for: 30s}}")
+    return value
+
+
+def _with_sets(given: dict[str, Any], sets: list[str]) -> dict[str, Any]:
+    from schedbed.deploy.scenario.yaml_file import apply_set, from_values
+
+    document = from_values(given)
+    for setting in sets:
+        apply_set(document, setting)
+    return document.value

@@ -1,0 +1,398 @@
+"""The command `schedbed`: options in, one call each, exit codes in one place. Heavy imports wait for their command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from schedbed.deploy.cli.cluster_commands import add_commands
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.errors import BadInput
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+
+
+class _Commands(TyperGroup):
+    """All commands; the one place where an ending becomes an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; whatever it raises that a person can act on is told in a line, without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            message = error.format_message()
+            if "\n" in message:  # the help of a group that was called without a command
+                raise
+            asked = error.ctx.command_path if error.ctx else "schedbed"
+            raise _ending(f"{message} (see {asked} --help)", BAD_INPUT) from None
+        except BadInput as error:
+            raise _ending(str(error), BAD_INPUT) from None
+        except RunFailed as error:
+            raise _ending(str(error), FAILED) from None
+        except KeyboardInterrupt:
+            raise _ending("interrupted", INTERRUPTED) from None
+
+
+def _ending(message: str, code: int) -> typer.Exit:
+    typer.echo(message if "\n" in message else f"schedbed: {message}", err=True)
+    return typer.Exit(code)
+
+
+app = typer.Typer(
+    name="schedbed",
+    cls=_Commands,
+    help="A live emulation testbed for MapReduce schedulers.\n\nExample: schedbed run deploy/scenarios/quickstart.yaml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+trace_app = typer.Typer(
+    help="Outside traces: what is in them, and workloads made of them.\n\nExample: schedbed trace describe FB-2009.tsv",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(trace_app, name="trace")
+add_commands(app)
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
+TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="The trace, plain or gzipped.")]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="swim|sls|rumen|swf|alibaba", help="The trace's format; found out unless given."),
+]
+SetKey = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
+]
+Machines = Annotated[
+    str,
+    typer.Option(
+        metavar="process|docker|sim", help="What a node is made of: processes, a container, or virtual time."
+    ),
+]
+NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC", help="Run under this policy instead of the scenario's; may be repeated."
+        ),
+    ] = None,
+    machines: Machines = "process",
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
+    scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="How often each policy runs.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    set_: SetKey = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for what the run writes.")] = None,
+    keep_outputs: Annotated[
+        bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs, too.")
+    ] = False,
+    no_live: NoLive = False,
+    no_check: Annotated[
+        bool,
+        typer.Option("--no-check", help="Do not check the outputs of wordcount and sort after each run."),
+    ] = False,
+    webhdfs: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve the block store as WebHDFS on this port, 0 for any."),
+    ] = None,
+) -> None:
+    """Run a scenario under each policy, print the comparison, write the results.
+
+    Example: schedbed run deploy/scenarios/quickstart.yaml --policy fifo --policy delay:node_wait=5s --out results
+    """
+    from schedbed.deploy.scenario.resolve import resolve
+
+    _check_machines(machines)
+    resolved = resolve(
+        scenario, sets=set_ or (), policies=policy, nodes=nodes, scale=scale, repeats=repeats, seed=seed
+    )
+    _show_warnings(resolved.warnings)
+
+    from schedbed.deploy.whole_run import RunOptions, run_scenario
+
+    options = RunOptions(
+        out=out,
+        machines=machines,
+        address=address,
+        keep_outputs=keep_outputs,
+        live=not no_live,
+        check=not no_check,
+        webhdfs=webhdfs,
+    )
+    run_scenario(resolved, options)
+
+
+@app.command()
+def whatif(
+    folder: RunFolder,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="SPEC", help="Replay under this policy; may be repeated.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, help="On so many nodes instead of the record's.")
+    ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder for what the replay writes.")] = None,
+    no_live: NoLive = False,
+) -> None:
+    """Replay a recorded run in the simulator, its task costs taken from the record.
+
+    Example: schedbed whatif results --policy fair --policy delay:node_wait=5s --nodes 20
+    """
+    from schedbed.deploy.options import RunOptions
+    from schedbed.deploy.studies.whatif import whatif as replay
+
+    options = RunOptions(out=out, live=not no_live)
+    replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
+
+
+@app.command()
+def validate(
+    scenario: ScenarioFile,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Live runs of each policy; their median counts.")] = 3,
+    set_: SetKey = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A finished live run of the scenario, instead of running it live."),
+    ] = None,
+    phases: Annotated[bool, typer.Option("--phases", help="Also show where the time of tasks went.")] = False,
+    out: Annotated[Path | None, typer.Option(help="The folder for both runs and validate.json.")] = None,
+    no_live: NoLive = False,
+) -> None:
+    """Run a scenario live and simulated, and print how far the simulator is off.
+
+    Example: schedbed validate deploy/scenarios/mixed.yaml --repeats 3 --phases
+    """
+    from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.studies.validate import validate as hold_against
+
+    resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
+    _show_warnings(resolved.warnings)
+    hold_against(resolved, out, live_folder=against, live=not no_live, show_phases=phases, say=typer.echo)
+
+
+@app.command()
+def report(folder: RunFolder) -> None:
+    """Rebuild report.html, the plots and the summary of a finished run.
+
+    Example: schedbed report results
+    """
+    from schedbed.deploy.results.html_report import rebuild
+
+    for part in rebuild(folder):
+        typer.echo(f"note: damaged and left out: {part}", err=True)
+    typer.echo(f"{folder / 'report.html'}")
+
+
+@app.command()
+def explain(
+    folder: RunFolder,
+    task: Annotated[str, typer.Argument(metavar="TASK_ID", help="Such as job_0001_m_000003.")],
+    policy: Annotated[str | None, typer.Option(metavar="SPEC", help="Only under this policy.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Only in this repeat.")] = None,
+) -> None:
+    """Say why a task ran where and when it did: the offers, what the policy answered, and the reasons.
+
+    Example: schedbed explain results job_0001_m_000003 --policy delay
+    """
+    from schedbed.deploy.results.explain import explain as explain_task
+
+    explain_task(folder, task, policy=policy, repeat=repeat)
+
+
+@app.command()
+def policies(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all details.")
+    ] = None,
+) -> None:
+    """List the scheduling policies with their parameters, defaults, units and papers.
+
+    Example: schedbed policies delay
+    """
+    from schedbed.deploy.cli.lists import show_policies
+
+    show_policies(name)
+
+
+@app.command()
+def apps(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
+) -> None:
+    """List the applications with their parameters, defaults and units.
+
+    Example: schedbed apps
+    """
+    from schedbed.deploy.cli.lists import show_apps
+
+    show_apps(name)
+
+
+@app.command()
+def suites(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its jobs.")
+    ] = None,
+) -> None:
+    """List the workloads that come with the software, for `workload: {suite: NAME}` in a scenario.
+
+    Example: schedbed suites mixed
+    """
+    from schedbed.deploy.cli.lists import show_suites
+
+    show_suites(name)
+
+
+@app.command()
+def doctor(
+    scenario: Annotated[
+        Path | None, typer.Argument(metavar="[SCENARIO.yaml]", help="Also say whether this fits on the host.")
+    ] = None,
+    machines: Machines = "process",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Start its nodes, load them, compare achieved with declared.")
+    ] = False,
+) -> None:
+    """Say what this host can enforce, and whether a scenario fits on it.
+
+    Example: schedbed doctor deploy/scenarios/quickstart.yaml --measure --machines docker
+    """
+    from schedbed.deploy.doctor.doctor import doctor as examine
+    from schedbed.deploy.scenario.resolve import resolve
+
+    _check_machines(machines)
+    if measure and (scenario is None or machines == "sim"):
+        raise BadInput("--measure: expected a scenario and machines that are not simulated")
+    resolved = None if scenario is None else resolve(scenario)
+    examine(resolved, machines=machines, measured=measure)
+
+
+@app.command()
+def profile(
+    scenario: ScenarioFile,
+    app_: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="APP",
+            help="An application, the name of jobs of the scenario, or io-rates (disks).",
+        ),
+    ],
+    machines: Machines = "process",
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Try 1 to so many map slots a node; twice the cores by default.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The profile store; the user's own by default.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder that keeps what the runs write.")] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Run nothing, forget what is known of these jobs.")
+    ] = False,
+) -> None:
+    """Build the resource and phase profiles of an application by running it alone, and keep them for later runs.
+
+    Example: schedbed profile deploy/scenarios/quickstart.yaml --app wordcount --machines sim
+    """
+    from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.studies.profile import ProfileOptions
+    from schedbed.deploy.studies.profile import profile as profile_app
+
+    _check_machines(machines)
+    options = ProfileOptions(machines=machines, most=most, store=store, out=out, clear=clear)
+    profile_app(resolve(scenario), app_, options)
+
+
+@app.command()
+def reproduce(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[PAPER[/EXPERIMENT]]", help="What to run; a list without.")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every experiment that runs on these machines.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A subset, for a first look.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="At the paper's own size: hours.")] = False,
+    machines: Machines = "process",
+    repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each experiment's own.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Where all chance comes from.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for index.html, results.json and runs.")
+    ] = None,
+) -> None:
+    """Run the papers' experiments: what the paper says, what comes out here, whether the claim holds.
+
+    Example: schedbed reproduce verma2011/fig5 --machines sim --out results
+    """
+    from schedbed.deploy.cli.paper_commands import ReproduceOptions
+    from schedbed.deploy.cli.paper_commands import reproduce as reproduce_papers
+
+    _check_machines(machines)
+    reproduce_papers(target, ReproduceOptions(machines, all_, quick, full, repeats, seed, out))
+
+
+@trace_app.command()
+def describe(file: TraceFile, format: Format = None) -> None:
+    """Say what is in a trace: jobs, tasks, bytes and times, and what it lacks.
+
+    Example: schedbed trace describe FB-2009_samples_24_times_1hr_0.tsv
+    """
+    from schedbed.deploy.cli.trace_commands import show_trace
+
+    show_trace(file, format)
+
+
+@trace_app.command()
+def convert(
+    file: TraceFile,
+    out: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="The scenario to write.")],
+    format: Format = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
+) -> None:
+    """Write a scenario whose synthetic jobs do what the jobs of a trace did.
+
+    Example: schedbed trace convert FB-2009_samples_24_times_1hr_0.tsv fb2009.yaml --jobs 50
+    """
+    from schedbed.deploy.cli.trace_commands import convert_trace
+
+    convert_trace(file, out, format, jobs)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point: runs the command and exits with its code."""
+    app(args=arguments, prog_name="schedbed")
+
+
+def _check_machines(machines: str) -> None:
+    if machines not in ("process", "docker", "sim"):
+        raise BadInput(f"--machines {machines}: unknown kind of machine, expected process, docker or sim")
+
+
+def _show_warnings(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        typer.echo(f"note: {warning}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What a person sees while a run goes on: a live picture on a terminal, plain lines elsewhere.
+
+Both are fed with the core's status dict (scheduler/core/status.py) and what the driver adds to it: `policy`,
+`repeat`, `repeats`, `of_policies` [number, of how many], and `now_s` if it knows it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+Status = Mapping[str, Any]
+
+REFRESH_S = 0.25
+LINE_EVERY_S = 5.0
+ENDED = ("succeeded", "failed", "killed")
+
+
+class Display(Protocol):
+    """A context manager that is told the status as often as the driver likes."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def update(self, status: Status) -> None:
+        """Takes the newest status; cheap when called too often."""
+        ...
+
+
+def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
+    """The live picture when `out` (standard output) is a terminal and `live`, else plain lines."""
+    stream = out or sys.stdout
+    if live and stream.isatty():
+        from schedbed.deploy.display.picture import Picture
+
+        return Picture(stream)
+    return PlainLines(stream)
+
+
+class PlainLines:
+    """A line when something happens to a job or a node, and every few seconds one that sums up."""
+
+    def __init__(self, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out, self._clock = out, clock
+        self._run: object = None
+        self._jobs: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
+        self._last_s = clock()
+
+    def __enter__(self) -> PlainLines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._out.flush()
+
+    def update(self, status: Status) -> None:
+        """Prints what changed since the last status."""
+        run = (status.get("policy"), status.get("repeat"))
+        if run != self._run:
+            self._run, self._jobs, self._nodes = run, {}, {}
+            self._say(title(status))
+        for job in status["jobs"]:
+            self._job(status, job)
+        for node in status["nodes"]:
+            if node["state"] != self._nodes.get(node["node"], "alive"):
+                self._say(f"{stamp(status)} {node['node']} is {node['state']}")
+            self._nodes[node["node"]] = node["state"]
+        if self._clock() - self._last_s >= LINE_EVERY_S:
+            self._say(f"{stamp(status)} {totals(status)}")
+
+    def _job(self, status: Status, job: Mapping[str, Any]) -> None:
+        before = self._jobs.get(job["job"])
+        self._jobs[job["job"]] = job["state"]
+        if before is None:
+            size = f"{job['maps']} maps, {job['reduces']} reduces"
+            self._say(f"{stamp(status)} {job['job']} {job['name']} of {job['user']} submitted: {size}")
+        if job["state"] in ENDED and before not in ENDED:
+            took = f" after {job['finish_s'] - job['submit_s']:.1f} s" if job["finish_s"] is not None else ""
+            why = f": {job['reason']}" if job["reason"] else ""
+            self._say(f"{stamp(status)} {job['job']} {job['name']} {job['state']}{took}{why}")
+
+    def _say(self, line: str) -> None:
+        self._last_s = self._clock()
+        self._out.write(line.rstrip() + "\n")
+        self._out.flush()
+
+
+def title(status: Status) -> str:
+    """`fair, repeat 1 of 3 (run 2 of 6)`."""
+    text = str(status.get("policy", ""))
+    if status.get("repeats", 1) > 1:
+        text += f", repeat {status.get('repeat', 0) + 1} of {status['repeats']}"
+    if status.get("of_policies"):
+        number, count = status["of_policies"]
+        text += f" (run {number} of {count})"
+    return text
+
+
+def stamp(status: Status) -> str:
+    """The run's time, as far as the status knows it."""
+    now_s = status.get("now_s")
+    if now_s is None:
+        now_s = max((row["t"] for row in status["recent"]), default=0.0)
+    return f"{now_s:7.1f} s "
+
+
+def totals(status: Status) -> str:
+    """One line about all jobs and nodes."""
+    jobs, nodes = status["jobs"], status["nodes"]
+    ended = sum(job["state"] in ENDED for job in jobs)
+    done = sum(job["maps_done"] + job["reduces_done"] for job in jobs)
+    tasks = sum(job["maps"] + job["reduces"] for job in jobs)
+    running = sum(len(node["running"]) for node in nodes)
+    alive = [node for node in nodes if node["state"] == "alive"]
+    cpu = sum(node["cpu_util"] for node in alive) / max(1, len(alive))
+    return (
+        f"{ended} of {len(jobs)} jobs ended, {done} of {tasks} tasks done, {running} running, "
+        f"CPU {cpu:.0%} of {len(alive)} nodes"
+    )

@@ -1,0 +1,171 @@
+"""The live picture on a terminal: jobs with their progress, nodes with what they use, the last decisions (rich)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from schedbed.deploy.display.display import ENDED, REFRESH_S, Status, stamp, title, totals
+
+BAR = 24
+SMALL_BAR = 8
+NODES_MAX = 16
+RECENT_MAX = 6
+OTHER_LINES = 9  # titles, heads and gaps
+ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "yellow"}
+
+
+class Picture:
+    """Redraws at most every REFRESH_S; what came last is drawn when the run ends or is left."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._console = Console(file=out)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._drawn_s = 0.0
+        self._status: Status | None = None
+        self._run: object = None
+
+    def __enter__(self) -> Picture:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave_line()
+        self._live.__exit__(kind, error, trace)
+
+    def update(self, status: Status) -> None:
+        """Draws the status unless the last drawing was a moment ago."""
+        run = (status.get("policy"), status.get("repeat"))
+        if run != self._run:
+            self._leave_line()
+        self._run, self._status = run, status
+        now_s = time.monotonic()
+        if now_s - self._drawn_s >= REFRESH_S:
+            self._drawn_s = now_s
+            self._live.update(draw(status, self._console.size.height), refresh=True)
+
+    def _leave_line(self) -> None:
+        """What stays on the terminal of a run that is over."""
+        if self._status is not None:
+            line = f"{title(self._status)}: {stamp(self._status).strip()}, {totals(self._status)}"
+            self._live.console.print(Text(line, style="dim"))
+            self._status = None
+
+
+def draw(status: Status, height: int) -> RenderableType:
+    """The whole picture, as high as the terminal: running jobs first, then those that wait or have ended."""
+    nodes = min(len(status["nodes"]), NODES_MAX)
+    jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
+    head = Text.assemble(
+        (title(status), "bold"), "   ", stamp(status).strip(), "   ", (totals(status), "dim")
+    )
+    return Group(
+        Rule(style="dim"),
+        head,
+        _jobs(status["jobs"], jobs),
+        _nodes(status["nodes"]),
+        _recent(status["recent"]),
+    )
+
+
+def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("job", "", "user", "maps", "", "reduces", "", "state"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for job in chosen(jobs, limit):
+        table.add_row(
+            Text(job["job"]),
+            Text(str(job["name"])[:24]),
+            Text(str(job["user"])[:12]),
+            bar(job["maps_done"], job["maps_running"], job["maps"], BAR),
+            Text(f"{job['maps_done']}/{job['maps']}", style="dim"),
+            bar(job["reduces_done"], job["reduces_running"], job["reduces"], BAR // 2),
+            Text(f"{job['reduces_done']}/{job['reduces']}", style="dim"),
+            _state(job),
+        )
+    if len(jobs) > limit:
+        table.add_row(Text(f"and {len(jobs) - limit} more", style="dim"))
+    return table
+
+
+def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
+    """The jobs to show when not all fit, in their usual order: those at work, then the last that ended."""
+    ranks = {
+        id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
+    }
+    best = sorted(jobs, key=lambda job: ranks[id(job)])[:limit]
+    kept = {id(job) for job in best}
+    return [job for job in jobs if id(job) in kept]
+
+
+def bar(done: int, running: int, total: int, width: int) -> Text:
+    """Done is solid, running is shaded; a job without such tasks has no bar."""
+    if not total:
+        return Text("")
+    full = width * done // total
+    part = min(width - full, -(-width * running // total))
+    return Text.assemble(("█" * full, "green"), ("▒" * part, "cyan"), ("·" * (width - full - part), "dim"))
+
+
+def _state(job: Mapping[str, Any]) -> Text:
+    if job["state"] == "failed":
+        return Text(f"failed: {job['reason']}", style="bold red")
+    if job["finish_s"] is not None:
+        late = job["deadline_s"] is not None and job["finish_s"] > job["deadline_s"]
+        text = f"{job['state']} after {job['finish_s'] - job['submit_s']:.1f} s" + (", late" if late else "")
+        return Text(text, style="yellow" if late else "green")
+    return Text(str(job["state"]), style="cyan" if job["maps_running"] + job["reduces_running"] else "dim")
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("node", "rack", "CPU", "disk", "network", "memory", "running"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for node in nodes[:NODES_MAX]:
+        if node["state"] != "alive":
+            table.add_row(node["node"], node["rack"], Text(str(node["state"]), style="bold red"))
+            continue
+        uses = [_use(node[key]) for key in ("cpu_util", "disk_util", "net_util")]
+        memory = f"{node['memory_bytes'] / 2**20:.0f} MiB"
+        running = Text(" ".join(_short(attempt) for attempt in node["running"]), style="cyan")
+        table.add_row(node["node"], node["rack"], *uses, memory, running)
+    if len(nodes) > NODES_MAX:
+        table.add_row(Text(f"and {len(nodes) - NODES_MAX} more", style="dim"))
+    return table
+
+
+def _use(share: float) -> Text:
+    full = min(SMALL_BAR, round(SMALL_BAR * share))
+    shade = "red" if share > 1.05 else "yellow" if share > 0.9 else "blue"
+    return Text.assemble(("■" * full, shade), ("·" * (SMALL_BAR - full), "dim"), f" {share:4.0%}")
+
+
+def _short(attempt: str) -> str:
+    """`job_0001_m_000003_0` as `1m3`; other names stay."""
+    parts = attempt.split("_")
+    if len(parts) != 5 or not (parts[1].isdigit() and parts[3].isdigit()):
+        return attempt
+    return f"{int(parts[1])}{parts[2]}{int(parts[3])}" + (f"'{parts[4]}" if parts[4] != "0" else "")
+
+
+def _recent(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for row in rows[-RECENT_MAX:]:
+        table.add_row(
+            Text(f"{row['t']:.1f} s", style="dim"),
+            Text(str(row["answer"]), style=ANSWER_STYLES.get(row["answer"], "")),
+            Text(str(row["task"] or row["job"])),
+            Text(f"on {row['node']}"),
+            Text(str(row["reason"] or ""), style="dim"),
+        )
+    return table

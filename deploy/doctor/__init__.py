@@ -1,0 +1,1 @@
+"""What this host can enforce, and what nodes get of what they were declared."""

@@ -1,0 +1,124 @@
+"""What this host can enforce, and whether a scenario fits on it: said before a run instead of after."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from schedbed.cluster.machines.docker.housekeeping import describe_engine
+from schedbed.cluster.machines.host_abilities import HostProbe, probe_host
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.tasks.units import format_bytes, format_rate
+
+CONTROL_CORES = 0.3  # what Ray, the masters, the trackers and the agents want beside the tasks
+ACTOR_BYTES = 150 * 2**20  # a TaskTracker's Ray worker and its agent
+MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the diagnosis: `ok` None is information only."""
+
+    what: str
+    found: str
+    ok: bool | None = None
+    advice: str = ""
+
+
+def doctor(
+    scenario: ResolvedScenario | None,
+    console: Console | None = None,
+    *,
+    machines: str = "process",
+    measured: bool = False,
+) -> None:
+    """Prints what the host offers and, with a scenario, whether it fits and, `measured`, whether nodes of that kind get
+    what they are declared; RunFailed when not. BadInput when machines of that kind cannot be had."""
+    console = console or Console()
+    probe = probe_host(Path(tempfile.gettempdir()))
+    engine = "" if probe.docker_why else describe_engine()
+    _show(console, "This host", host_findings(probe, engine))
+    if scenario is None:
+        return
+    findings = fit_findings(scenario, probe)
+    _show(console, f"Scenario {scenario.name}", findings)
+    misfits = [finding for finding in findings if finding.ok is False]
+    if misfits:
+        raise RunFailed(f"{scenario.name} does not fit on this host: " + "; ".join(f.advice for f in misfits))
+    console.print(f"{scenario.name} fits on this host.")
+    if measured:
+        from schedbed.deploy.doctor.achieved import measure, show
+
+        console.print(f"Measuring {len(scenario.cluster.nodes)} nodes, about a minute ...")
+        show(measure(scenario, machines), scenario.cluster.nodes, console)
+
+
+def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
+    """What the host has, and what enforces the limits of process machines on it."""
+    groups = probe.cgroup_version
+    cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
+    memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"
+    disk = "not measured" if probe.disk_write_bps is None else format_rate(probe.disk_write_bps)
+    return [
+        Finding("cores", f"{probe.cores:g}"),
+        Finding(
+            "memory", f"{format_bytes(probe.memory_bytes)}, {format_bytes(probe.memory_free_bytes)} free"
+        ),
+        Finding("disk", f"{format_bytes(probe.disk_free_bytes)} free, flushed writes {disk}"),
+        Finding("CPU limit by", cpu),
+        Finding("memory limit by", memory),
+        Finding("disk and network limits by", "software budgets"),
+        Finding("Docker", probe.docker_why or engine),
+        Finding("tc", probe.tc_why or "available"),
+    ]
+
+
+def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
+    """Each resource that the scenario wants from the host, against what there is."""
+    cluster = scenario.cluster
+    nodes = cluster.nodes
+    off = cluster.limits == "off"
+    cores = sum(node.cpu_rate for node in nodes)
+    task_bytes = sum(node.memory_bytes for node in nodes)
+    own_bytes = ACTOR_BYTES * len(nodes) + MASTERS_BYTES
+    stored = sum(file.length for file in scenario.inputs) * cluster.blocks.replication
+    disk_bps = sum(node.disk_bps for node in nodes)
+    findings = [
+        Finding("nodes", f"{len(nodes)} in {len({node.rack for node in nodes})} racks"),
+        Finding(
+            "CPU",
+            f"{cores:.2f} cores declared, {CONTROL_CORES} for the control plane, {probe.cores:g} there",
+            None if off else cores + CONTROL_CORES <= probe.cores,
+            "lower cluster.node.core_speed, cores or nodes",
+        ),
+        Finding(
+            "memory",
+            f"{format_bytes(task_bytes)} declared, {format_bytes(own_bytes)} for the emulation, "
+            f"{format_bytes(probe.memory_free_bytes)} free",
+            task_bytes + own_bytes <= probe.memory_free_bytes,
+            "lower cluster.node.memory or nodes",
+        ),
+        Finding(
+            "disk space",
+            f"{format_bytes(stored)} of input replicas, {format_bytes(probe.disk_free_bytes)} free",
+            2 * stored <= probe.disk_free_bytes,
+            "lower scale, blocks.replication or the inputs, or set TMPDIR to a larger disk",
+        ),
+    ]
+    if probe.disk_write_bps is not None:
+        said = f"{format_rate(disk_bps)} declared in all, flushed writes reach {format_rate(probe.disk_write_bps)}"
+        findings.append(Finding("disk rate", f"{said} (the page cache may hide the difference)"))
+    return findings
+
+
+def _show(console: Console, title: str, findings: list[Finding]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False)
+    for finding in findings:
+        verdict = "" if finding.ok is None else "fits" if finding.ok else f"too much: {finding.advice}"
+        table.add_row(finding.what, finding.found, verdict)
+    console.print(table)

@@ -1,0 +1,242 @@
+"""Loads that show whether nodes get what they were declared: attempts launched on agents without any scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import mean
+from typing import Any
+
+import aiohttp
+
+from schedbed.cluster.machines.machine import Hello, Machine
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_id
+
+BLOCK_BYTES = 8 * 2**20
+MEMORY_BYTES = 192 * 2**20  # of each attempt, unless a node has little
+ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
+WARM_S = 1.5
+PATIENCE = 12  # times the seconds that a load should take
+
+Message = dict[str, Any]
+Ratios = dict[str, float]
+"""Achieved over declared, by node."""
+
+
+@dataclass
+class Node:
+    """A machine that is up, with the control connection that a TaskTracker would hold."""
+
+    spec: NodeSpec
+    machine: Machine
+    hello: Hello
+    socket: aiohttp.ClientWebSocketResponse
+    reports: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    beats: list[Message] = field(default_factory=list)
+
+    async def listen(self) -> None:
+        """Sorts what the agent says, until it is gone."""
+        async for message in self.socket:
+            said = message.json()
+            if said["type"] == "ended":
+                self.reports.put_nowait(said)
+            elif said["type"] == "beat":
+                self.beats.append(said["usage"])
+
+    async def send(self, type_: str, **message: Any) -> None:
+        """Tells the agent something."""
+        await self.socket.send_json({"type": type_, **message})
+
+
+class Loads:
+    """Puts nodes under one kind of load at a time, each for about `seconds`."""
+
+    def __init__(self, nodes: Sequence[Node], session: aiohttp.ClientSession, seconds: float) -> None:
+        self.nodes = list(nodes)
+        self._session = session
+        self._seconds = seconds
+        self._jobs = 0
+
+    async def prepare(self) -> None:
+        """Makes the nodes known to each other and gives each a block on its disk."""
+        urls = {node.spec.node: node.hello.url for node in self.nodes}
+        racks = {node.spec.node: node.spec.rack for node in self.nodes}
+        for node in self.nodes:
+            await node.send("peers", peers=urls, racks=racks)
+            url = f"{node.hello.url}/blocks/b_{node.spec.node}?unpaced=1"
+            async with self._session.put(url, data=os.urandom(BLOCK_BYTES)) as response:
+                response.raise_for_status()
+
+    async def core(self, nodes: Sequence[Node]) -> Ratios:
+        """CPU of one attempt a node over its time, against one emulated core."""
+        made = await self._run([(node, Cost(cpu_s=self._seconds), None) for node in nodes])
+        return {
+            node.spec.node: report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed
+            for node, report in zip(nodes, made, strict=True)
+        }
+
+    async def cpu(self, nodes: Sequence[Node]) -> Ratios:
+        """CPU of a node with twice as many attempts as cores, by the CPU clocks of its attempts."""
+        work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
+        launched = await self._launch(work)
+        await asyncio.sleep(WARM_S)
+        for node in nodes:
+            node.beats.clear()
+        await asyncio.sleep(self._seconds)
+        found = {node.spec.node: mean(beat["cpu_util"] for beat in node.beats) for node in nodes}
+        for node, spec in launched:
+            await node.send("kill", attempt=spec.attempt, reason="measured")
+        await self._reports(launched)
+        return found
+
+    async def disk(self, nodes: Sequence[Node]) -> Ratios:
+        """A reader of a local block and a writer of a map output on each node, bytes of both together."""
+        work = []
+        for node in nodes:
+            half = int(node.spec.disk_bps * self._seconds / 2)
+            work += [(node, Cost(read_bytes=half), node), (node, Cost(write_bytes=half), node)]
+        made = await self._run(work)
+        found = {}
+        for node, pair in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
+            moved = sum(r["counters"]["read_local_bytes"] + r["counters"]["spill_bytes"] for r in pair)
+            found[node.spec.node] = moved / _span_s(pair) / node.spec.disk_bps
+        return found
+
+    async def network(self, nodes: Sequence[Node]) -> Ratios:
+        """Each node reads the block of the next one, with an attempt on each core (one alone may lack CPU for it): with
+        all nodes busy each sends and receives at its full rate, or that of a slower node that it reads from.
+        """
+        sources = dict(
+            zip([node.spec.node for node in self.nodes], self.nodes[1:] + self.nodes[:1], strict=True)
+        )
+        work, rates = [], {}
+        for node in nodes:
+            source = sources[node.spec.node]
+            rate = rates[node.spec.node] = min(node.spec.network_bps, source.spec.network_bps)
+            cost = Cost(read_bytes=int(rate * self._seconds / node.spec.cores))
+            work += [(node, cost, source)] * node.spec.cores
+        made = iter(await self._run(work))
+        found = {}
+        for node in nodes:
+            own = [next(made) for _ in range(node.spec.cores)]
+            moved = sum(report["counters"]["read_remote_bytes"] for report in own)
+            found[node.spec.node] = moved / _span_s(own) / rates[node.spec.node]
+        return found
+
+    async def memory(self, nodes: Sequence[Node]) -> Ratios:
+        """1 where an attempt gets the memory it was declared and dies alone of more than that; else what it got.
+
+        Two attempts run side by side: one that holds nearly its limit, and one that asks for more than its own.
+        """
+        launched = []
+        for node in nodes:
+            limit = memory_limit(node.spec)
+            near, beyond = (limit - ROOM_BYTES) >> 20, -(-limit // 2**20)
+            launched += await self._launch(
+                [(node, Cost(cpu_s=0.5), None), (node, Cost(), None)], (near, beyond)
+            )
+        made = await self._reports(launched)
+        found = {}
+        for node, (kept, dead) in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
+            room = ROOM_BYTES / memory_limit(node.spec)
+            too_little, too_much = kept["state"] != "succeeded", "over its memory limit" not in dead["reason"]
+            found[node.spec.node] = 1.0 - room * too_little + room * too_much
+        return found
+
+    # ------------------------------------------------------------- attempts
+
+    async def _run(self, work: Sequence[tuple[Node, Cost, Node | None]]) -> list[Message]:
+        made = await self._reports(await self._launch(work))
+        for report in made:
+            if report["state"] != "succeeded":
+                raise RunFailed(f"{report['attempt']} {report['state']}: {report['reason']}")
+        return made
+
+    async def _launch(
+        self, work: Sequence[tuple[Node, Cost, Node | None]], hold_mib: Sequence[int] = ()
+    ) -> list[tuple[Node, AttemptSpec]]:
+        """One attempt each, all at once; the third names the node whose block is read."""
+        self._jobs += 1
+        job = f"job_{self._jobs:04d}"
+        launched = []
+        for number, (node, cost, source) in enumerate(work):
+            spec = probe(node.spec, job, number, cost, source.spec.node if source else None)
+            if hold_mib:
+                spec = replace(spec, params={"hold_mib": hold_mib[number]})
+            launched.append((node, spec))
+            await node.send("launch", spec=spec.to_json())
+        return launched
+
+    async def _reports(self, launched: Sequence[tuple[Node, AttemptSpec]]) -> list[Message]:
+        """Of all that was launched, in that order; what it left on the nodes' disks is removed."""
+        reports: dict[str, Message] = {}
+        async with asyncio.timeout(PATIENCE * self._seconds + 60):
+            for node, _ in launched:
+                report = await node.reports.get()
+                reports[report["attempt"]] = report
+        for node, spec in launched:
+            await node.send("forget_job", job=spec.job)
+        return [reports[spec.attempt] for _, spec in launched]
+
+
+def _span_s(reports: Sequence[Message]) -> float:
+    """From the first start to the last end."""
+    return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
+
+
+def memory_limit(node: NodeSpec) -> int:
+    """Of each of the attempts, two of which a node must hold; bytes."""
+    return min(MEMORY_BYTES, node.memory_bytes // 2)
+
+
+def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
+    """A synthetic map of that cost for the node; it reads the block of node `source`."""
+    task = task_id(job, TaskKind.MAP, number)
+    made = AttemptSpec(
+        attempt=f"{task}_0",
+        task=task,
+        job=job,
+        kind=TaskKind.MAP,
+        index=number,
+        app="synthetic",
+        params={},
+        seed=1,
+        maps=1,
+        reduces=1,
+        memory_bytes=memory_limit(node),
+        cost=cost,
+    )
+    if source is None:
+        return made
+    block = BlockRange(block=f"b_{source}", offset=0, length=BLOCK_BYTES, nodes=(source,))
+    whole = {"length": BLOCK_BYTES, "file_length": BLOCK_BYTES}
+    return replace(made, file=f"/in/{source}", blocks=(block,), **whole)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    machines: Sequence[Machine], specs: Sequence[NodeSpec], token: str, seconds: float
+) -> AsyncIterator[Loads]:
+    """The machines, started side by side and stopped at the end, ready for loads. Raises what a machine raises."""
+    listening: list[asyncio.Task[None]] = []
+    try:
+        hellos = await asyncio.gather(*(machine.start() for machine in machines))
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
+            nodes = []
+            for spec, machine, hello in zip(specs, machines, hellos, strict=True):
+                socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0)
+                nodes.append(Node(spec, machine, hello, socket))
+                listening.append(asyncio.create_task(nodes[-1].listen()))
+            loads = Loads(nodes, session, seconds)
+            await loads.prepare()
+            yield loads
+    finally:
+        for task in listening:
+            task.cancel()
+        for finish in ("stop", "dispose"):
+            await asyncio.gather(*(getattr(machine, finish)() for machine in machines))

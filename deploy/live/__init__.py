@@ -1,0 +1,1 @@
+"""Live runs: Ray, actors, hosts, sessions and injected faults."""

@@ -1,0 +1,218 @@
+"""The hosts of a Ray cluster that a run lies over: which nodes each gets, and what is kept on each beside them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.agent.cgroups import owner_mark, sweep_leftovers
+from schedbed.cluster.agent.config import LOOPBACK
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.machines.make import machines_ready
+from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
+from schedbed.deploy.hostwatch import SAMPLE_S, HostWatch, describe_host
+from schedbed.deploy.workspace import base_folder, make_scratch, remove, sweep
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A host as Ray knows it. `name` stands in every output, `address` is where its agents listen, `cpus` are
+    those that it lends to Ray; `ray_id` is its raylet's, and `drives` says that the command itself runs there.
+    """
+
+    name: str
+    ray_id: str
+    address: str = LOOPBACK
+    cpus: float = 1.0
+    drives: bool = False
+
+
+def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
+    """The living hosts of `ray.nodes()`, the driver's first, named by host name where that tells them apart."""
+    alive = [raylet for raylet in raylets if raylet["Alive"]]
+    names = [raylet["NodeManagerHostname"] for raylet in alive]
+    hosts = [
+        Host(
+            name=name if names.count(name) == 1 else f"{name}-{raylet['NodeManagerAddress']}",
+            ray_id=raylet["NodeID"],
+            address=raylet["NodeManagerAddress"],
+            cpus=float(raylet["Resources"].get("CPU", 0.0)),
+            drives=raylet["NodeID"] == own_id,
+        )
+        for name, raylet in zip(names, alive, strict=True)
+    ]
+    return tuple(sorted(hosts, key=lambda host: (not host.drives, host.name)))
+
+
+def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
+    """Which host each node lies on: each gets the share of the declared cores that it has of all hosts' CPUs.
+
+    Nodes are dealt in runs of the same rack, so that racks stay whole where the shares allow it. Raises BadInput
+    when no host lends a CPU.
+    """
+    lending = [host for host in hosts if host.cpus > 0]
+    if not lending:
+        raise BadInput(
+            "--address: no host of the Ray cluster lends it a CPU, expected at least one that does"
+        )
+    bounds = list(itertools.accumulate(host.cpus for host in lending))
+    racks = list(dict.fromkeys(node.rack for node in nodes))
+    wanted = sum(node.cpu_rate for node in nodes)
+    dealt: dict[NodeId, Host] = {}
+    so_far = 0.0
+    for node in sorted(nodes, key=lambda node: racks.index(node.rack)):
+        middle = (so_far + node.cpu_rate / 2) / wanted * bounds[-1]
+        so_far += node.cpu_rate
+        dealt[node.node] = next(
+            (host for host, bound in zip(lending, bounds, strict=True) if middle < bound), lending[-1]
+        )
+    return dealt
+
+
+def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
+    """The cluster with a host's name as the rack of each node that asks for it: so the replicas of a block lie on
+    two hosts."""
+    nodes = (
+        replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
+    )
+    return replace(cluster, nodes=tuple(nodes))
+
+
+def host_loads(hosts: Iterable[HostRecord], own_samples: list[list[float]]) -> dict[str, dict[str, Any]]:
+    """What a run saw of each host, for its record; the driver's own samples are its host's."""
+    return {
+        record.host.name: {
+            "samples": own_samples if record.host.drives else record.samples,
+            "lost_s": record.lost_s,
+        }
+        for record in hosts
+    }
+
+
+def check_uplinks(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
+    """BadInput when the nodes of a rack with a limited uplink lie on several hosts: its budget is a host's own."""
+    if not cluster.uplink_bps:
+        return
+    for rack in dict.fromkeys(node.rack for node in cluster.nodes):
+        hosts = sorted({places[node.node].name for node in cluster.nodes if node.rack == rack})
+        if len(hosts) > 1:
+            raise BadInput(
+                f"cluster.uplink: the nodes of rack {rack} lie on {', '.join(hosts)} and an uplink is held on one "
+                "host only, expected cluster.racks: by-host, as many equal racks as hosts, or uplink: none"
+            )
+
+
+@dataclass(slots=True)
+class HostRecord:
+    """What is known of a host in the course of a run. `folder` is its scratch folder, None on the driver's host;
+    `owner` the mark of the process there for which all is made; `lost_s` since when it gives no answer, in seconds from
+    the run's start; None while it does."""
+
+    host: Host
+    folder: Path | None = None
+    owner: str = field(default_factory=owner_mark)
+    about: dict[str, Any] = field(default_factory=describe_host)
+    clock_offset_s: float = 0.0
+    samples: list[list[float]] = field(default_factory=list)
+    lost_s: float | None = None
+
+    def take(self, said: Mapping[str, Any], asked_s: float, answered_s: float) -> None:
+        """Takes over what its keeper says of it, asked and answered at these times of day."""
+        self.folder = Path(said["folder"])
+        self.owner = said["owner"]
+        self.about = dict(said["host"])
+        self.clock_offset_s = round(said["now_s"] - (asked_s + answered_s) / 2, 4)
+
+    def hear(self, samples: list[list[float]] | None, now_s: float) -> None:
+        """Its answer at a time of the run: the samples that are new; None when it gave none."""
+        if samples is None:
+            self.lost_s = round(now_s, 3) if self.lost_s is None else self.lost_s
+        else:
+            self.samples += samples
+            self.lost_s = None
+
+    def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
+        """Its entry in run.json."""
+        return {
+            "address": self.host.address,
+            **self.about,
+            "ray_cpus": self.host.cpus,
+            "clock_offset_s": self.clock_offset_s,
+            "nodes": [node for node, host in places.items() if host.name == self.host.name],
+        }
+
+
+class HostKeeper:
+    """What a run needs on a host beside its nodes: a scratch folder, the uplinks' budgets, and a watch on its load.
+
+    One lives on each host but the driver's, which looks after itself. Its folder bears its process id: when it is
+    gone without having cleaned up, the next run on the host does.
+    """
+
+    def __init__(self) -> None:
+        base = base_folder()
+        sweep(base)
+        sweep_leftovers()
+        self._folder = make_scratch(base)
+        self._watch: HostWatch | None = None
+        self._machines = ExitStack()
+        self._ready: set[str] = set()
+
+    def ready(self) -> int:
+        """Answers once it is up; returns its process id."""
+        return os.getpid()
+
+    def describe(self) -> dict[str, Any]:
+        """Its scratch folder, its mark, what the host is, and the time of day by its clock."""
+        return {
+            "folder": str(self._folder),
+            "owner": owner_mark(),
+            "host": describe_host(),
+            "now_s": time.time(),
+        }
+
+    def prepare(self, config: RunConfig) -> None:
+        """Makes what the nodes of a run find there when they start; `config.work` is below its folder. Raises BadInput
+        when machines of the run's kind cannot be had there."""
+        if config.machines not in self._ready:
+            try:
+                self._machines.enter_context(machines_ready(config.machines))
+            except BadInput as error:
+                raise BadInput(f"host {platform.node()}: {error}") from None
+            self._ready.add(config.machines)
+        config.make_work()
+
+    def watch(self, epoch_s: float) -> None:
+        """Samples the load from now on, as of a run that began at `epoch_s`."""
+        self._watch = HostWatch(RunClock(epoch_s))
+        threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
+
+    def samples(self, start: int) -> list[list[float]]:
+        """The samples of the run from that number on."""
+        return [] if self._watch is None else self._watch.samples[start:]
+
+    def end(self) -> None:
+        """Ends the watch."""
+        self._watch = None
+
+    def close(self) -> None:
+        """Removes what is left of its machines, and the scratch folder."""
+        self.end()
+        self._machines.close()
+        remove(self._folder)
+
+    def _look(self, watch: HostWatch) -> None:
+        while self._watch is watch:
+            watch.look()
+            time.sleep(SAMPLE_S / 4)

@@ -1,0 +1,91 @@
+"""Brings jobs to a running cluster: their input into the block store, and what is submitted once that is placed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from schedbed.cluster.blocks.dataplane import DataPlane
+from schedbed.cluster.blocks.loader import upload_all
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.live.ray_cluster import RayCluster
+from schedbed.scheduler.jobtracker import Plan
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.specs import BlockRange, JobSpec, NodeId
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
+
+RETRY_S = 0.5
+PATIENCE_S = 60.0
+"""Masters that stay silent for so long are given up."""
+
+
+class JobLoader:
+    """Uploads and plans; nothing of it is paced or counts as work of the cluster. `peers` are the agents' URLs and
+    may change. A master that is down is asked again, until `close`. For several threads at once."""
+
+    def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._peers = peers
+        self._closed = False
+
+    def close(self) -> None:
+        """From now on a master that is down is not waited for."""
+        self._closed = True
+
+    async def name_node(self, method: str, *args: Any, **named: Any) -> Any:
+        """Calls the NameNode; while it is down, again. Raises MasterGone when it stays so."""
+        return await asyncio.to_thread(self._patiently, self._cluster.name_node, method, *args, **named)
+
+    def job_tracker(self, method: str, *args: Any) -> Any:
+        """Calls a method of the JobTracker that may be repeated; as `name_node`."""
+        return self._patiently(self._cluster.job_tracker, method, *args)
+
+    def _patiently(self, call: Callable[..., Any], method: str, *args: Any, **named: Any) -> Any:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return call(method, *args, **named)
+            except MasterGone:
+                if self._closed or time.monotonic() > give_up_s:
+                    raise
+                time.sleep(RETRY_S)
+
+    def upload(self, files: Sequence[InputFile]) -> None:
+        """Puts input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
+        settings = self._config.cluster.blocks
+        asyncio.run(upload_all(files, self.name_node, self._peers, self._config.token, settings))
+
+    def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
+        """The jobs with where their input is, now that it is placed; `paths` are all that they read."""
+        raw = {path: self._patiently(self._cluster.name_node, "locate", path) for path in paths}
+        files = {
+            path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
+            for path, blocks in raw.items()
+        }
+
+        def built(planned: PlannedJob) -> JobSpec:
+            derived = self._derived(planned, raw.get(planned.input or "", []))
+            return build_job(planned, files.__getitem__, derived)
+
+        return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
+
+    def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
+        """The parameters that the application draws from its input, such as where sort cuts its parts."""
+        derive = APPS[planned.app].derive
+        if derive is None:
+            return {}
+        length = sum(block["length"] for block in blocks)
+        return derive(
+            lambda at, size: self._read(blocks, at, size), length, planned.reduces, self._config.seed
+        )
+
+    def _read(self, blocks: list[dict[str, Any]], offset: int, size: int) -> bytes:
+        async def read() -> bytes:
+            async with DataPlane(self._peers, self._config.token) as plane:
+                return b"".join([piece async for piece in plane.read(blocks, offset, offset + size)])
+
+        return asyncio.run(read())

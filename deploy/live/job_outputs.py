@@ -1,0 +1,78 @@
+"""What jobs have written: copied out of the block store, and checked against what they read."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from schedbed.cluster.blocks.loader import NameNodeCall, fetch_file
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.checks.job_output import CHECKS, Ran, check_output
+from schedbed.tasks.specs import NodeId
+from schedbed.tasks.workloads.planned import PlannedJob
+
+PIECE_BYTES = 4 * 2**20
+
+
+class Outputs:
+    """The block store's files as files of the host. `peers` are the agents' present URLs."""
+
+    def __init__(self, name_node: NameNodeCall, peers: Mapping[NodeId, str], token: str) -> None:
+        self._name_node = name_node
+        self._peers = peers
+        self._token = token
+
+    def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
+        """Copies the committed parts of each job to folder/<job>/part-NNNNN."""
+        for job in jobs:
+            asyncio.run(self._copy_parts(job.job, folder / job.job))
+
+    def check(self, jobs: Iterable[PlannedJob], scratch: Path) -> list[str]:
+        """Return a line for each job whose output is wrong; applications without a check are skipped."""
+        wrong = []
+        for job in jobs:
+            if job.app in CHECKS:
+                problem = self._problem(job, scratch / job.job)
+                if problem is not None:
+                    wrong.append(f"{job.job} {job.name}: wrong output: {problem}")
+        return wrong
+
+    def _problem(self, job: PlannedJob, folder: Path) -> str | None:
+        if job.input is not None:
+            asyncio.run(self._copy(job.input, folder / "input"))
+        asyncio.run(self._copy_parts(job.job, folder))
+        try:
+            parts = [_pieces(part) for part in sorted(folder.glob("part-*"))]
+            data = _pieces(folder / "input") if job.input is not None else ()
+            return check_output(job.app, Ran(APPS[job.app].params(job.params), job.maps), data, parts)
+        finally:
+            shutil.rmtree(folder)
+
+    async def parts(self, job: str) -> dict[str, int]:
+        """The committed parts of a job with their lengths in bytes; PathNotFound when it has none."""
+        entries = await self._name_node("list", f"/out/{job}")
+        return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
+
+    async def read(self, path: str) -> AsyncIterator[bytes]:
+        """The bytes of a file of the block store. Raises BlockStoreError."""
+        blocks = await self._name_node("locate", path)
+        async for piece in fetch_file(blocks, self._peers, self._token):
+            yield piece
+
+    async def _copy_parts(self, job: str, folder: Path) -> None:
+        for name in await self.parts(job):
+            await self._copy(f"/out/{job}/{name}", folder / name)
+
+    async def _copy(self, path: str, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as out:
+            async for piece in self.read(path):
+                out.write(piece)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece

@@ -1,0 +1,137 @@
+"""All live runs of one command, on one Ray: each policy in each repeat on a fresh cluster of processes."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
+
+from schedbed.cluster.faults import by_nature
+from schedbed.cluster.machines.make import check_machines, machines_ready
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.display.display import make_display
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.fault_calls import RayHands
+from schedbed.deploy.live.fault_injector import FaultPlan
+from schedbed.deploy.live.hosts import check_uplinks, host_loads, racks_by_host
+from schedbed.deploy.live.live_session import OnStatus, Session
+from schedbed.deploy.live.ray_cluster import RayCluster
+from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.workspace import scratch
+from schedbed.scheduler.history import History
+from schedbed.scheduler.profiles import frozen_store
+
+
+class LiveRuns:
+    """All runs of one command, on one Ray."""
+
+    PART_EVERY_S = 3.0  # a part file of the tables
+
+    def __init__(self, scenario: ResolvedScenario, options: RunOptions) -> None:
+        check_machines(options.machines)
+        self._scenario = scenario
+        self._options = options
+
+    def play(self, folder: Path, record: RunFile) -> None:
+        """Plays every policy in every repeat; goes on after a run that failed."""
+        self._folder, self._record = folder, record
+        order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
+        with ExitStack() as stack:
+            stack.enter_context(machines_ready(self._options.machines))
+            base = stack.enter_context(scratch())
+            ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address)
+            cluster = stack.enter_context(ray)
+            self._settle_on_hosts(cluster)
+            display = stack.enter_context(make_display(live=self._options.live))
+            for number, (repeat, index) in enumerate(order):
+                choice = self._scenario.policies[index]
+                about = {
+                    "policy": choice.spec,
+                    "repeat": repeat,
+                    "repeats": self._scenario.repeats,
+                    "of_policies": [number + 1, len(order)],
+                }
+                config = self._config(choice, base / f"run{number}")
+                self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
+
+    def _settle_on_hosts(self, cluster: RayCluster) -> None:
+        """Fits the scenario to where its nodes lie, and writes that down. Raises BadInput when it cannot be."""
+        spec = racks_by_host(self._scenario.cluster, cluster.places)
+        check_uplinks(spec, cluster.places)
+        self._scenario = replace(self._scenario, cluster=spec)
+        self._record.scenario = self._scenario.to_json()
+        if self._options.address is not None:
+            self._record.hosts = {name: host.facts(cluster.places) for name, host in cluster.hosts.items()}
+        self._record.save(self._folder)
+
+    def _config(self, choice: PolicyChoice, work: Path) -> RunConfig:
+        return RunConfig(
+            run_id=f"{work.parent.name}-{work.name}",
+            policy=choice.spec,
+            given=choice.given,
+            scale=self._scenario.scale,
+            seed=self._scenario.seed,
+            epoch_s=0.0,
+            token=secrets.token_hex(32),
+            work=work,
+            cluster=self._scenario.cluster,
+            speculation=self._scenario.speculation,
+            profiles=frozen_store(
+                self._scenario.profiles.store, work.with_name(f"{work.name}-profiles.sqlite")
+            ),
+            machines=self._options.machines,
+        )
+
+    def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
+        history = History(self._folder, config.policy, repeat, every_s=self.PART_EVERY_S)
+        session = Session(cluster, self._scenario, config, history)
+        record = RunRecord(policy=config.policy, repeat=repeat, epoch_s=0.0)
+        self._record.runs.append(record)
+        try:
+            record.epoch_s = session.start().epoch_s
+            if self._options.webhdfs is not None:
+                print(f"WebHDFS: {session.serve_web(self._options.webhdfs)} with delegation={config.token}")
+            self._follow(session, self._faults(cluster), on_status)
+            self._judge(record, session)
+            if self._options.keep_outputs:
+                session.save_outputs(self._folder / "outputs" / config.policy / str(repeat))
+        except RunFailed as error:
+            record.state, record.note = "failed", str(error)
+        except BaseException as error:
+            record.state, record.note = "interrupted", type(error).__name__
+            raise
+        finally:
+            with no_interrupts():
+                session.stop()
+                history.close()
+                record.duration_s = session.duration_s
+                record.host_samples = session.watch.samples
+                if self._options.address is not None:
+                    record.hosts = host_loads(cluster.hosts.values(), session.watch.samples)
+                record.limits = next(iter(session.limits.values()), {})
+                record.findings = session.findings
+                self._record.save(self._folder)
+
+    def _follow(self, session: Session, faults: FaultPlan, on_status: OnStatus) -> None:
+        """Returns when the run is over; a cluster that stays up has other ideas of when."""
+        session.follow(faults, on_status)
+
+    def _faults(self, cluster: RayCluster) -> FaultPlan:
+        nodes = self._scenario.cluster.nodes
+        names = [node.node for node in nodes]
+        return FaultPlan(self._scenario.faults, names, RayHands(cluster), by_nature(nodes))
+
+    def _judge(self, record: RunRecord, session: Session) -> None:
+        """A run succeeded when all its jobs did, with right outputs."""
+        bad = [job for job in session.last_status["jobs"] if job["state"] != "succeeded"]
+        wrong = [f"{job['job']} {job['state']}: {job['reason']}" for job in bad]
+        if self._options.check:
+            wrong += session.check_outputs()
+        record.state = "failed" if wrong else "succeeded"
+        record.note = "; ".join(wrong)

@@ -1,0 +1,233 @@
+"""One policy on one emulated cluster: brings it up, loads the input, follows the run, and takes it down again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.hostwatch import HostWatch
+from schedbed.deploy.live.fault_injector import FaultPlan, playing
+from schedbed.deploy.live.job_loading import JobLoader
+from schedbed.deploy.live.job_outputs import Outputs
+from schedbed.deploy.live.ray_cluster import RayCluster
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.scheduler.history import COLUMNS, History
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+
+POLL_S = 0.5
+UPLOADS = 3
+LOOK_S = 3.0  # between two looks at replicas and addresses; each costs a call to an actor or to all
+QUIET_LIMIT_S = 60.0
+"""With no node alive and no fault to come, or masters that stay silent, for this long a run is given up."""
+
+BLOCKS = tuple(COLUMNS["blocks"])
+OnStatus = Callable[[dict[str, Any]], None]
+Over = Callable[[bool], bool]
+"""Asked again and again, told whether all jobs have ended: is a cluster that stays up to go down now?"""
+
+
+class Session:
+    """A run of `config` on a Ray cluster; call `start`, `follow`, then `stop` whatever happened."""
+
+    def __init__(
+        self, cluster: RayCluster, scenario: ResolvedScenario, config: RunConfig, history: History
+    ) -> None:
+        self._cluster = cluster
+        self._scenario = scenario
+        self._config = config
+        self._history = history
+        self._clock = RunClock(config.epoch_s)
+        self._peers: dict[str, str] = {}  # changed in place: uploads that go on look into it
+        self._loader = JobLoader(cluster, config, self._peers)
+        self.jobs = list(scenario.jobs)
+        self._cursors: dict[str, int] = {}
+        self._block_cursor = 0
+        self.limits: dict[str, dict[str, str]] = {}
+        self.watch = HostWatch(self._clock)
+        self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
+        self.findings: dict[str, Any] = {}  # what the policy reports at the end
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds since the run's start, 0 when it has not begun."""
+        return self._clock.now_s() if self._config.epoch_s else 0.0
+
+    # ----------------------------------------------------------------- start
+
+    def start(self) -> RunConfig:
+        """Starts masters and nodes, loads the input, and submits the plan; the run's clock starts at its end."""
+        self._cluster.announce(self._config)
+        self._cluster.wait([self._cluster.masters["namenode"].begin.remote()])
+        try:
+            hellos = self._cluster.begin_nodes()
+        except MachineFailed as error:
+            raise RunFailed(str(error)) from None
+        self._peers.update({hello["node"]: hello["url"] for hello in hellos})
+        self.limits = {hello["node"]: hello["limits"] for hello in hellos}
+        self._introduce()
+        self._loader.upload(self._scenario.inputs)
+        plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
+        self._cluster.name_node("take_replica_changes")  # the plan knows them already
+        self._begin_clock()
+        self._cluster.job_tracker("start", plan)
+        self._introduce()
+        return self._config
+
+    def serve_web(self, port: int) -> str:
+        """Serves WebHDFS on that port until the run's end; returns its URL. RunFailed when the port is taken."""
+        try:
+            return self._cluster.wait([self._cluster.masters["namenode"].serve_web.remote(port)])[0]
+        except OSError as error:
+            raise RunFailed(f"--webhdfs {port}: {error.strerror or error}") from None
+
+    def _begin_clock(self) -> None:
+        """From here on times count."""
+        self._clock = RunClock.start()
+        self._config = replace(self._config, epoch_s=self._clock.epoch_s)
+        self._cluster.announce(self._config)
+        self._cluster.name_node("begin_clock", self._clock.epoch_s)
+        self.watch = HostWatch(self._clock)
+
+    def _introduce(self) -> None:
+        self._cluster.on_all_trackers("introduce", *self._introduction())
+
+    def _introduction(self) -> tuple[dict[str, str], dict[str, str], float]:
+        racks = {node.node: node.rack for node in self._config.cluster.nodes}
+        return self._peers, racks, self._config.epoch_s
+
+    # ------------------------------------------------------- jobs that come later
+
+    def upload(self, file: InputFile) -> None:
+        """Puts one more input file into the block store, elsewhere when a node dies meanwhile. From any thread.
+
+        Raises BadInput, BlockStoreError or MasterGone.
+        """
+        for left in reversed(range(UPLOADS)):
+            try:
+                self._loader.upload([file])
+                return
+            except BlockStoreError:
+                if not left:
+                    raise
+                time.sleep(LOOK_S)  # until the NameNode knows
+
+    def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
+        """Submits jobs whose input is there, their times counted from now; their submit times by job. From any thread.
+
+        Raises MasterGone or BlockStoreError.
+        """
+        plan = self._loader.plan(jobs, {job.input for job in jobs if job.input is not None})
+        submitted = self._loader.job_tracker("submit", plan)
+        self.jobs.extend(jobs)
+        return submitted
+
+    def forget(self, path: str) -> None:
+        """Removes an input file, if there is one, that no job will read again; it stays when the NameNode is down."""
+        with contextlib.suppress(MasterGone):
+            self._cluster.name_node("delete", path)
+
+    def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
+        """Ends these jobs, or all. From any thread; raises MasterGone."""
+        self._loader.job_tracker("kill", jobs, reason)
+
+    # ---------------------------------------------------------------- follow
+
+    def follow(self, faults: FaultPlan, on_status: OnStatus, over: Over | None = None) -> None:
+        """Returns when all jobs have ended; raises RunFailed when the cluster cannot go on.
+
+        With `over` the cluster stays up, without a living node too, until that says so.
+        """
+        alive_s = looked_s = time.monotonic()
+        with playing(faults, self._clock.now_s) as begun:
+            while True:
+                now_s = time.monotonic()
+                self.watch.look()
+                self._history.append("faults", begun())
+                try:
+                    ended = self._poll(on_status)
+                except MasterGone:
+                    ended = False
+                    alive_s = now_s if faults.more_to_come else alive_s
+                else:
+                    alive = any(node["state"] == "alive" for node in self.last_status["nodes"])
+                    if over or alive or faults.more_to_come:
+                        alive_s = now_s
+                if ended if over is None else over(ended):
+                    return
+                if now_s - alive_s > QUIET_LIMIT_S:
+                    raise RunFailed(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")
+                if now_s - looked_s > LOOK_S:
+                    looked_s = now_s
+                    faults.renew(self._follow_addresses())
+                    with contextlib.suppress(MasterGone):
+                        self._take_block_rows()
+                time.sleep(POLL_S)
+
+    def _poll(self, on_status: OnStatus) -> bool:
+        """Fetches what is new; True when all jobs have ended."""
+        answer = self._cluster.job_tracker("poll", self._cursors)
+        for table, rows in answer["rows"].items():
+            self._history.append(table, rows)
+            self._cursors[table] = self._cursors.get(table, 0) + len(rows)
+        self._history.flush()
+        self.last_status = answer["status"]
+        self.findings = answer["report"] or self.findings
+        on_status(answer["status"])
+        if answer["failure"]:
+            raise RunFailed(f"{self._config.policy}: {answer['failure']}")
+        return answer["ended"]
+
+    def _take_block_rows(self) -> None:
+        answer = self._cluster.name_node("poll", self._block_cursor)
+        self._block_cursor = answer["cursor"]
+        self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
+
+    def _follow_addresses(self) -> list[str]:
+        """A node that came back serves at another port: tells all others which. Nodes of a lost host stay away."""
+        self._cluster.look_at_hosts()
+        found = self._peers | self._cluster.addresses()
+        moved = [node for node, url in found.items() if url != self._peers.get(node)]
+        if moved:
+            self._peers.update(found)
+            self._cluster.tell_trackers("introduce", *self._introduction())
+        return moved
+
+    # ------------------------------------------------------------------ stop
+
+    def save_outputs(self, folder: Path) -> None:
+        """Copies the committed parts of the jobs that succeeded to folder/<job>/part-NNNNN."""
+        self._peers.update(self._cluster.addresses())
+        self.outputs().save(self._succeeded(), folder)
+
+    def check_outputs(self) -> list[str]:
+        """What is wrong with the outputs of the jobs that succeeded, a line each; unpaced, after the run."""
+        self._peers.update(self._cluster.addresses())
+        return self.outputs().check(self._succeeded(), self._config.work / "check")
+
+    def outputs(self) -> Outputs:
+        """What the jobs have written, from the addresses that are known."""
+        return Outputs(self._loader.name_node, self._peers, self._config.token)
+
+    def _succeeded(self) -> list[PlannedJob]:
+        ended = {job["job"] for job in self.last_status["jobs"] if job["state"] == "succeeded"}
+        return [job for job in self.jobs if job.job in ended]
+
+    def stop(self) -> None:
+        """Fetches the last rows and stops nodes and masters; never raises what a dead actor raises."""
+        self._loader.close()
+        with contextlib.suppress(MasterGone, RunFailed):
+            self._poll(lambda _: None)
+        with contextlib.suppress(MasterGone):
+            self._cluster.name_node("close")
+            self._take_block_rows()
+        self._cluster.end_run()

@@ -1,0 +1,395 @@
+"""Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it.
+
+The only file that imports Ray.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import platform
+import secrets
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
+
+import psutil
+import ray
+from ray._private import services as ray_services
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import schedbed
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.actors import (
+    JobTrackerActor,
+    NameNodeActor,
+    SharedTracker,
+    TaskTrackerActor,
+    TrackersActor,
+    shares,
+)
+from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
+from schedbed.deploy.options import interrupts_later, no_interrupts
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+_raylet: Any = importlib.import_module("ray._raylet")  # has no types
+
+ANSWER_S = 5.0  # how long a cluster at an address may take to accept a connection
+NO_CLUSTER = "12" * 28  # no cluster's id: asked for as such a one, a GCS answers at once whether it knows us
+LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
+START_S = 120.0
+NODE_S = 6.0  # more for each node: their processes start side by side on few cores
+BEGIN_S = 30.0
+END_S = 30.0
+
+
+class RayMasters:
+    """The two masters as named actors of a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._handles: dict[str, Any] = {}
+
+    async def job_tracker(self, method: str, *args: Any) -> Any:
+        """Calls the JobTracker; MasterGone when it is down."""
+        return await self._call("jobtracker", method, args, {})
+
+    async def name_node(self, method: str, *args: Any, **named: Any) -> Any:
+        """Calls the NameNode; MasterGone when it is down."""
+        return await self._call("namenode", method, args, named)
+
+    async def _call(self, name: str, method: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        try:
+            if name not in self._handles:
+                self._handles[name] = ray.get_actor(name, namespace=self._namespace)
+            return await self._handles[name].call.remote(method, *args, **named)
+        except RayTaskError as error:
+            raise error.cause from None
+        except (RayError, ValueError) as error:
+            self._handles.pop(name, None)
+            raise MasterGone(str(error).splitlines()[0]) from None
+
+
+class RayCluster:
+    """A Ray with the actors of one emulated cluster; use as a context manager.
+
+    It is a Ray of its own on this host, or the running one at `address` (host:port of its GCS, or `auto` for the one
+    of this host). There the nodes are dealt over the cluster's hosts; the masters stay on the driver's. Once entered,
+    `places` says which host each node lies on, and does not change: the nodes of a lost host are lost.
+    """
+
+    def __init__(self, nodes: Iterable[NodeSpec], base: Path, address: str | None = None) -> None:
+        self.control = base / "control"
+        self.control.mkdir(parents=True)
+        self.namespace = base.name
+        self._nodes = list(nodes)
+        self._temporary = base / "ray"
+        self._address = address
+        self._config: RunConfig | None = None
+        self.hosts: dict[str, HostRecord] = {}
+        self.places: dict[str, Host] = {}
+        self.trackers: dict[str, Any] = {}
+        self.masters: dict[str, Any] = {}
+        self._keepers: dict[str, Any] = {}
+
+    def __enter__(self) -> RayCluster:
+        try:
+            # Ray does not know yet what it has begun to start: cut short there, its processes would live on.
+            with interrupts_later():
+                if self._address is None:
+                    self._start_ray()
+                else:
+                    join_ray(self._address, self.namespace)
+            self._find_hosts()
+            self._start_actors()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        with no_interrupts():
+            self._answers({name: keeper.close.remote() for name, keeper in self._keepers.items()}, END_S)
+            ray.shutdown()
+
+    def _start_ray(self) -> None:
+        # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
+        ray_services.resolve_ip_for_localhost = lambda address: address
+        for last in (False, True):  # Ray gives its own processes 30 s, which a host that is busy may not keep
+            try:
+                self._init_ray()
+                break
+            except Exception as error:
+                ray.shutdown()
+                if last:
+                    raise RunFailed(f"Ray did not start: {str(error).splitlines()[0]}") from error
+
+    def _init_ray(self) -> None:
+        ray.init(
+            address="local",
+            num_cpus=max(2, os.cpu_count() or 2),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=self.namespace,
+            object_store_memory=80 * 2**20,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=str(self._temporary),
+        )
+
+    def _find_hosts(self) -> None:
+        own_id = ray.get_runtime_context().get_node_id()
+        if self._address is None:
+            hosts = (Host(name=platform.node(), ray_id=own_id, drives=True),)
+        else:
+            hosts = hosts_of(ray.nodes(), own_id)
+        self.places = deal_out(self._nodes, hosts)
+        self.hosts = {host.name: HostRecord(host) for host in hosts}
+
+    def _start_actors(self) -> None:
+        own = next(record.host for record in self.hosts.values() if record.host.drives)
+        masters = RayMasters(self.namespace)
+        options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 100, "namespace": self.namespace}
+
+        def start(actor: type, host: Host, *args: Any, **more: Any) -> Any:
+            there = NodeAffinitySchedulingStrategy(host.ray_id, soft=False)
+            return ray.remote(actor).options(**options | more, scheduling_strategy=there).remote(*args)
+
+        self.masters = {
+            "jobtracker": start(JobTrackerActor, own, str(self.control), masters, name="jobtracker"),
+            "namenode": start(NameNodeActor, own, str(self.control), name="namenode"),
+        }
+        for host in dict.fromkeys(self.places.values()):
+            for share in shares([node for node in self._nodes if self.places[node.node] == host]):
+                if len(share) == 1:
+                    self.trackers[share[0].node] = start(TaskTrackerActor, host, share[0], masters)
+                else:
+                    actor = start(TrackersActor, host, share, masters)
+                    self.trackers |= {node.node: SharedTracker(actor, node.node) for node in share}
+        for host in {host.name: host for host in self.places.values() if not host.drives}.values():
+            self._keepers[host.name] = start(HostKeeper, host, max_restarts=0)
+        actors = (*self.masters.values(), *self.trackers.values(), *self._keepers.values())
+        try:
+            self.wait([actor.ready.remote() for actor in actors], START_S + NODE_S * len(actors))
+        except MasterGone as error:
+            raise RunFailed(f"{len(actors)} actors did not start ({error}) Fewer nodes?") from None
+        for name, keeper in self._keepers.items():
+            asked_s = time.time()
+            said = self.wait([keeper.describe.remote()])[0]
+            self.hosts[name].take(said, asked_s, time.time())
+
+    # ----------------------------------------------------------------- calls
+
+    def wait(self, calls: list[Any], timeout_s: float = 120) -> list[Any]:
+        """The results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
+        try:
+            return ray.get(calls, timeout=timeout_s)
+        except RayTaskError as error:
+            raise error.cause from None
+        except RayError as error:
+            raise MasterGone(str(error).splitlines()[0]) from None
+
+    def job_tracker(self, method: str, *args: Any) -> Any:
+        """Calls the JobTracker and waits; MasterGone while it is down."""
+        return self._master("jobtracker", method, *args)
+
+    def name_node(self, method: str, *args: Any, **named: Any) -> Any:
+        """Calls the NameNode and waits; MasterGone while it is down."""
+        return self._master("namenode", method, *args, **named)
+
+    def _master(self, name: str, method: str, *args: Any, **named: Any) -> Any:
+        return self.wait([self.masters[name].call.remote(method, *args, **named)])[0]
+
+    def kill_actor(self, name: str) -> None:
+        """Kills the process of a master or of a node's TaskTracker; Ray starts another."""
+        handle = self.masters.get(name) or self.trackers[name]
+        ray.kill(handle.actor if isinstance(handle, SharedTracker) else handle, no_restart=False)
+
+    def on_all_trackers(self, method: str, *args: Any) -> list[Any]:
+        """Calls a method of every TaskTracker at once and waits for all."""
+        return self.wait([getattr(tracker, method).remote(*args) for tracker in self.trackers.values()])
+
+    def tell_trackers(self, method: str, *args: Any) -> None:
+        """Calls a method of every TaskTracker at once; one that is down, or on a host that is, does not hear it."""
+        calls = {name: getattr(tracker, method).remote(*args) for name, tracker in self.trackers.items()}
+        self._answers(calls, LOOK_S)
+
+    def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
+        """What the calls (by node, host or master) that ended well within the time returned.
+
+        Those to hosts that gave no answer the last time are waited for only when `all_` says so: until Ray itself
+        takes a host for lost, half a minute may pass.
+        """
+        awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
+        if awaited:
+            ray.wait(awaited, num_returns=len(awaited), timeout=timeout_s)
+        ended = ray.wait(list(calls.values()), num_returns=len(calls), timeout=0)[0] if calls else []
+        found: dict[str, Any] = {}
+        for name, call in calls.items():
+            if call in ended:
+                try:
+                    found[name] = self.wait([call])[0]
+                except MasterGone:
+                    continue
+                except Exception as error:
+                    log.warning("%s: %s", name, error)
+        return found
+
+    def _is_silent(self, name: str) -> bool:
+        place = self.places.get(name)
+        record = self.hosts.get(place.name if place is not None else name)
+        return record is not None and record.lost_s is not None
+
+    # ------------------------------------------------------------------ runs
+
+    def announce(self, config: RunConfig | None) -> None:
+        """Says to masters and hosts which run goes on from now on; None when none does. Raises RunFailed."""
+        self._config = config
+        if config is None:
+            RunConfig.clear(self.control)
+            return
+        if config.epoch_s:
+            self._answers({name: k.watch.remote(config.epoch_s) for name, k in self._keepers.items()}, LOOK_S)
+        else:
+            config.make_work()
+            for record in self.hosts.values():
+                record.samples, record.lost_s = [], None
+            self._on_all_hosts([k.prepare.remote(self._config_on(name)) for name, k in self._keepers.items()])
+        config.save(self.control)
+
+    def _config_on(self, host: str) -> RunConfig:
+        """The run as that host sees it."""
+        assert self._config is not None
+        record = self.hosts[host]
+        work = self._config.work if record.folder is None else record.folder / self._config.work.name
+        return replace(self._config, work=work, owner=record.owner, listen=record.host.address)
+
+    def begin_nodes(self) -> list[dict[str, Any]]:
+        """Starts all nodes of the run; each says its name, its agent's URL and how limits are enforced.
+
+        Raises RunFailed when a host has been lost, in a run before, say: policies are compared on the same nodes.
+        """
+        return self._on_all_hosts([self._begin(name) for name in self.trackers])
+
+    def _on_all_hosts(self, calls: list[Any]) -> list[Any]:
+        try:
+            return self.wait(calls, START_S + NODE_S * len(calls))
+        except MasterGone as error:
+            self.look_at_hosts()
+            away = [name for name, host in self.hosts.items() if host.lost_s is not None]
+            nodes = [node for node, place in self.places.items() if place.name in away]
+            why = f"without host {', '.join(away)} there is no {', '.join(nodes)}" if away else str(error)
+            raise RunFailed(f"a run needs all its nodes: {why}") from None
+
+    def _begin(self, node: str) -> Any:
+        return self.trackers[node].begin.remote(self._config_on(self.places[node].name))
+
+    def addresses(self) -> dict[str, str]:
+        """The present URL of each node's agent; a node whose actor Ray has restarted is begun again first."""
+        found = self._answers(
+            {name: tracker.where.remote() for name, tracker in self.trackers.items()}, LOOK_S
+        )
+        if self._config is not None:
+            blank = [name for name, url in found.items() if url is None]
+            begun = self._answers({name: self._begin(name) for name in blank}, BEGIN_S)
+            found |= {name: hello["url"] for name, hello in begun.items()}
+        return {name: url for name, url in found.items() if url is not None}
+
+    def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
+        """Takes over what was sampled on the other hosts, and sees which of them give no answer."""
+        if self._config is None:
+            return
+        calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
+        answers = self._answers(calls, patience_s, all_=True)
+        now_s = RunClock(self._config.epoch_s).now_s() if self._config.epoch_s else 0.0
+        for name in calls:
+            self.hosts[name].hear(answers.get(name), now_s)
+
+    def end_run(self) -> None:
+        """Ends nodes and masters of the run; one that is down has ended already."""
+        self.look_at_hosts(END_S)  # a host that is only slow is to be cleaned
+        self.announce(None)
+        for actors in (self.trackers, self.masters, self._keepers):
+            self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
+
+
+def join_ray(address: str, namespace: str) -> None:
+    """Connects to the running Ray cluster, whose hosts get our code with the job. Raises BadInput when it cannot."""
+    try:
+        where = _gcs_address(address)
+        _use_the_clusters_token()
+        _check_cluster(where)
+        # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
+        code = [str(Path(schedbed.__file__).parent)]
+        ray.init(
+            address=where,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=namespace,
+            runtime_env={"py_modules": code, "excludes": ["__pycache__"]},
+        )
+    except BadInput as error:
+        raise BadInput(f"--address {address}: {error}") from None
+    except Exception as error:  # such as Ray's or Python's version being another
+        raise BadInput(f"--address {address}: {' '.join(str(error).split())}") from error
+
+
+def _gcs_address(address: str) -> str:
+    """host:port of the cluster, once it has accepted a connection: Ray itself would wait for a minute."""
+    if "://" in address:
+        raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
+    try:
+        where = ray_services.canonicalize_bootstrap_address_or_die(address)
+        host, _, port = where.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        why = str(error).partition(".")[0]
+        raise BadInput(f"no Ray cluster answers ({why}), expected a running one (ray start --head)") from None
+    return where
+
+
+def _use_the_clusters_token() -> None:
+    """From here on this process shows the user's token (RAY_AUTH_TOKEN, or Ray's file), not one of its own."""
+    if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
+        del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
+    loader = _raylet.AuthenticationTokenLoader.instance()
+    loader.reset_cache()
+    if "RAY_AUTH_MODE" not in os.environ and loader.has_token(ignore_auth_mode=True):
+        os.environ["RAY_AUTH_MODE"] = "token"
+    _raylet.Config.initialize("")  # Ray has read the environment before
+
+
+def _check_cluster(where: str) -> None:
+    """BadInput when the cluster refuses the token or has no node on this host; again, Ray would wait and repeat."""
+    try:
+        _raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
+    except Exception as error:  # at least because it is another cluster
+        if "AuthToken" in str(error):
+            raise BadInput(
+                "it refused the token, expected the cluster's in RAY_AUTH_TOKEN or ~/.ray/auth_token"
+            ) from None
+    found = _raylet.GcsClient(address=where).get_all_node_info(timeout=ANSWER_S).values()
+    theirs = {node.node_manager_address for node in found}
+    ours = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    if not theirs & ours:
+        raise BadInput(
+            f"this host is none of its nodes, expected to be started on one of {', '.join(sorted(theirs))}"
+        )

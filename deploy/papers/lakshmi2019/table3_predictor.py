@@ -1,0 +1,92 @@
+"""Table 3: how well the next load of a node is predicted, undisturbed and under stress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
+from schedbed.deploy.results.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CASES = {1: (), 2: ("cpu",), 3: ("io",), 4: ("cpu", "io")}
+STRESS_S = 400
+STRESS: dict[str, dict[str, Any]] = {
+    "cpu": {"cpu": f"{STRESS_S}s"},
+    "io": {"cpu": "1s", "write": f"{50 * STRESS_S}MB"},
+}
+"""What one task of stress does: it keeps a core or half a disk busy all the time."""
+
+MEASURES = ("mae", "rmse")
+RESOURCES = ("cpu", "io")
+
+
+def measure(bench: Bench) -> Measured:
+    """The jobs with tasks of stress beside them on every node; CSLA reports how far its predictions were off."""
+    found: dict[str, list[float]] = {
+        f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in MEASURES
+    }
+    for case, stress in CASES.items():
+        played = bench.play(f"table3-{case}", scenario(stress, live=bench.live))
+        for repeat in range(played.run.repeats):
+            report = played.findings(played.policies[0], repeat)["predictor"]
+            for resource in RESOURCES:
+                for name in MEASURES:
+                    found[f"{resource}_{name}_{case}"].append(report[resource][name])
+    growth = {
+        f"{resource}_grows": [
+            stressed - alone
+            for alone, stressed in zip(found[f"{resource}_mae_1"], found[f"{resource}_mae_4"], strict=True)
+        ]
+        for resource in RESOURCES
+    }
+    return Measured(values=found | growth)
+
+
+def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
+    """WordCount and Sort, twice, beside the stress, which has its own slots."""
+    machines = cluster(live=live)
+    machines["node"] |= {"map_slots": machines["node"]["map_slots"] + len(stress)}
+    jobs = [
+        {
+            "name": f"stress-{kind}",
+            "app": "synthetic",
+            "queue": "stress",
+            "user": kind,
+            "maps": machines["nodes"],
+            "map": STRESS[kind],
+        }
+        for kind in stress
+    ]
+    jobs += [job(app, 2, "default", 10 + 150 * turn) for turn in range(2) for app in ("wc", "sort")]
+    return {
+        "scale": 0.05 if live else 1.0,
+        "cluster": machines,
+        "blocks": {"size": "64MiB", "replication": 1},
+        "workload": {"jobs": jobs},
+        "policies": ["csla"],
+    }
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Mean absolute errors by case, CPU and IO."""
+    axes = figure.subplots(1, len(RESOURCES), sharey=True)
+    names = ("none", "CPU", "IO", "CPU, IO")
+    for ax, resource in zip(axes, RESOURCES, strict=True):
+        keys = [f"{resource}_mae_{case}" for case in CASES]
+        ours = [measured.samples(key) for key in keys]
+        bars = [
+            ("paper", PAPER, [said[key].number for key in keys]),
+            ("ours", OURS, [sum(each) / len(each) for each in ours]),
+        ]
+        grouped_bars(ax, names, bars, [[], [bootstrap_ci(each) for each in ours]])
+        ax.set(xlabel="stress", ylabel=f"mean absolute error, {resource.upper()} use [share]")
+
+
+EXPERIMENT = Experiment(
+    name="table3", measure=measure, draw=draw, takes_s={"sim": 30, "process": 400}, repeats=3
+)

@@ -1,0 +1,97 @@
+"""Figure 4: running tasks by application and CPU over time, under Fair with 4 map slots and under RAS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
+from schedbed.deploy.papers.polo2011.nine_jobs import APPS, experiment1, slots
+from schedbed.deploy.results.metrics import RunTables, makespan, utilisation
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.series import Intervals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POINTS = 200  # in time
+APP_NAMES = tuple(dict.fromkeys(APPS.values()))
+
+
+def measure(bench: Bench) -> Measured:
+    """Of the runs of Figure 3."""
+    played = bench.play("experiment1", experiment1(live=bench.live))
+    policies = played.policies[slots(live=bench.live).index(USUAL_SLOTS)], played.policies[-1]
+    fair_runs, ras_runs = (played.each(policy) for policy in policies)
+    found: dict[str, list[float]] = {key: [] for key in ("fewer", "cpu_fair", "cpu_ras", "cpu_more")}
+    for fair, ras in zip(fair_runs, ras_runs, strict=True):
+        found["fewer"].append(_fewer(fair, ras))
+        cpu = [100 * utilisation(run.heartbeats)["cpu"] for run in (fair, ras)]
+        found["cpu_fair"].append(cpu[0])
+        found["cpu_ras"].append(cpu[1])
+        found["cpu_more"].append(cpu[1] - cpu[0])
+    scale = played.run.scenario["scale"]
+    shown = {"Fair, 4 slots": over_time(fair_runs[-1], scale), "RAS": over_time(ras_runs[-1], scale)}
+    return Measured(values=found, series={"runs": shown})
+
+
+def _fewer(fair: RunTables, ras: RunTables) -> float:
+    """Percent of RAS's time in which it runs no more tasks than Fair does then; after Fair's end all counts as more."""
+    edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
+    both = [_intervals(run).binned(None, edges) for run in (fair, ras)]
+    return 100 * float(np.mean(both[1] <= both[0] + 1e-9))
+
+
+def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
+    """The attempts' times with their applications."""
+    apps = run.jobs.set_index("job")["name"].map(APPS)
+    attempts = run.attempts if kind is None else run.attempts[run.attempts["kind"] == kind]
+    return Intervals.of(attempts, attempts["job"].map(apps).to_numpy(str), run.end_s)
+
+
+def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
+    """Times in s before scale; running maps and reduces of each application, the nodes' mean CPU and its deviation."""
+    edges = np.linspace(0.0, run.end_s, POINTS + 1)
+    found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}
+    for kind in ("map", "reduce"):
+        for app in APP_NAMES:
+            found[f"{app} {kind}s"] = _intervals(run, kind).binned(app, edges)
+    beats = run.heartbeats
+    where = np.clip(np.searchsorted(edges, beats["t"], side="right") - 1, 0, POINTS - 1)
+    used = 100 * beats["cpu_util"].groupby([where, beats["node"]]).mean().unstack()
+    used = used.reindex(range(POINTS)).bfill()  # a beat speaks for the time since the last
+    found["cpu"], found["cpu_deviation"] = used.mean(axis=1).to_numpy(), used.std(axis=1, ddof=0).to_numpy()
+    return found
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """A column for each policy: a row for each application, and one for the CPU."""
+    runs = measured.series["runs"]
+    axes = figure.subplots(len(APP_NAMES) + 1, len(runs), sharex=True, sharey="row", squeeze=False)
+    for column, (name, run) in enumerate(runs.items()):
+        for row, app in enumerate(APP_NAMES):
+            ax = axes[row][column]
+            ax.plot(run["t"], run[f"{app} maps"], color=OKABE[row], linewidth=0.9, label=f"{app}, maps")
+            ax.plot(
+                run["t"], run[f"{app} reduces"], color="black", linestyle=":", linewidth=0.9, label="reduces"
+            )
+            legend(ax)
+        bottom = axes[-1][column]
+        low, high = (run["cpu"] + sign * run["cpu_deviation"] for sign in (-1, 1))
+        bottom.fill_between(run["t"], low, high, color=OKABE[3], alpha=0.3, linewidth=0)
+        bottom.plot(run["t"], run["cpu"], color=OKABE[3], linewidth=0.9, label="mean, deviation of nodes")
+        legend(bottom)
+        bottom.set_xlabel(f"time [s], before scale: {name}")
+    for row in range(len(APP_NAMES)):
+        axes[row][0].set_ylabel("running tasks")
+    axes[-1][0].set_ylabel("CPU [%]")
+
+
+EXPERIMENT = Experiment(
+    name="fig4", measure=measure, draw=draw, takes_s={"sim": 5, "process": 5}, repeats=3, size=(7.2, 5.6)
+)

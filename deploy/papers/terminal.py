@@ -1,0 +1,114 @@
+"""What a person sees of a reproduction in a terminal: the list of experiments, and each one's table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from schedbed.deploy.papers.experiment import kind
+from schedbed.deploy.papers.paper_file import Shown
+from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
+
+if TYPE_CHECKING:
+    from schedbed.deploy.papers.catalogue import Entry
+    from schedbed.deploy.papers.reproduce import Result
+
+WIDTH = 110
+HEADS = ("", "paper", "ours [95%]", "claim")
+
+
+def list_all(known: Mapping[str, Entry]) -> None:
+    """Prints the papers and experiments with the time they take."""
+    table = Table(header_style="bold", box=SIMPLE_HEAD)
+    for head, wraps in (("experiment", False), ("in the paper", True), ("sim", False), ("live", False)):
+        table.add_column(head, no_wrap=not wraps)
+    paper = ""
+    for entry in known.values():
+        if entry.paper != paper:
+            paper = entry.paper
+            table.add_row(
+                Text(paper, style="bold"), Text(f"{entry.said.title} ({entry.said.published})"), "", ""
+            )
+        about, takes = entry.about, entry.experiment.takes_s
+        live = f"{_time(takes.get('process'))}{' quick' if entry.experiment.quick else ''}"
+        table.add_row(
+            Text(f"  {entry.experiment.name}"),
+            Text(f"{about.title} ({about.where})"),
+            _time(takes.get("sim")),
+            live,
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    usage = "schedbed reproduce PAPER[/EXPERIMENT] | --all | --quick  [--machines process|docker|sim]"
+    console.print(usage, markup=False)
+
+
+def heading(entry: Entry, machines: str, number: int, of: int) -> str:
+    """The line before an experiment."""
+    takes = _time(entry.experiment.takes_s[kind(machines)])
+    return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
+
+
+def result(done: Result) -> str:
+    """An experiment's table with its notes, as plain text."""
+    if done.note:
+        return f"  broken after {done.took_s:.0f} s: {done.note}\n"
+    lines = [HEADS, *((row.what, paper(row), ours(row), claim(row)) for row in done.rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
+    table = ["  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+             for line in lines]  # fmt: skip
+    notes = [fill(note, WIDTH, initial_indent="  - ", subsequent_indent="    ") for note in done.notes]
+    return "\n".join([*table, *notes, ""])
+
+
+def tally(results: Iterable[Result]) -> str:
+    """How many claims hold, do not, and are open."""
+    counts = Counter(row.verdict for done in results for row in done.rows if row.wanted)
+    return f"Claims: {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[OPEN]} open"
+
+
+def paper(row: Row) -> str:
+    """The paper's value; ~ before what was read off a figure."""
+    if row.paper is None:
+        return "-"
+    return f"{'~' if row.read_off else ''}{with_unit(row.paper, row.unit)}"
+
+
+def ours(row: Row) -> str:
+    """Our mean with its interval."""
+    text = "-" if row.mean is None else number(row.mean)
+    return text if row.ci95 is None else f"{text} [{number(row.ci95[0])}, {number(row.ci95[1])}]"
+
+
+def claim(row: Row) -> str:
+    """The verdict and what was wanted."""
+    return f"{row.verdict} ({row.wanted})" if row.wanted else ""
+
+
+def number(value: Shown | tuple[float, ...]) -> str:
+    """Three digits or so; several in brackets."""
+    if value is None or isinstance(value, str):
+        return value or "-"
+    if isinstance(value, Sequence):
+        return f"({', '.join(number(each) for each in value)})"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def with_unit(value: Shown, unit: str) -> str:
+    """What a paper says: words without a number have no unit."""
+    if isinstance(value, str) and not any(map(str.isdigit, value)):
+        return value
+    return f"{number(value)} {unit}".strip()
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

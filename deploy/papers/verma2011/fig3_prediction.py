@@ -1,0 +1,61 @@
+"""Figure 3: a job's completion predicted from the profile of another month and other slots."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import grouped_bars
+from schedbed.deploy.papers.verma2011.months import Month, play
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.scheduler.models.aria_bounds import Bounds, bounds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PROFILED = "sept_256"
+PREDICTED = ("sept_64", "oct_256", "oct_64")
+
+
+def measure(bench: Bench) -> Measured:
+    """Each repeat predicts its own three jobs from its own September."""
+    jobs = play(bench)
+    found: dict[str, list[float]] = {}
+    series: dict[str, tuple[list[float], list[Bounds]]] = {}
+    for name in PREDICTED:
+        predicted = [_predict(known, job) for known, job in zip(jobs[PROFILED], jobs[name], strict=True)]
+        took = [job.took_s for job in jobs[name]]
+        found[name] = [100 * abs(p.avg_s / t - 1) for p, t in zip(predicted, took, strict=True)]
+        found[f"{name}_within"] = [
+            float(p.low_s <= t <= p.up_s) for p, t in zip(predicted, took, strict=True)
+        ]
+        series[name] = (took, predicted)
+    return Measured(values=found, series=series)
+
+
+def _predict(known: Month, job: Month) -> Bounds:
+    profile = known.profile.for_data(job.profile.map_input_bytes, job.maps, job.reduces)
+    return bounds(profile, job.maps, job.reduces, *job.slots)
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Measured beside the three predictions."""
+    ax = figure.subplots()
+    took = [measured.series[name][0] for name in PREDICTED]
+    predicted = [measured.series[name][1] for name in PREDICTED]
+    bars = [("measured", "#000000", [fmean(each) for each in took])]
+    errors = [[bootstrap_ci(each) for each in took]]
+    for number, bound in enumerate(("low", "avg", "up")):
+        each = [[getattr(one, f"{bound}_s") for one in some] for some in predicted]
+        bars.append((f"predicted T_{bound}", OKABE[number], [fmean(some) for some in each]))
+        errors.append([bootstrap_ci(some) for some in each])
+    grouped_bars(ax, PREDICTED, bars, errors)
+    ax.set(ylabel="completion [s], before scale", xlabel="month and map slots")
+
+
+EXPERIMENT = Experiment(
+    name="fig3", measure=measure, draw=draw, takes_s={"sim": 60, "process": 500}, repeats=5
+)

@@ -1,0 +1,180 @@
+"""Figure 5: the slots that each bound asks for, and when the job then ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.verma2011.fixed_slots import SPEC
+from schedbed.deploy.papers.verma2011.wikitrends_profiles import MAPS, REDUCES, profile_of, wikitrends
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.scheduler.models.aria_bounds import BOUNDS, allocate, curve
+from schedbed.scheduler.models.job_profile import JobProfile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SLOS_S = (240, 300, 360, 420)
+SLOTS = 64
+APART_S = 600  # from one job's submission to the next: each runs alone
+
+
+def measure(bench: Bench) -> Measured:
+    """The model's table; then the job is profiled, and run with the slots that its own profile asks for."""
+    model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
+    found: dict[str, Exact | list[float]] = {
+        f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
+        for slo_s in SLOS_S
+        for bound in BOUNDS
+    }
+    alone = bench.play("fig5-alone", scenario([job(live=bench.live)], ["fifo"], live=bench.live))
+    profiles = [
+        profile_of(run, "job_0001").at_scale(1 / alone.run.scenario["scale"]) for run in alone.each("fifo")
+    ]
+    jobs = _jobs(reduce(JobProfile.merged, profiles), live=bench.live)
+    played = bench.play("fig5", scenario(jobs, [SPEC], live=bench.live))
+    took: dict[str, list[list[float]]] = {bound: [] for bound in BOUNDS}
+    for run in played.each(played.policies[0]):
+        ratios = _ratios(run)
+        for number, bound in enumerate(BOUNDS):
+            took[bound].append(ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)])
+    by_slo = [mean(ratios) for ratios in zip(*took["avg"], strict=True)]
+    each = ", ".join(f"{slo_s} s {100 * (r - 1):+.1f}%" for slo_s, r in zip(SLOS_S, by_slo, strict=True))
+    return Measured(
+        values={**found, **_profile(profiles), **_figures(took)},
+        series={"took": took},
+        notes=[
+            f"Average bound, completion against SLO: {each}. With few waves a stage takes a whole number of them, "
+            "which the model, linear in tasks over slots, does not know."
+        ],
+    )
+
+
+def _asked(
+    profile: JobProfile, maps: int, reduces: int, bound: str, slo_s: float, slots: int
+) -> tuple[int, int]:
+    return allocate(curve(profile, maps, reduces, bound), slo_s, slots, slots)[:2]
+
+
+def job(*, live: bool) -> dict[str, Any]:
+    """A job of about the paper's profile; live it has half the tasks and a tenth of the data to shuffle."""
+    size = 2 if live else 1
+    return {
+        "name": "wikitrends",
+        "app": "synthetic",
+        "maps": -(-MAPS // size),
+        "map": {"cpu": "84s", "read": "60MB", "write": "60MB" if live else "600MB", "variance": 0.09},
+        "reduces": REDUCES // size,
+        "reduce": {"cpu": "19s", "write": "20MB" if live else "200MB", "variance": 0.05},
+    }
+
+
+def _jobs(profile: JobProfile, *, live: bool) -> list[dict[str, Any]]:
+    """The job for each bound and deadline, named after its slots, long enough after the one before."""
+    plain, made = job(live=live), []
+    for bound in BOUNDS:
+        for slo_s in SLOS_S:
+            slots = SLOTS // 2 if live else SLOTS
+            maps, reduces = _asked(profile, plain["maps"], plain["reduces"], bound, slo_s, slots)
+            submit = {"submit": f"{APART_S * len(made)}s", "deadline": f"{slo_s}s"}
+            made.append(plain | submit | {"name": f"wikitrends@{maps}x{reduces}"})
+    return made
+
+
+def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
+    """64 machines with a map and a reduce slot each; live eight nodes with half as many in all."""
+    cluster: dict[str, Any] = {
+        "nodes": SLOTS,
+        "racks": 2,
+        "heartbeat": "1s",
+        "node": {
+            "cores": 4,
+            "core_speed": 1.0,
+            "memory": "8GiB",
+            "disk": "120MB/s",
+            "network": "500Mbit/s",  # of the gigabit, what Hadoop's shuffle gets
+            "map_slots": 1,
+            "reduce_slots": 1,
+        },
+    }
+    if live:
+        node = {"cores": 8, "core_speed": 0.03, "memory": "512MiB", "map_slots": 4, "reduce_slots": 4}
+        cluster = {"nodes": 8, "racks": 2, "heartbeat": "200ms", "node": node}
+    return {
+        "scale": 0.03 if live else 1.0,
+        "cluster": cluster,
+        "blocks": {"size": "64MB"},
+        "workload": {"jobs": jobs},
+        "policies": policies,
+    }
+
+
+def _ratios(run: RunTables) -> list[float]:
+    """Completion over deadline, in the order of the jobs."""
+    jobs = run.jobs.sort_values("submit")
+    return ((jobs["finish"] - jobs["submit"]) / (jobs["deadline"] - jobs["submit"])).tolist()
+
+
+def _profile(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
+    return {
+        "map_avg": [one.map.avg_s for one in profiles],
+        "shuffle_avg": [one.first_shuffle.avg_s for one in profiles],
+        "reduce_avg": [one.reduce.avg_s for one in profiles],
+        "maxima": [
+            one.map.max_s + one.first_shuffle.max_s + one.typical_shuffle.max_s + one.reduce.max_s
+            for one in profiles
+        ],
+    }
+
+
+def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]:
+    return {
+        "avg_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took["avg"]],
+        "low_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["low"]],
+        "up_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["up"]],
+        "up_early": [100 * (1 - mean(ratios)) for ratios in took["up"]],
+    }
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Completion by deadline and bound; the deadlines in grey, and the paper's 7% around them."""
+    ax = figure.subplots()
+    names = {"low": "lower bound", "avg": "average", "up": "upper bound"}
+    bars, errors = [], []
+    for number, bound in enumerate(names):
+        by_slo = list(zip(*measured.series["took"][bound], strict=True))
+        bars.append(
+            (
+                names[bound],
+                OKABE[number],
+                [mean(ratios) * slo for ratios, slo in zip(by_slo, SLOS_S, strict=True)],
+            )
+        )
+        errors.append([_interval(ratios, slo) for ratios, slo in zip(by_slo, SLOS_S, strict=True)])
+    for place, slo_s in enumerate(SLOS_S):
+        label = "SLO, and the paper's 7% around it" if not place else ""
+        ax.hlines(slo_s, place - 0.45, place + 0.45, color=PAPER, linewidth=1.2, label=label)
+        ax.fill_between(
+            [place - 0.45, place + 0.45], 0.93 * slo_s, 1.07 * slo_s, color=PAPER, alpha=0.25, linewidth=0
+        )
+    grouped_bars(ax, [f"{slo_s} s" for slo_s in SLOS_S], bars, errors)
+    ax.set(xlabel="deadline (SLO)", ylabel="job's completion [s], before scale")
+
+
+def _interval(ratios: tuple[float, ...], slo_s: float) -> tuple[float, float] | None:
+    interval = bootstrap_ci(ratios)
+    return None if interval is None else (interval[0] * slo_s, interval[1] * slo_s)
+
+
+EXPERIMENT = Experiment(
+    name="fig5", measure=measure, draw=draw, takes_s={"sim": 50, "process": 420}, repeats=3, quick=True
+)

@@ -1,0 +1,69 @@
+"""Table 1: profiles of four executions of one application, and how much they vary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.months import Month, play
+from schedbed.deploy.results.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PHASES = ("map", "first_shuffle", "typical_shuffle", "reduce")
+JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
+
+
+def measure(bench: Bench) -> Measured:
+    """The average of each phase by job, and how far runs and jobs are from each other."""
+    jobs = play(bench)
+    found = {
+        f"{phase}_{job}": [getattr(run.profile, phase).avg_s for run in jobs[job]]
+        for job in JOBS
+        for phase in PHASES
+    }
+    spread = {f"spread_{phase}": _spread([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
+    return Measured(values={**found, **spread, "variation": _variation(jobs)})
+
+
+def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
+    """Of each repeat, how far its averages of maps and reduces are from the mean of all repeats at most, in %."""
+    worst = [0.0] * len(jobs[JOBS[0]])
+    for runs in jobs.values():
+        for phase in ("map", "reduce"):
+            averages = [getattr(run.profile, phase).avg_s for run in runs]
+            middle = fmean(averages)
+            worst = [max(w, 100 * abs(a / middle - 1)) for w, a in zip(worst, averages, strict=True)]
+    return worst
+
+
+def _spread(by_job: Sequence[Sequence[float]]) -> list[float]:
+    """Of each repeat, the difference between the largest and the least of the four jobs over their mean, in %."""
+    return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Averages of the phases, a panel a phase."""
+    axes = figure.subplots(1, len(PHASES))
+    for ax, phase in zip(axes, PHASES, strict=True):
+        keys = [f"{phase}_{job}" for job in JOBS]
+        ours = [measured.samples(key) for key in keys]
+        bars = [
+            ("paper", PAPER, [said[key].number for key in keys]),
+            ("ours", OURS, [fmean(each) for each in ours]),
+        ]
+        grouped_bars(ax, JOBS, bars, [[], [bootstrap_ci(each) for each in ours]])
+        ax.tick_params(axis="x", rotation=60)
+        if phase != PHASES[0] and (key := ax.get_legend()):
+            key.remove()
+        ax.set(ylabel=f"{phase.replace('_', ' ')}, average [s]")
+
+
+EXPERIMENT = Experiment(
+    name="table1", measure=measure, draw=draw, takes_s={"sim": 60, "process": 500}, repeats=5, size=(7.2, 3.2)
+)

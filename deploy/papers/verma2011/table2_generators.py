@@ -1,0 +1,80 @@
+"""Table 2: what the generators of W1 and W2 draw."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.papers.verma2011.w1_and_w2 import APPS, testbed_job, yahoo_job
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+JOBS = 400  # of each workload in a repeat
+
+
+def measure(bench: Bench) -> Measured:
+    """Numbers of tasks and their durations over many jobs; each repeat draws others."""
+    said = paper_file.load("verma2011").experiments["table2"].values
+    sizes: dict[str, set[int]] = defaultdict(set)
+    found: dict[str, list[float]] = defaultdict(list)
+    for repeat in range(bench.repeats):
+        means: dict[str, list[float]] = defaultdict(list)
+        for number in range(JOBS):
+            app, maps_s, reduces_s = testbed_job(chance(bench.seed, "W1", repeat, number), said)
+            sizes[app].add(len(maps_s))
+            means[f"{app}_map_s"].append(fmean(maps_s))
+            means[f"{app}_reduce_s"].append(fmean(reduces_s))
+        for key, each in means.items():
+            found[key].append(fmean(each))
+    counts = {f"{app}_maps": Exact(value=_like(said, app, sizes[app])) for app in APPS}
+    return Measured(
+        values={**counts, **found, **_yahoo(bench, said)},
+        notes=[
+            "W2's numbers of tasks are normal distributions that are often negative; those are drawn again, so that "
+            "means are larger and deviations smaller than printed."
+        ],
+    )
+
+
+def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
+    """The sizes that were drawn, in the paper's order; any other ones after them."""
+    order = said[f"{app}_maps"].numbers
+    return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
+
+
+def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
+    """Mean and standard deviation of what W2 draws, over all repeats."""
+    jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
+    drawn: Mapping[str, list[float]] = {
+        "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],
+        "yahoo_reduces": [len(reduces_s) for _, _, reduces_s in jobs],
+        "yahoo_map_s": [each for _, maps_s, _ in jobs for each in maps_s],
+        "yahoo_reduce_s": [each for _, _, reduces_s in jobs for each in reduces_s],
+    }
+    return {key: Exact(value=(fmean(each), pstdev(each))) for key, each in drawn.items()}
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """W1's durations by application."""
+    axes = figure.subplots(1, 2)
+    for ax, kind in zip(axes, ("map", "reduce"), strict=True):
+        keys = [f"{app}_{kind}_s" for app in APPS]
+        ours = [fmean(measured.samples(key)) for key in keys]
+        printed = [said[key].number for key in keys]
+        grouped_bars(ax, APPS, [("paper", PAPER, printed), ("ours", OURS, ours)])
+        ax.set(ylabel=f"mean {kind} task [s]")
+        ax.tick_params(axis="x", rotation=40)
+
+
+EXPERIMENT = Experiment(
+    name="table2", measure=measure, draw=draw, takes_s={"sim": 3, "process": 3}, repeats=5, quick=True
+)

@@ -1,0 +1,82 @@
+"""Table 3: late jobs and load as jobs are spawned below a threshold of the cluster's load."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.arrivals import Outcome, play
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+THRESHOLDS = (105, 100, 95, 90, 85)
+JOBS, FULL_JOBS, FULL_RUNS = 25, 100, 100
+
+
+def measure(bench: Bench, jobs: int | None = None) -> Measured:
+    """Each repeat draws other jobs, which are the same under each threshold but for deadlines that cannot be met."""
+    jobs = jobs or (FULL_JOBS if bench.full else JOBS)
+    said = paper_file.load("verma2011").experiments["table2"].values
+    found: dict[str, list[float]] = defaultdict(list)
+    for repeat in range(bench.repeats):
+        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        for name in WORKLOADS:
+            for threshold in THRESHOLDS:
+                drawn = workload(name, said, jobs, threshold / 100, seed)
+                for key, value in _figures(play(drawn, threshold / 100, seed), jobs).items():
+                    found[f"{name}_{threshold}_{key}"].append(value)
+    return Measured(
+        values=found,
+        notes=[
+            "The load is the sum of the shares of map and reduce slots in use (a full cluster is 200%); the average "
+            "load is the share of all slots. Spare slots stay free, as in Algorithm 1. A deadline whose minimum pair "
+            "alone is above the threshold is drawn again: such a job could never be spawned."
+        ],
+    )
+
+
+def _figures(outcome: Outcome, jobs: int) -> Mapping[str, float]:
+    return {
+        "late": 100 * outcome.late / jobs,
+        "exceeded": 100 * outcome.exceeded * 100 / jobs,
+        "load": 100 * outcome.load,
+    }
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Late jobs and average load by threshold, a row a workload."""
+    axes = figure.subplots(2, 2, sharex=True)
+    for row, name in enumerate(WORKLOADS):
+        for column, (key, label) in enumerate((("late", "late jobs of 100"), ("load", "average load [%]"))):
+            ax = axes[row][column]
+            keys = [f"{name}_{threshold}_{key}" for threshold in reversed(THRESHOLDS)]
+            ours = [measured.samples(each) for each in keys]
+            printed = [said[each].number for each in keys]
+            bars = [("paper", PAPER, printed), (f"ours, {name}", OKABE[row], [fmean(each) for each in ours])]
+            errors = [[], [bootstrap_ci(each) for each in ours]]
+            grouped_bars(ax, [str(threshold) for threshold in reversed(THRESHOLDS)], bars, errors)
+            ax.set(ylabel=label, ylim=(0, None))
+            if row:
+                ax.set_xlabel("load threshold for arrivals [%]")
+
+
+EXPERIMENT = Experiment(
+    name="table3",
+    measure=measure,
+    draw=draw,
+    takes_s={"sim": 100},
+    repeats=4,
+    full_repeats=FULL_RUNS,
+    size=(7.2, 4.4),
+)

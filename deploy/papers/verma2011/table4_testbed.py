@@ -1,0 +1,110 @@
+"""Table 4: W1 on the testbed, jobs spawned below a threshold of the cluster's load."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.arrivals import TESTBED, planned_job, under_aria
+from schedbed.deploy.papers.verma2011.w1_and_w2 import DueJob, workload
+from schedbed.deploy.results.metrics import RunTables, deadlines
+from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.workloads.drawn import threshold_arrivals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+THRESHOLDS = (105, 100, 95, 90, 85)
+LIVE_THRESHOLDS = (105, 95)
+JOBS, LIVE_JOBS = 15, 6
+LIVE, LIVE_SCALE = 8, 0.05
+"""Live: so many times fewer nodes and tasks, and all times by this factor."""
+
+
+def measure(bench: Bench) -> Measured:
+    """Each repeat draws other jobs; a run each, since they are different workloads."""
+    said = paper_file.load("verma2011").experiments["table2"].values
+    found: dict[str, list[float]] = defaultdict(list)
+    for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
+        for repeat in range(bench.repeats):
+            seed = chance(bench.seed, "table4", repeat).getrandbits(62)
+            jobs = workload("W1", said, LIVE_JOBS if bench.live else JOBS, threshold / 100, seed)
+            plan = scenario(jobs, threshold / 100, seed, live=bench.live)
+            played = bench.play(f"table4-{threshold}-{repeat + 1}", plan, repeats=1)
+            run = played.of(played.policies[0])
+            late = deadlines(run.jobs, run.end_s)
+            found[f"late_{threshold}"].append(100 * late["late"] / late["jobs"])
+            found[f"exceeded_{threshold}"].append(100 * late["exceeded"] * 100 / late["jobs"])
+            found[f"load_{threshold}"].append(100 * _load(run))
+            found["accuracy"].append(_accuracy(run))
+    return Measured(values=found)
+
+
+def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
+    """The jobs as CPU time, spawned as if each held its minimum pair until its deadline.
+
+    Live tasks of eight are one; all times are multiplied by the scale.
+    """
+    cluster, scale, size = TESTBED, 1.0, 1
+    if live:
+        node = TESTBED["node"] | {"core_speed": 0.03, "memory": "512MiB"}
+        cluster = TESTBED | {"nodes": TESTBED["nodes"] // LIVE, "heartbeat": "200ms", "node": node}
+        scale, size = LIVE_SCALE, LIVE
+    bare = under_aria(jobs, seed, cluster, scale)
+    (model,) = bare.jobs
+    submits_s = threshold_arrivals([(job.load, job.deadline_s) for job in jobs], threshold)
+    planned = []
+    for number, (job, submit_s) in enumerate(zip(jobs, submits_s, strict=True), 1):
+        fewer = replace(job, maps_s=job.maps_s[::size], reduces_s=job.reduces_s[::size])
+        spec = planned_job(model, number, fewer, submit_s)
+        assert spec.deadline_s is not None
+        planned.append(
+            replace(
+                spec,
+                submit_s=submit_s * scale,
+                deadline_s=spec.deadline_s * scale,
+                map_costs=tuple(Cost(cpu_s=each * scale) for each in fewer.maps_s),
+                reduce_costs=tuple(Cost(cpu_s=each * scale) for each in fewer.reduces_s),
+            )
+        )
+    # With a core for each slot and nothing but CPU to share, simulated tasks have nothing to contend for.
+    return replace(bare, jobs=tuple(planned), simulate=SimulateChoice(contention=False))
+
+
+def _load(run: RunTables) -> float:
+    """The mean share of slots in use from the first submission to the last finish."""
+    span_s = float(run.jobs["finish"].max() - run.jobs["submit"].min())
+    return float((run.attempts["end"] - run.attempts["assigned"]).sum()) / (span_s * run.slots)
+
+
+def _accuracy(run: RunTables) -> float:
+    """How far completions are from deadlines on average, in % of the deadline."""
+    due_s = run.jobs["deadline"] - run.jobs["submit"]
+    return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Late jobs and average load by threshold."""
+    axes = figure.subplots(1, 2)
+    thresholds = [t for t in reversed(THRESHOLDS) if f"late_{t}" in measured.values]
+    for ax, (key, label) in zip(
+        axes, (("late", "late jobs of 100"), ("load", "average load [%]")), strict=True
+    ):
+        ours = [measured.samples(f"{key}_{threshold}") for threshold in thresholds]
+        printed = [said[f"{key}_{threshold}"].number for threshold in thresholds]
+        bars = [("paper", PAPER, printed), ("ours", OURS, [fmean(each) for each in ours])]
+        grouped_bars(ax, [str(t) for t in thresholds], bars, [[], [bootstrap_ci(each) for each in ours]])
+        ax.set(ylabel=label, xlabel="load threshold for arrivals [%]", ylim=(0, None))
+
+
+EXPERIMENT = Experiment(name="table4", measure=measure, draw=draw, takes_s={"process": 1500}, repeats=3)

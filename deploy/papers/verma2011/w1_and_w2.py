@@ -1,0 +1,128 @@
+"""Table 2 as generators: the testbed workload W1 and the Yahoo! workload W2, with profiles and deadlines (7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import mean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.experiment import Values
+from schedbed.scheduler.models.aria_bounds import allocate, bounds, curve
+from schedbed.scheduler.models.job_profile import JobProfile, Times
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from random import Random
+
+NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
+"""Of the testbed (4.1): 64 workers with four map and four reduce slots each."""
+
+W1_REDUCES = 64
+"""The paper gives no number of reduces for W1 beside WikiTrends' 64 (5.2): so many for all."""
+
+W1_VARIATION = 0.15
+"""Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
+
+APPS = ("bayes", "sort", "tfidf", "twitter", "wikitrends", "wordcount")
+LEAST_S = 1.0  # no task is shorter, whatever the normal distribution says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueJob:
+    """A job before it is submitted: how long each task holds a slot, and the deadline after its submission."""
+
+    name: str
+    maps_s: tuple[float, ...]
+    reduces_s: tuple[float, ...]
+    deadline_s: float
+    asks: tuple[int, int]  # map and reduce slots, the minimum for its deadline
+    profile: JobProfile
+
+    @property
+    def load(self) -> float:
+        """The load that its minimum pair is."""
+        return load(*self.asks)
+
+
+def load(maps: int, reduces: int) -> float:
+    """The sum of the shares of map and of reduce slots that so many running tasks take (7.2): 2 is a full cluster."""
+    return maps / MAP_SLOTS + reduces / REDUCE_SLOTS
+
+
+Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
+
+
+def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
+    """One of W1's 18 application instances: the name, and the durations of its maps and reduces in s."""
+    app = coin.choice(APPS)
+    maps = coin.choice(said[f"{app}_maps"].numbers)
+    map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
+    draw = [
+        _durations(coin, count, middle_s, middle_s * W1_VARIATION)
+        for count, middle_s in ((int(maps), map_s), (W1_REDUCES, reduce_s))
+    ]
+    return app, draw[0], draw[1]
+
+
+def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
+    """A job of W2. Numbers of tasks below 1 are drawn again: the printed normal distributions often give them."""
+    sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
+    map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
+    return "yahoo", _durations(coin, sizes[0], *map_s), _durations(coin, sizes[1], *reduce_s)
+
+
+WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
+
+
+def workload(name: str, said: Values, jobs: int, threshold: float, seed: int) -> list[DueJob]:
+    """So many jobs, each with a deadline uniform in [T, 3 T], where T is its time with all slots of the cluster.
+
+    A deadline whose minimum pair alone is above the threshold is drawn again, since such a job could never be spawned.
+    `said` are Table 2's values.
+    """
+    drawn: list[DueJob] = []
+    for number in range(jobs):
+        coin = chance(seed, name, number)
+        app, maps_s, reduces_s = WORKLOADS[name](coin, said)
+        drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold))
+    return drawn
+
+
+def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], threshold: float) -> DueJob:
+    profile = _profile(maps_s, reduces_s)
+    maps, reduces = len(maps_s), len(reduces_s)
+    alone_s = bounds(profile, maps, reduces, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces)).avg_s
+    model = curve(profile, maps, reduces)
+    while True:  # three times the time alone asks for less than half of all slots: this ends
+        deadline_s = alone_s * coin.uniform(1, 3)
+        slots = allocate(model, deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))
+        job = DueJob(
+            name=name,
+            maps_s=tuple(maps_s),
+            reduces_s=tuple(reduces_s),
+            deadline_s=deadline_s,
+            asks=(slots.maps, slots.reduces),
+            profile=profile,
+        )
+        if job.load <= threshold:
+            return job
+
+
+def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
+    """Table 2's durations of reduces hold the shuffle: no phase of its own is left for it."""
+    return JobProfile(
+        map=Times(mean(maps_s), max(maps_s)),
+        map_min_s=min(maps_s),
+        reduce=Times(mean(reduces_s), max(reduces_s)),
+    )
+
+
+def _durations(coin: Random, count: int, middle_s: float, spread_s: float) -> list[float]:
+    return [max(LEAST_S, coin.gauss(middle_s, spread_s)) for _ in range(count)]
+
+
+def _at_least_one(coin: Random, middle: float, spread: float) -> int:
+    while (drawn := round(coin.gauss(middle, spread))) < 1:
+        pass
+    return drawn

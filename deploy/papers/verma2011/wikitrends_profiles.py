@@ -1,0 +1,43 @@
+"""Job profiles (section 2.2): the paper's WikiTrends, and those of jobs that were run here."""
+
+from __future__ import annotations
+
+from schedbed.deploy.papers.experiment import Values
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
+
+MAPS, REDUCES = 71, 64
+"""Of WikiTrends in section 5.2."""
+
+
+def wikitrends(said: Values) -> JobProfile:
+    """The profile that Figure 5's table follows from.
+
+    The table depends on the sum of the four maxima only; here all of what is left over goes to the longest map.
+    """
+    map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
+    longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
+    return JobProfile(
+        map=Times(map_s, longest_map_s),
+        first_shuffle=Times(shuffle_s, shuffle_s),
+        typical_shuffle=Times(shuffle_s, shuffle_s),
+        reduce=Times(reduce_s, reduce_s),
+    )
+
+
+def profile_of(run: RunTables, job: str) -> JobProfile:
+    """The profile of a job that was run, as ARIA's profiler makes it of heartbeats. ValueError when no map ended."""
+    profiler = Profiler()
+    for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):
+        if row["kind"] == "map":
+            profiler.map_ended(row["assigned"], row["end"], row["length"], row["output_bytes"])
+            continue
+        marks = [row[mark] for mark in ("sort_end", "shuffle_end") if row[mark] == row[mark]]
+        sorted_s = marks[0] if marks else None
+        profiler.reduce_ended(
+            row["assigned"], sorted_s, row["end"], row["shuffle_bytes"], row["output_bytes"]
+        )
+    profile = profiler.profile()
+    if profile is None:
+        raise ValueError(f"{job}: no map of it has ended")
+    return profile

@@ -1,0 +1,1 @@
+"""What is made of a run's tables: metrics, statistics, tables, the report and the timeline."""

@@ -1,0 +1,193 @@
+"""Whether a run's figures can be believed: how busy the host was, and what nodes used of what they were declared.
+
+Pure functions; who runs gives the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, beat_intervals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SATURATED_SHARE = 0.95  # of the host's CPU: above it somebody waited
+SATURATED_TIME_MAX = 0.05  # share of the run's time that may be saturated
+OVER_LIMIT_MAX = 1.10  # achieved / declared, in one window of twenty: starting an attempt counts, too
+WINDOW_S = 5.0  # a limit holds on average over this time; single beats may carry a burst
+
+SIMULATED = "Simulated: no host could be too slow. How near a simulation comes to live runs, `schedbed validate` says."
+
+UNITS = {"cpu": "host cores", "disk": "bytes/s", "network": "bytes/s", "memory": "bytes"}
+NODES_TOLD = 200
+
+
+def assess(
+    *,
+    machines: str,
+    host_cores: float | None,
+    host_samples: Sequence[Sequence[float]],
+    nodes: Sequence[Mapping[str, Any]],
+    heartbeats: pd.DataFrame,
+) -> dict[str, Any]:
+    """The `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
+
+    `host_samples` are (t, share of the host's CPU in use). A simulated run has no host and is trusted unless
+    a limit was exceeded; `why` says then that it is simulated.
+    """
+    saturated = _saturated(host_samples)
+    limits = {resource: _limit(resource, nodes, heartbeats) for resource in UNITS}
+    why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes)
+    why += [doubt for resource in RESOURCES if (doubt := _limit_doubt(resource, limits[resource]))]
+    trusted = not why
+    if machines == "sim":
+        why.append(SIMULATED)
+    return {
+        "machines": machines,
+        "host_cpu_saturated": saturated,
+        "limits": limits,
+        "trusted": trusted,
+        "why": why,
+    }
+
+
+def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fidelity of several runs together: trusted only if each is; the highest values, all sentences once."""
+    why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))
+    saturated = [p["host_cpu_saturated"] for p in parts if p["host_cpu_saturated"] is not None]
+    limits: dict[str, Any] = {}
+    for part in parts:
+        for resource, limit in part["limits"].items():
+            limits[resource] = _higher(limits.get(resource), limit)
+    return {
+        "machines": parts[0]["machines"] if parts else None,
+        "host_cpu_saturated": max(saturated) if saturated else None,
+        "limits": limits,
+        "trusted": bool(parts) and all(part["trusted"] for part in parts),
+        "why": why if parts else ["no run was measured"],
+    }
+
+
+def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
+    """Of two runs the limit that was used more, and so for each node."""
+    if one is None:
+        return dict(other)
+    higher = dict(max(one, other, key=lambda limit: limit["achieved_max"] or 0.0))
+    if "nodes" in one and "nodes" in other:
+        both = {**other["nodes"], **one["nodes"]}
+        for name, node in other["nodes"].items():
+            both[name] = max(both[name], node, key=lambda each: each["achieved_max"] or 0.0)
+        higher["nodes"] = both
+    return higher
+
+
+def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
+    """Share of time; a sample speaks for the time since the one before."""
+    if not samples:
+        return None
+    t = np.array([float(sample[0]) for sample in samples])
+    busy = np.array([float(sample[1]) for sample in samples]) >= SATURATED_SHARE
+    gaps = np.diff(t, prepend=t[0] - (np.median(np.diff(t)) if len(t) > 1 else 1.0))
+    return float(np.average(busy, weights=np.clip(gaps, 1e-9, None)))
+
+
+def _host_doubts(
+    saturated: float | None, host_cores: float | None, nodes: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    why: list[str] = []
+    declared = sum(_rate("cpu", node) for node in nodes)
+    if host_cores is not None and declared > host_cores * 1.001:
+        why.append(
+            f"The nodes together are declared {declared:.3g} host cores and the host has {host_cores:g}: "
+            "lower core_speed, cores or nodes."
+        )
+    if saturated is None:
+        why.append("The load of the host was not sampled, so nobody knows whether it kept up.")
+    elif saturated > SATURATED_TIME_MAX:
+        why.append(
+            f"The host's CPU was saturated (above {SATURATED_SHARE:.0%}) for {saturated:.0%} of the time; "
+            f"more than {SATURATED_TIME_MAX:.0%} is not trusted."
+        )
+    return why
+
+
+def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
+    """Configured and achieved rate of the node that came closest to its limit, or went furthest beyond; under `nodes`
+    that of each node, in clusters of a size to read; a node that was not seen for long enough has achieved nothing
+    that could be told."""
+    rates = {str(node["node"]): _rate(resource, node) for node in nodes}
+    shares = _memory_shares(rates, heartbeats) if resource == "memory" else _rate_shares(resource, heartbeats)
+    made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
+    most = {
+        name: (float(np.percentile(shares[name], 95)), float(shares[name].max()))
+        for name, rate in rates.items()
+        if rate > 0 and len(shares.get(name, ()))
+    }
+    if len(rates) <= NODES_TOLD:
+        made["nodes"] = {
+            name: _achieved(rate, *most.get(name, ())) for name, rate in rates.items() if rate > 0
+        }
+    if not most:
+        return made | {"node": None} | _achieved(max(rates.values(), default=0.0))
+    worst = max(most, key=lambda name: (most[name], name))
+    return made | {"node": worst} | _achieved(rates[worst], *most[worst])
+
+
+def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
+    """Of shares of a rate; without them nothing is known to have been achieved."""
+    return {
+        "configured": rate,
+        "achieved_p95": None if p95 is None else p95 * rate,
+        "achieved_max": None if most is None else most * rate,
+    }
+
+
+def _rate_shares(resource: str, heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
+    return window_shares(heartbeats, UTIL_COLUMN[resource])
+
+
+def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Per node what its attempts held at each heartbeat, as a share of its memory: resident, so with what they share
+    with the warm process that they were forked from."""
+    held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
+    return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
+
+
+def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
+    """Per node the mean of a share over each window of WINDOW_S; windows mostly without beats are left out."""
+    import pandas as pd
+
+    covered = beat_intervals(heartbeats)
+    table = pd.DataFrame(
+        {
+            "node": heartbeats["node"].to_numpy(),
+            "window": (heartbeats["t"].to_numpy(float) / WINDOW_S).astype(int),
+            "area": heartbeats[column].fillna(0.0).to_numpy(float) * covered,
+            "covered": covered,
+        }
+    )
+    sums = table.groupby(["node", "window"], sort=True)[["area", "covered"]].sum()
+    sums = sums[sums["covered"] > WINDOW_S / 2]
+    shares = sums["area"] / sums["covered"]
+    return {str(node): rows.to_numpy(float) for node, rows in shares.groupby(level="node")}
+
+
+def _limit_doubt(resource: str, limit: Mapping[str, Any]) -> str | None:
+    achieved, configured = limit["achieved_p95"], limit["configured"]
+    if achieved is None or achieved <= configured * OVER_LIMIT_MAX:
+        return None
+    return (
+        f"Node {limit['node']} used {achieved / configured:.2f} times its declared {resource} rate "
+        f"over {WINDOW_S:g} s: the limit did not hold."
+    )
+
+
+def _rate(resource: str, node: Mapping[str, Any]) -> float:
+    if resource == "cpu":
+        return float(node["cores"]) * float(node["core_speed"])
+    key = {"disk": "disk_bps", "network": "network_bps", "memory": "memory_bytes"}[resource]
+    return float(node[key] or 0.0)

@@ -1,0 +1,74 @@
+"""`profiles: {learn: true}`: what a run has measured of its jobs is kept in the profile store, for runs to come.
+
+Any policy's run teaches, since what is kept comes from the attempts alone: phases for ARIA, the CPU demand for FGCS,
+resources for RAS. Only runs that succeeded count, so that nothing is kept of a failed job. Phases are averaged with
+those of earlier runs (verma2011 2.2); a demand stays as it was first found until it is cleared (liu2015 2.2.1), and so
+do resources, which `schedbed profile` finds in a job that runs alone, without others that slow it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from schedbed.deploy.results.measured_profiles import SHORTEST_S, demands, phase_profile, resource_profile
+from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.scheduler.admission.fgcs import DEMAND
+from schedbed.scheduler.history import read_tables
+from schedbed.scheduler.models.job_profile import JobProfile
+from schedbed.scheduler.models.resource_profiles import RESOURCES
+from schedbed.scheduler.models.same_workload import workload_of
+from schedbed.scheduler.policies.aria import PROFILES as PHASES
+from schedbed.scheduler.policies.aria import profile_name
+from schedbed.scheduler.profiles import ProfileStore, named_store
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.planned import PlannedJob
+
+
+def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
+    """Adds to the scenario's store; the workloads of which something was kept, by name."""
+    store = ProfileStore(named_store(scenario.profiles.store))
+    done = [run for run in record.runs if run.state == "succeeded"]
+    if not done:
+        return []
+    tables, learnt = read_tables(folder), {}
+    for run in done:
+        played = select(tables, record.nodes, run.policy, run.repeat)
+        for job, own in _jobs(scenario, played):
+            learnt |= dict.fromkeys(_keep(store, scenario, job, own))
+    return sorted(learnt)
+
+
+def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJob, RunTables]]:
+    """The jobs that did something measurable, each with its own attempts."""
+    by_job = dict(tuple(run.attempts.groupby("job", sort=False)))
+    for job in scenario.jobs:
+        attempts = by_job.get(job.job)
+        if attempts is not None:
+            yield job, replace(run, tables={**run.tables, "attempts": attempts})
+
+
+def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
+    """What one run of a job says; its workload, when any of it is kept."""
+    scale, workload = scenario.scale, workload_of(job)
+    nodes = {node.node: node for node in scenario.cluster.nodes}
+    whole = not run.attempts["split_of"].astype(bool).any()
+    if whole:  # of maps that were split, the parts say little of the whole
+        known, name = store.load(PHASES, profile_name(job)), profile_name(job)
+        phases = phase_profile(run, scale)
+        store.save(PHASES, name, (JobProfile.from_json(known).merged(phases) if known else phases).to_json())
+        yield workload
+    found = demands(run, job, nodes, SHORTEST_S * scale)
+    if store.save(DEMAND, workload, found.to_values(), overwrite=False):
+        yield workload
+    try:
+        resources = resource_profile(
+            run, job, nodes, replication=scenario.cluster.blocks.replication, scale=scale, alone=False
+        )
+    except BadInput:
+        return  # its maps took no time
+    if whole and store.save(RESOURCES, workload, resources.to_values(), overwrite=False):
+        yield workload

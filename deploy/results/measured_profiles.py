@@ -1,0 +1,159 @@
+"""What a job used of its nodes, from the tables of a run in which it was alone: resources, CPU demand, phases.
+
+polo2011 3.6 divides what `vmstat` says of a node by its slots. Attempts count what they use themselves, which is the
+same where the job is alone; only memory is told by the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.scheduler.admission.fgcs import disk_name, hardware_of
+from schedbed.scheduler.models.fgcs_demand import DemandMean, Demands, TaskUse, cpu_demand
+from schedbed.scheduler.models.job_profile import JobProfile, Profiler
+from schedbed.scheduler.models.resource_profiles import (
+    FULL,
+    PARALLEL_COPIES,
+    Amounts,
+    ResourceProfile,
+    rates_of,
+)
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Demand
+from schedbed.tasks.workloads.planned import PlannedJob
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def resource_profile(
+    run: RunTables,
+    job: PlannedJob,
+    nodes: Mapping[str, NodeSpec],
+    *,
+    replication: int,
+    scale: float,
+    alone: bool = True,
+) -> ResourceProfile:
+    """The job's demands in percent of the cluster's first node. BadInput when its maps took no time.
+
+    Beside other jobs (not `alone`) its memory is what it declares: nodes tell only that of all together.
+    """
+    first = next(iter(nodes.values()))
+    reference = rates_of(first)
+    done = _succeeded(run)
+    maps, reduces = done[done["kind"] == "map"], done[done["kind"] == "reduce"]
+    map_s = maps["end"] - maps["start"]
+    if not map_s.sum() > 0:
+        raise BadInput(f"{job.name}: its maps took no time, expected some that can be measured")
+    copies = int(job.params.get("parallel_copies", PARALLEL_COPIES))
+    core = round(FULL / first.cores, 2)  # which no attempt exceeds, but for errors of the clocks
+    # A shuffle's CPU is counted with the reduce: an attempt has one count of it.
+    fetch_s, reduce_s = reduces["shuffle_end"] - reduces["start"], reduces["end"] - reduces["shuffle_end"]
+    fetch_io = _share(reduces["shuffle_bytes"] + reduces["spill_bytes"], fetch_s, reference.io)
+    memory = _memory(run, job, reference, alone=alone)
+    return ResourceProfile(
+        map=Amounts(
+            min(core, _share(maps["cpu_s"], map_s, reference.cpu)),
+            _share(_disk_bytes(maps, not job.reduces, replication), map_s, reference.io),
+            memory[0],
+        ),
+        shuffle=Amounts(0.0, round(fetch_io / max(1, min(copies, job.maps)), 4), memory[1]),
+        reduce=Amounts(
+            min(core, _share(reduces["cpu_s"], reduce_s, reference.cpu)),
+            _share(reduces["output_bytes"] * replication, reduce_s, reference.io),
+            memory[1],
+        ),
+        parallel_copies=copies,
+        map_s=float((maps["end"] - maps["assigned"]).mean()) / scale,
+        node=reference,
+    )
+
+
+SHORTEST_S = 5.0
+"""Tasks that run for less say nothing of their CPU demand (before the scenario's scale), as fgcs has it."""
+
+
+def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
+    """Mean use while the tasks ran, in percent of `rate`."""
+    total_s = float(took_s.sum())
+    return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
+
+
+def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
+    """What passes through the disks of all nodes for them: blocks that others serve, and every replica."""
+    read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
+    written = attempts["output_bytes"] * replication if writes_file else 0
+    return read + attempts["spill_bytes"] + written
+
+
+def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
+    """Of a map and of a reduce, by least squares over what nodes held; what they declare where nodes do not say."""
+    from scipy.optimize import nnls
+
+    beats = run.heartbeats[(run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)]
+    running = beats[["running_maps", "running_reduces"]].to_numpy(dtype=float)
+    held = beats["memory_bytes"].to_numpy(dtype=float)
+    found = nnls(running, held)[0] if alone and len(beats) else np.zeros(2)
+
+    def percent(bytes_: float, declared: Demand) -> float:
+        known = bytes_ if bytes_ > 0 else float(declared.memory_bytes)
+        return round(min(FULL, FULL * known / reference.memory), 2)
+
+    return percent(float(found[0]), job.map_demand), percent(float(found[1]), job.reduce_demand)
+
+
+def _succeeded(run: RunTables) -> pd.DataFrame:
+    return run.attempts[run.attempts["state"] == "succeeded"].sort_values("end", kind="stable")
+
+
+def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
+    """The CPU demand of its maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
+    means = {"map": DemandMean(), "reduce": DemandMean()}
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        spec = nodes[attempt.node]
+        writes_file = attempt.kind == "reduce" or not job.reduces
+        use = TaskUse.of(attempt, core_speed=spec.core_speed, writes_file=writes_file)
+        demand = cpu_demand(use, spec.disk_bps, spec.disk_bps)
+        means[attempt.kind].add(demand, attempt.end - attempt.start)
+    values = {kind: mean.value(shortest_s) for kind, mean in means.items()}
+    return Demands(**values, hardware=hardware_of(next(iter(nodes.values()))))
+
+
+def phase_profile(run: RunTables, scale: float) -> JobProfile:
+    """The durations of its phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
+    profiler = Profiler()
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        if attempt.kind == "map":
+            profiler.map_ended(attempt.assigned, attempt.end, attempt.length, attempt.output_bytes)
+        else:
+            sorted_s = next((t for t in (attempt.sort_end, attempt.shuffle_end) if t == t), None)
+            profiler.reduce_ended(
+                attempt.assigned, sorted_s, attempt.end, attempt.shuffle_bytes, attempt.output_bytes
+            )
+    profile = profiler.profile()
+    assert profile is not None, "a job that succeeded has run maps"
+    return profile.at_scale(1 / scale)
+
+
+def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
+    """Bytes/s that maps read and wrote, by the kind of disk of their nodes."""
+    moved: dict[str, float] = {}
+    took_s: dict[str, float] = {}
+    for row in _succeeded(run).itertuples():
+        attempt: Any = row
+        if attempt.kind != "map":
+            continue
+        spec = nodes[attempt.node]
+        use = TaskUse.of(attempt, core_speed=spec.core_speed, writes_file=not attempt.spill_bytes)
+        disk = disk_name(spec)
+        moved[disk] = moved.get(disk, 0.0) + use.local_bytes + use.hdfs_bytes
+        took_s[disk] = took_s.get(disk, 0.0) + attempt.end - attempt.start
+    return {disk: moved[disk] / took_s[disk] for disk in moved if took_s[disk] > 0}

@@ -1,0 +1,222 @@
+"""The figures of one run (one policy, one repeat) as pure functions of its tables; what each means is said there.
+
+Times are seconds since the run's start, sizes bytes, CPU core-seconds of the host. A figure that cannot be
+computed (no finished job, no map with input) is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.results.series import Intervals, active_users, share_ratios
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOCALITIES = ("node", "rack", "off")
+RESOURCES = ("cpu", "disk", "network")
+UTIL_COLUMN = {"cpu": "cpu_util", "disk": "disk_util", "network": "net_util"}
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTables:
+    """The tables of one policy and repeat, and the declared nodes (as in run.json)."""
+
+    policy: str
+    repeat: int
+    tables: Mapping[str, pd.DataFrame]
+    nodes: tuple[Mapping[str, Any], ...]
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """jobs.parquet of this run."""
+        return self.tables["jobs"]
+
+    @property
+    def attempts(self) -> pd.DataFrame:
+        """attempts.parquet of this run."""
+        return self.tables["attempts"]
+
+    @property
+    def heartbeats(self) -> pd.DataFrame:
+        """heartbeats.parquet of this run."""
+        return self.tables["heartbeats"]
+
+    @property
+    def slots(self) -> int:
+        """Map and reduce slots of all nodes."""
+        return sum(int(node["map_slots"]) + int(node["reduce_slots"]) for node in self.nodes)
+
+    @property
+    def end_s(self) -> float:
+        """The last moment that any table speaks of."""
+        ends = [self.jobs["finish"].max(), self.jobs["submit"].max(), self.attempts["end"].max()]
+        ends.append(self.heartbeats["t"].max())
+        return float(max((e for e in ends if e == e), default=0.0))
+
+
+def select(
+    tables: Mapping[str, pd.DataFrame], nodes: list[dict[str, Any]], policy: str, repeat: int
+) -> RunTables:
+    """The part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
+    mine: dict[str, pd.DataFrame] = {}
+    for name, data in tables.items():
+        own = (data["policy"] == policy) & (data["repeat"] == repeat)
+        part = data if own.all() else data[own].reset_index(drop=True)
+        holey = [column for column in part.columns if part[column].dtype == "Int64"]
+        mine[name] = part.assign(**{column: part[column].fillna(0).astype("int64") for column in holey})
+    return RunTables(policy, repeat, mine, tuple(nodes))
+
+
+def measure(run: RunTables) -> dict[str, Any]:
+    """All figures as nested mappings of floats, with the keys of summary.json."""
+    return {
+        "makespan_s": makespan(run.jobs),
+        "completion_s": completion(run.jobs),
+        "jobs": job_states(run.jobs),
+        "locality": locality(run.attempts),
+        "fair_share_ratio": fairness(run),
+        "deadlines": deadlines(run.jobs, run.end_s),
+        "utilisation": utilisation(run.heartbeats),
+        "concurrency": concurrency(run),
+        "waste_cpu_s": waste_cpu(run.attempts),
+        "heartbeat_service_s": heartbeat_service(run.heartbeats),
+    }
+
+
+def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
+    """Last finish minus first submit: of all jobs under the key `all`, of each user's under `per_user`."""
+    by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
+    return {"all": _span(jobs), "per_user": by_user}
+
+
+def completion(jobs: pd.DataFrame) -> dict[str, float]:
+    """Finish minus submit over the jobs that succeeded: mean, median and 95th percentile."""
+    times = completion_times(jobs)
+    if not len(times):
+        return {"mean": NAN, "median": NAN, "p95": NAN}
+    return {
+        "mean": float(times.mean()),
+        "median": float(np.median(times)),
+        "p95": float(np.percentile(times, 95)),
+    }
+
+
+def completion_times(jobs: pd.DataFrame) -> np.ndarray:
+    """Finish minus submit of every job that succeeded."""
+    done = jobs[jobs["state"] == "succeeded"]
+    times = (done["finish"] - done["submit"]).to_numpy(float)
+    return times[~np.isnan(times)]
+
+
+def job_states(jobs: pd.DataFrame) -> dict[str, float]:
+    """How many jobs there were, and how many of them succeeded."""
+    return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
+
+
+def locality(attempts: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Shares of node-, rack- and off-rack maps, by bytes of their splits and by tasks.
+
+    Of every map task with input the attempt counts whose output was used (the last that succeeded).
+    """
+    maps = useful(attempts)
+    maps = maps[(maps["kind"] == "map") & maps["locality"].isin(LOCALITIES) & (maps["length"] > 0)]
+    weights = {"bytes": maps["length"].to_numpy(float), "tasks": np.ones(len(maps))}
+    where = maps["locality"].to_numpy()
+    return {
+        by: {place: _ratio(weight[where == place].sum(), weight.sum()) for place in LOCALITIES}
+        for by, weight in weights.items()
+    }
+
+
+def fairness(run: RunTables) -> dict[str, Any]:
+    """Running slots over (all slots / active users), averaged over each user's active time, and Jain's index.
+
+    A user is active while any job of theirs is submitted and unfinished (xu2015, section 5). Jain's index of
+    the active users' running slots is averaged over the time when at least two are active and anything runs;
+    it is 1 when there is no such time.
+    """
+    tasks = user_intervals(run)
+    ratios = share_ratios(tasks, run.jobs, run.end_s, run.slots)
+    return {"per_user": ratios, "jain": tasks.jain(active_users(run.jobs, run.end_s))}
+
+
+def user_intervals(run: RunTables) -> Intervals:
+    """When which user's attempts ran."""
+    users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
+    owners = run.attempts["job"].map(users).fillna("?").to_numpy(str)
+    return Intervals.of(run.attempts, owners, run.end_s)
+
+
+def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
+    """Jobs with a deadline, how many were late, and the sum of (T - D) / D over the late that finished.
+
+    T and D count from the submission. A job that failed is late; an unfinished one once its deadline passed.
+    """
+    due = jobs[jobs["deadline"].notna()]
+    finished = (due["state"] == "succeeded") & due["finish"].notna()
+    allowed = due["deadline"] - due["submit"]
+    over = (due["finish"] - due["deadline"])[finished & (due["finish"] > due["deadline"])]
+    open_late = ~finished & ((due["state"] == "failed") | (due["deadline"] < end_s))
+    exceeded = float((over / allowed[over.index].clip(lower=1e-9)).sum())
+    return {"jobs": float(len(due)), "late": float(len(over) + open_late.sum()), "exceeded": exceeded}
+
+
+def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
+    """Mean use of the declared rates, 0 to 1, over nodes and time: a beat speaks for the time since the last."""
+    covered = beat_intervals(heartbeats)
+    if not covered.sum():
+        return dict.fromkeys(RESOURCES, NAN)
+    return {
+        resource: float(np.average(heartbeats[UTIL_COLUMN[resource]].fillna(0.0), weights=covered))
+        for resource in RESOURCES
+    }
+
+
+def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
+    """Seconds since the same node's beat before, for each row; 0 for a node's first."""
+    times = heartbeats["t"]
+    order = heartbeats.sort_values(["node", "t"], kind="stable").index
+    gaps = times.loc[order].groupby(heartbeats["node"].loc[order]).diff().fillna(0.0)
+    return gaps.reindex(heartbeats.index).clip(lower=0.0).to_numpy(float)
+
+
+def concurrency(run: RunTables) -> float:
+    """Running attempts a node, averaged from the first submit to the last finish."""
+    span = _span(run.jobs)
+    if not span > 0 or not run.nodes:
+        return NAN
+    tasks = Intervals.of(run.attempts, np.full(len(run.attempts), "all"), run.end_s)
+    return float((tasks.end - tasks.start).sum() / span / len(run.nodes))
+
+
+def waste_cpu(attempts: pd.DataFrame) -> float:
+    """CPU of attempts whose result was not used: killed, failed, lost, superseded, or run again later."""
+    return max(0.0, float(attempts["cpu_s"].sum() - useful(attempts)["cpu_s"].sum()))  # -0.0 by rounding
+
+
+def useful(attempts: pd.DataFrame) -> pd.DataFrame:
+    """Of every task the last attempt that succeeded."""
+    done = attempts[attempts["state"] == "succeeded"].sort_values("end", kind="stable")
+    return done.drop_duplicates("task", keep="last")
+
+
+def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
+    """Seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
+    times = heartbeats["service_s"].dropna().to_numpy(float)
+    if not len(times):
+        return {"p50": NAN, "p99": NAN}
+    return {"p50": float(np.percentile(times, 50)), "p99": float(np.percentile(times, 99))}
+
+
+def _span(jobs: pd.DataFrame) -> float:
+    return float(jobs["finish"].max() - jobs["submit"].min()) if len(jobs) else NAN
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else NAN

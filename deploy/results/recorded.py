@@ -1,0 +1,46 @@
+"""What a finished run recorded, as its views read it: the tables of one policy and repeat at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.scheduler.history import read_table
+
+VIEWED = ("jobs", "attempts", "heartbeats", "faults")
+"""Decisions and blocks are the largest tables, and no figure is made of them."""
+
+Key = tuple[str, int]  # policy and repeat
+
+
+class Recorded:
+    """Reads a run's folder. Of all tables but jobs only the run that was asked for last is held.
+
+    The methods raise BadInput when a table is missing or damaged.
+    """
+
+    def __init__(self, out_dir: Path | str, run: RunFile) -> None:
+        self._out, self._run = Path(out_dir), run
+        self._jobs = {"jobs": read_table(out_dir, "jobs")}
+        self._held: RunTables | None = None
+        self._ends: dict[Key, float] = {}
+
+    def tables(self, policy: str, repeat: int) -> RunTables:
+        """The tables VIEWED of one run."""
+        if self._held is None or (self._held.policy, self._held.repeat) != (policy, repeat):
+            self._held = None
+            read = {table: read_table(self._out, table, (policy, repeat)) for table in VIEWED}
+            self._held = select(read, self._run.nodes, policy, repeat)
+            self._ends[policy, repeat] = self._held.end_s
+        return self._held
+
+    def jobs(self, policy: str, repeat: int) -> RunTables:
+        """The jobs of one run, and no other table."""
+        return select(self._jobs, self._run.nodes, policy, repeat)
+
+    def end_s(self, policy: str, repeat: int) -> float:
+        """The last moment that any table of a run speaks of."""
+        if (policy, repeat) not in self._ends:
+            self.tables(policy, repeat)
+        return self._ends[policy, repeat]

@@ -1,0 +1,98 @@
+"""`run.json`: what was run, where, and how it went; the driver writes it, every view of a run reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from schedbed.tasks.errors import BadInput
+
+NAME = "run.json"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunRecord:
+    """One policy in one repeat. `state` is running, succeeded, failed or interrupted; `note` says why."""
+
+    policy: str
+    repeat: int
+    epoch_s: float  # time of day (Unix) of the run's start
+    duration_s: float = 0.0
+    state: str = "running"
+    note: str = ""
+    host_samples: list[list[float]] = field(
+        default_factory=list
+    )  # [t, share of the host's CPU in use, 0 to 1]
+    limits: dict[str, str] = field(default_factory=dict)  # resource -> how it was enforced
+    hosts: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # of a run over many hosts, by name: samples as above, and lost_s when the host was lost
+    findings: dict[str, Any] = field(default_factory=dict)  # of the policy's own, by topic
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFile:
+    """All about a run that is not a measured row. `scenario` is resolved: scaled, in seconds and bytes."""
+
+    scenario: dict[str, Any]
+    policies: list[str]
+    repeats: int
+    seed: int
+    machines: str
+    versions: dict[str, str] = field(default_factory=dict)
+    host: dict[str, Any] = field(default_factory=dict)  # cores, memory_bytes, system
+    hosts: dict[str, Any] = field(default_factory=dict)  # by name, of a run over many: `HostRecord.facts`
+    wall_start: str = ""  # ISO 8601
+    runs: list[RunRecord] = field(default_factory=list)
+
+    def save(self, out_dir: Path | str) -> None:
+        """Writes `out_dir/run.json`, a key a line; a reader sees the old file or the new one, never half of it."""
+        path = Path(out_dir) / NAME
+        tmp = path.with_name(f".{NAME}.tmp")
+        with tmp.open("w", encoding="utf-8") as out:
+            plain = {each.name: getattr(self, each.name) for each in fields(self)}
+            plain["runs"] = [asdict(run) for run in self.runs]
+            lines = (f'"{key}": {json.dumps(value, default=str)}' for key, value in plain.items())
+            out.write("{\n" + ",\n".join(lines) + "\n}\n")
+            out.flush()
+            os.fsync(out.fileno())
+        tmp.replace(path)
+
+    @staticmethod
+    def load(out_dir: Path | str) -> RunFile:
+        """Reads `out_dir/run.json`; raises BadInput when it is missing or not one of ours."""
+        path = Path(out_dir) / NAME
+        if not path.is_file():
+            raise BadInput(
+                f"{path}: not found, expected the folder of a run (written by `schedbed run --out`)"
+            )
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            return _of_json(raw)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BadInput(f"{path}: not a run's description ({type(error).__name__}: {error})") from error
+
+    def run(self, policy: str, repeat: int) -> RunRecord | None:
+        """The record of one policy and repeat, or None when it was not started."""
+        return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The emulated nodes as the resolved scenario lists them."""
+        return list(self.scenario.get("cluster", {}).get("nodes", []))
+
+
+def _of_json(raw: Mapping[str, Any]) -> RunFile:
+    """Unknown keys are left out, so that a newer file can still be read."""
+    known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
+    names = {f.name for f in fields(RunRecord)}
+    known["runs"] = [
+        RunRecord(**{key: value for key, value in run.items() if key in names}) for run in raw["runs"]
+    ]
+    if not isinstance(known["scenario"], dict) or not isinstance(known["policies"], list):
+        raise ValueError("scenario is not a mapping or policies is not a list")
+    return RunFile(**known)

@@ -1,0 +1,96 @@
+"""`summary.json`: every figure of every policy with mean, interval and paired difference, and the run's fidelity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.results import metrics, stats
+from schedbed.deploy.results.fidelity import assess
+from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.tasks.errors import BadInput
+
+NAME = "summary.json"
+
+
+def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
+    """The content of summary.json. Policies stand in the order given; `paired` is the difference to the first."""
+    measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
+    parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
+    for record in sorted(run.runs, key=lambda record: record.repeat):
+        mine = recorded.tables(record.policy, record.repeat)
+        measured[record.policy][record.repeat] = metrics.measure(mine)
+        parts[record.policy].append(_fidelity(run, record, mine))
+    first = measured[run.policies[0]] if run.policies else {}
+    fidelity = {policy: combine_hosts(parts[policy]) for policy in run.policies}
+    policies: dict[str, Any] = {}
+    for policy, repeats in measured.items():
+        policies[policy] = stats.tree(list(repeats.values()), seed=run.seed)
+        both = [repeat for repeat in repeats if repeat in first] if repeats is not first else []
+        policies[policy]["paired"] = stats.differences(
+            [repeats[r] for r in both], [first[r] for r in both], seed=run.seed
+        )
+        policies[policy]["fidelity"] = fidelity[policy]
+        records = [run.run(policy, repeat) for repeat in run_keys(run, policy)]
+        findings = [_figures(record.findings) for record in records if record is not None]
+        if any(findings):
+            policies[policy]["findings"] = {"repeats": findings}
+    return {
+        "policies": policies,
+        "scenario": run.scenario.get("name", ""),
+        "machines": run.machines,
+        "fidelity": combine_hosts(list(fidelity.values())),
+    }
+
+
+def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, Any]:
+    """Builds summary.json, writes it into a run's folder and returns its content."""
+    summary = build(run, recorded)
+    path = Path(out_dir) / NAME
+    tmp = path.with_name(f".{NAME}.tmp")
+    tmp.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    tmp.replace(path)
+    return summary
+
+
+def load(out_dir: Path | str) -> dict[str, Any]:
+    """Reads summary.json; BadInput when it is missing or damaged."""
+    path = Path(out_dir) / NAME
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: not found, expected the folder of a finished run") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: not a summary ({error})") from error
+
+
+def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a policy found out, without the profiles, which are for the store: run.json has them."""
+    return {topic: values for topic, values in findings.items() if topic != "profiles"}
+
+
+def run_keys(run: RunFile, policy: str) -> list[int]:
+    """The repeats of a policy that were started, in order."""
+    return sorted(record.repeat for record in run.runs if record.policy == policy)
+
+
+def _fidelity(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
+    if run.hosts:
+        return assess_hosts(
+            machines=run.machines,
+            hosts=run.hosts,
+            loads=record.hosts,
+            nodes=run.nodes,
+            heartbeats=mine.heartbeats,
+        )
+    return assess(
+        machines=run.machines,
+        host_cores=run.host.get("cores"),
+        host_samples=record.host_samples,
+        nodes=run.nodes,
+        heartbeats=mine.heartbeats,
+    )

@@ -1,0 +1,131 @@
+"""`timeline.json`: a run in Chrome's trace event format, which ui.perfetto.dev and chrome://tracing open.
+
+A process is a node under one policy and repeat, a thread a slot; utilisation is a counter, a fault an instant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.recorded import Recorded
+from schedbed.deploy.results.runfile import RunFile
+
+NAME = "timeline.json"
+BEATS_A_NODE_MAX = 4000
+COLOURS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
+ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
+ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")
+
+NEEDED = ("attempt", "kind", "lane", "from_s", "to_s", "shuffle_end", "sort_end")
+
+Event = dict[str, Any]
+
+
+def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
+    """Writes timeline.json into a run's folder and returns its path."""
+    path = Path(out_dir) / NAME
+    tmp = path.with_name(f".{NAME}.tmp")
+    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+    with tmp.open("w", encoding="utf-8") as out:
+        out.write('{"displayTimeUnit":"ms","traceEvents":[')
+        for number, event in enumerate(events(run, recorded)):
+            out.write((",\n" if number else "\n") + encode(event))
+        out.write("\n]}\n")
+    tmp.replace(path)
+    return path
+
+
+def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
+    """All trace events of a run, policy after policy; times in microseconds since each run's own start.
+
+    Of a large cluster only some nodes are drawn (`lanes.drawn_nodes`).
+    """
+    pid = 0
+    for record in run.runs:
+        mine = recorded.tables(record.policy, record.repeat)
+        title = record.policy + (f" #{record.repeat}" if run.repeats > 1 else "")
+        names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))
+        pids = {name: pid + i + 1 for i, name in enumerate(names)}
+        pid += len(pids)
+        yield from _processes(run, title, pids)
+        yield from _slices(mine, pids)
+        yield from _counters(mine, pids)
+        yield from _faults(mine, pids)
+
+
+def _processes(run: RunFile, title: str, pids: Mapping[str, int]) -> Iterator[Event]:
+    racks = {str(node["node"]): node["rack"] for node in run.nodes}
+    for node, pid in pids.items():
+        name = {"name": f"{title} · {node} (rack {racks[node]})"}
+        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": name}
+        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+
+
+def _slices(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
+    drawn = mine.attempts[mine.attempts["node"].isin(list(pids))]
+    lanes = assign_lanes(drawn, mine.end_s)[[*NEEDED, *ARGS]]
+    named: set[tuple[int, int]] = set()
+    for row in cast("list[Event]", lanes.to_dict("records")):
+        pid = pids.get(row["node"])
+        if pid is None:
+            continue
+        tid = int(row["lane"]) + (1 if row["kind"] == "map" else 1001)
+        if (pid, tid) not in named:
+            named.add((pid, tid))
+            args = {"name": f"{row['kind']} slot {int(row['lane']) + 1}"}
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": args}
+        yield from _attempt(row, pid, tid)
+
+
+def _attempt(row: Mapping[str, Any], pid: int, tid: int) -> Iterator[Event]:
+    args = {key: row[key] for key in ARGS if row[key] == row[key] and row[key] is not None}
+    base: Event = {"pid": pid, "tid": tid, "cat": row["kind"]}
+    colour = {"cname": COLOURS[row["state"]]} if row["state"] in COLOURS else {}
+    start, end = row["from_s"], row["to_s"]
+    yield {"ph": "X", "name": row["attempt"], **_span(start, end), **base, "args": args, **colour}
+    ends = [("shuffle", row["shuffle_end"]), ("sort", row["sort_end"]), ("reduce", end)]
+    if row["kind"] == "reduce" and all(start <= at <= end for _, at in ends):
+        for phase, at in ends:
+            yield {"ph": "X", "name": phase, **_span(start, at), **base, "args": {}}
+            start = at
+
+
+def _counters(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
+    for node, beats in mine.heartbeats.groupby("node", sort=True):
+        pid = pids.get(str(node))
+        if pid is None:
+            continue
+        step = len(beats) // BEATS_A_NODE_MAX + 1
+        few = beats.iloc[::step].fillna(0.0)
+        for t, cpu, disk, net in zip(
+            few["t"], few["cpu_util"], few["disk_util"], few["net_util"], strict=True
+        ):
+            args = {"cpu %": _percent(cpu), "disk %": _percent(disk), "network %": _percent(net)}
+            yield {"ph": "C", "name": "utilisation", "pid": pid, "ts": _micros(t), "args": args}
+
+
+def _faults(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
+    for fault in mine.tables["faults"].to_dict("records"):
+        nodes = str(fault["target"]).rpartition(" on ")[2].split(",")
+        scopes = [{"s": "p", "pid": pids[node]} for node in nodes if node in pids]
+        name = f"{fault['kind']} {fault['target']}"
+        until = {} if fault["until"] != fault["until"] else {"until_s": fault["until"]}
+        for scope in scopes or [{"s": "g", "pid": min(pids.values(), default=1)}]:
+            yield {"ph": "i", "name": name, "ts": _micros(fault["t"]), "tid": 0, "args": until, **scope}
+
+
+def _span(start: float, end: float) -> Event:
+    return {"ts": _micros(start), "dur": max(1, _micros(end) - _micros(start))}
+
+
+def _micros(t: float) -> int:
+    return round(t * 1e6)
+
+
+def _percent(share: float) -> float:
+    return round(100 * float(share), 1)

@@ -1,0 +1,128 @@
+"""The scenario's cluster as values: which nodes there are, and how blocks are cut and placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.deploy.scenario.check import Complaints
+from schedbed.deploy.scenario.models import Cluster, Dare, DareChoice, NodeGroup, Scenario, Skewed
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.trace import Host
+
+NODES_MAX = 20_000
+
+
+def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
+    """All nodes n1..nN with their racks, and block settings with the block size times `scale`."""
+    hosts = topology_hosts(scenario.cluster, base, complaints)
+    complaints.raise_if_any()
+    nodes = tuple(_nodes(scenario, [rack for rack, _ in hosts]))
+    _check_nodes(scenario, nodes, complaints)
+    cluster = scenario.cluster
+    if cluster.heartbeat <= 0:
+        complaints.add(("cluster", "heartbeat"), "a heartbeat of 0 is not possible, expected such as 500ms")
+    return ClusterSpec(
+        nodes=nodes,
+        heartbeat_s=cluster.heartbeat,
+        uplink_bps=cluster.uplink,
+        limits=cluster.limits,
+        blocks=_blocks(scenario, len(nodes), complaints),
+    )
+
+
+def topology_hosts(cluster: Cluster, base: Path, complaints: Complaints) -> tuple[Host, ...]:
+    """The hosts of `cluster.topology` in the order of the nodes n1..nN that stand for them; () without one."""
+    if cluster.topology is None:
+        return ()
+    place, path = ("cluster", "topology"), base / Path(cluster.topology).expanduser()
+    for key in ("nodes", "racks"):
+        if key in cluster.model_fields_set:
+            complaints.add(("cluster", key), "the topology says which nodes there are: give one of the two")
+    if "\0" in str(path) or not path.is_file():
+        complaints.add(place, f"no topology file {cluster.topology!r} (looked for {path})")
+        return ()
+    try:
+        topology = read_trace(path).topology
+    except BadInput as error:
+        complaints.add(place, str(error))
+        return ()
+    if topology is None:
+        complaints.add(place, f"{path} holds jobs, expected a Rumen topology or an SLS node file")
+        return ()
+    return tuple(sorted(set(topology.hosts)))
+
+
+def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
+    """With `racks`, from a topology, a node for each of them; else what `cluster.nodes` says."""
+    cluster, number = scenario.cluster, 0
+    groups = [NodeGroup(count=cluster.nodes)] if isinstance(cluster.nodes, int) else cluster.nodes
+    if racks:
+        groups = [NodeGroup(rack=rack) for rack in racks]
+    for group in groups:
+        special = group.model_dump(exclude={"count", "rack"}, exclude_none=True)
+        have = cluster.node.model_copy(update=special)
+        for _ in range(min(group.count, NODES_MAX + 1 - number)):
+            number += 1
+            yield NodeSpec(
+                node=f"n{number}",
+                rack=group.rack or _rack(cluster.racks, number),
+                cores=have.cores,
+                core_speed=have.core_speed,
+                memory_bytes=have.memory,
+                disk_bps=have.disk,
+                network_bps=have.network,
+                latency_s=have.latency,
+                loss=have.loss,
+                map_slots=have.map_slots,
+                reduce_slots=have.reduce_slots,
+            )
+
+
+def _rack(racks: int | str, number: int) -> str:
+    return racks if isinstance(racks, str) else f"r{(number - 1) % racks + 1}"
+
+
+def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Complaints) -> None:
+    if len(nodes) > NODES_MAX:
+        complaints.add(("cluster", "nodes"), f"more than {NODES_MAX} nodes")
+    if (
+        isinstance(scenario.cluster.nodes, int)
+        and not scenario.cluster.topology
+        and isinstance(scenario.cluster.racks, int)
+        and scenario.cluster.racks > len(nodes)
+    ):
+        message = f"{scenario.cluster.racks} racks for {len(nodes)} nodes, expected at most one a node"
+        complaints.add(("cluster", "racks"), message)
+    for name, value in (("disk", "disk_bps"), ("network", "network_bps"), ("memory", "memory_bytes")):
+        if any(getattr(node, value) <= 0 for node in nodes):
+            complaints.add(
+                ("cluster", "node", name), f"a node without {name} is not possible, expected above 0"
+            )
+    if all(node.map_slots == 0 for node in nodes):
+        complaints.add(("cluster", "node", "map_slots"), "no node has a map slot: nothing could run")
+
+
+def _blocks(scenario: Scenario, nodes: int, complaints: Complaints) -> BlockSettings:
+    blocks = scenario.blocks
+    asked = blocks.replication if "replication" in blocks.model_fields_set else min(blocks.replication, nodes)
+    if asked > nodes:
+        complaints.add(
+            ("blocks", "replication"), f"{asked} replicas of a block need as many nodes, there are {nodes}"
+        )
+    if blocks.size <= 0:
+        complaints.add(("blocks", "size"), "a block of 0 bytes is not possible, expected such as 64MiB")
+    skew = blocks.placement.skewed if isinstance(blocks.placement, Skewed) else None
+    dare = Dare() if blocks.dynamic == "dare" else None
+    if isinstance(blocks.dynamic, DareChoice):
+        dare = blocks.dynamic.dare
+    return BlockSettings(
+        size_bytes=max(1, round(blocks.size * scenario.scale)),
+        replication=asked,
+        placement=blocks.placement if isinstance(blocks.placement, str) else "skewed",
+        skew=skew,
+        keep_share=dare.p if dare is not None else 0.0,
+        keep_budget=(dare or Dare()).budget,
+    )

@@ -1,0 +1,118 @@
+"""`workload: {generate: ...}`: jobs drawn from the scenario's seed, as planned jobs on its cluster, `scale` applied.
+
+Sizes are of the scenario before `scale`, as everywhere. What a task does follows from its bytes as for a trace of
+totals (`tasks.workloads.from_trace`): the keys block, cpu_rate, reduce_bytes and limit_bytes beside `generate` say how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedbed.deploy.scenario.draw_models import Generated
+from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits
+from schedbed.deploy.scenario.trace_jobs import Planned, assumptions, plan_synthetic
+from schedbed.scheduler.models.aria_bounds import allocate, curve
+from schedbed.scheduler.models.job_profile import JobProfile, Times
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.workloads.drawn import (
+    Drawn,
+    drawn_trace,
+    heavy_tailed,
+    isolated_s,
+    popular_inputs,
+    task_seconds,
+    threshold_arrivals,
+    with_deadlines,
+)
+from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
+
+
+def plan_generated(asked: Generated, inputs: Inputs) -> Planned:
+    """The jobs by submit time, and in words what was assumed."""
+    workload = inputs.scenario.workload
+    assert workload is not None
+    seed = inputs.scenario.seed if asked.seed is None else asked.seed
+    try:
+        trace, files = _drawn(asked, seed)
+        made, warnings = synthesize(trace, trace.jobs, assumptions(workload, inputs))
+        made = _timed(made, asked, seed, inputs)
+    except BadInput as error:
+        inputs.complaints.add(("workload", "generate"), str(error))
+        return (), ()
+    if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
+        inputs.complaints.add(("workload", "generate"), f"more than {TASKS_MAX} tasks, ask for less")
+        return (), ()
+    paths: dict[int, str | None] = {}
+    planned = []
+    for number, (job, file) in enumerate(zip(made, files, strict=True), start=1):
+        planned.append(plan_synthetic(f"job_{number:04d}", job, inputs, shared=paths.get(file)))
+        paths.setdefault(file, planned[-1].input)
+    check_fits(planned[0], ("workload", "generate"), inputs)
+    return tuple(planned), tuple(warnings)
+
+
+def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
+    """The jobs as totals, arrivals by threshold still to come, and the number of each job's file."""
+    trace = drawn_trace(
+        Drawn(
+            jobs=asked.jobs,
+            mean_gap_s=asked.arrivals.poisson if asked.arrivals.poisson is not None else 1.0,
+            least_bytes=asked.input.least,
+            most_bytes=asked.input.most,
+            shape=asked.input.shape,
+            shuffle=asked.shuffle,
+            output=asked.output,
+            users=asked.users,
+            seed=seed,
+        )
+    )
+    if asked.files is None:
+        return trace, range(asked.jobs)
+    tail, count = asked.input, asked.files.count
+    sizes = heavy_tailed(count, tail.shape, tail.least, tail.most, seed)
+    files = popular_inputs(asked.jobs, count, asked.files.exponent, seed)
+    jobs = tuple(_reading(job, sizes[file], asked) for job, file in zip(trace.jobs, files, strict=True))
+    return replace(trace, jobs=jobs), files
+
+
+def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
+    return replace(
+        job,
+        input_bytes=round(size),
+        shuffle_bytes=round(size * asked.shuffle),
+        output_bytes=round(size * asked.output),
+    )
+
+
+def _timed(
+    jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: Inputs
+) -> Sequence[SyntheticJob]:
+    """With deadlines, and submitted as the load allows, where that is asked for."""
+    nodes = inputs.cluster.nodes
+    slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
+    io_rate = min(node.disk_bps for node in nodes)
+    alone_s = [isolated_s(job, *slots, io_rate) for job in jobs]
+    if asked.deadline is not None:
+        jobs = with_deadlines(jobs, alone_s, seed, asked.deadline.least, asked.deadline.most)
+    if asked.arrivals.threshold is None:
+        return jobs
+    lasts_s = [
+        time_s if job.deadline_s is None else job.deadline_s
+        for job, time_s in zip(jobs, alone_s, strict=True)
+    ]
+    loads = [_load(job, time_s, slots, io_rate) for job, time_s in zip(jobs, lasts_s, strict=True)]
+    times_s = threshold_arrivals(list(zip(loads, lasts_s, strict=True)), asked.arrivals.threshold)
+    return [replace(job, submit_s=submit_s) for job, submit_s in zip(jobs, times_s, strict=True)]
+
+
+def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
+    """The share of all slots that the job's minimum pair takes (verma2011 7.2): what ends it in that time."""
+    maps, reduces = (
+        Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)
+    )
+    model = curve(JobProfile(map=maps, reduce=reduces), len(job.maps), len(job.reduces))
+    least = allocate(model, time_s, min(slots[0], len(job.maps)), min(slots[1], len(job.reduces)))
+    return (least.maps + least.reduces) / sum(slots)

@@ -1,0 +1,99 @@
+"""Faults as the scenario or a person asks for them, to values: nodes known, times scaled, chance drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.deploy.scenario.check import Complaints, check_as
+from schedbed.deploy.scenario.fault_models import Fault, FaultNow, RandomFaults, entries
+from schedbed.deploy.scenario.models import Scenario
+from schedbed.deploy.scenario.random_faults import draw_faults
+from schedbed.deploy.scenario.yaml_file import KeyPath, from_values
+from schedbed.tasks.chance import chance
+from schedbed.tasks.units import format_duration
+
+ANY = "any"
+
+
+def resolve_faults(
+    scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
+) -> tuple[PlannedFault, ...]:
+    """The faults in order of time, times multiplied by `scale`; those that a seed gives are drawn here."""
+    planned: list[PlannedFault] = []
+    given = entries(scenario.faults)
+    for place, (below, fault) in enumerate(given):
+        if isinstance(fault, Fault):
+            luck = chance(scenario.seed, "fault", place).random()
+            planned.append(_resolve(fault, ("faults", *below), cluster, scenario.scale, luck, complaints))
+    for below, many in given:
+        if isinstance(many, RandomFaults):
+            _check_nodes(many.nodes or (), cluster, ("faults", *below, "nodes"), complaints)
+            seed = scenario.seed if many.seed is None else many.seed
+            planned += draw_faults(many, cluster, seed, scenario.scale, planned)
+    return tuple(sorted(planned, key=lambda fault: fault.at_s))
+
+
+def fault_now(
+    given: Mapping[str, Any], cluster: ClusterSpec, *, scale: float, now_s: float, luck: float
+) -> PlannedFault:
+    """A fault given by hand, such as {"kill": "n3", "for": "30s"}; its times are scaled and count from now.
+
+    BadInput in one line says what is wrong with it.
+    """
+    document = from_values(dict(given), "fault")
+    fault = check_as(FaultNow, document, "kill")
+    complaints = Complaints(document)
+    planned = _resolve(fault, (), cluster, scale, luck, complaints, now_s)
+    complaints.raise_if_any()
+    return planned
+
+
+def _resolve(
+    fault: Fault,
+    path: KeyPath,
+    cluster: ClusterSpec,
+    scale: float,
+    luck: float,
+    complaints: Complaints,
+    now_s: float = 0.0,
+) -> PlannedFault:
+    key = fault.key
+    value: str | list[str] = getattr(fault, key)
+    kind, nodes, target = key, (), ""
+    if key in ("crash", "restart"):
+        kind = "crash_jobtracker" if value == "jobtracker" else "restart_namenode"
+    elif isinstance(value, list):
+        nodes = () if value == ["all"] and fault.share else tuple(dict.fromkeys(value))
+        _check_nodes(nodes, cluster, (*path, key), complaints)
+        kind = "cut_off" if fault.from_ else key
+    else:
+        target = "" if value == ANY else value
+        nodes = () if fault.node is None else (fault.node,)
+        _check_nodes(nodes, cluster, (*path, "node"), complaints)
+    if fault.for_ is not None and fault.for_ <= 0:
+        complaints.add((*path, "for"), f"a fault of {format_duration(fault.for_)} is none, expected above 0")
+    at_s = now_s + fault.at * scale
+    return PlannedFault(
+        at_s=at_s,
+        kind=kind,
+        nodes=nodes,
+        until_s=None if fault.for_ is None else at_s + fault.for_ * scale,
+        cpu=fault.cpu or 1.0,
+        disk=fault.disk or 1.0,
+        network=fault.network or 1.0,
+        share=fault.share or 0.0,
+        by_s=(fault.by or 0.0) * scale,
+        target=target,
+        luck=luck,
+    )
+
+
+def _check_nodes(nodes: Iterable[str], cluster: ClusterSpec, path: KeyPath, complaints: Complaints) -> None:
+    known = {node.node for node in cluster.nodes}
+    shown = cluster.nodes[0].node if len(known) == 1 else f"n1 to n{len(known)}"
+    for node in nodes:
+        if node not in known:
+            complaints.add(path, f"no node {node!r}, the nodes are {shown}")

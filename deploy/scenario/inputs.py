@@ -1,0 +1,130 @@
+"""The input files that jobs of a scenario read, each created once however many jobs share it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.deploy.scenario.check import Complaints
+from schedbed.deploy.scenario.models import Generate, Job, Scenario
+from schedbed.deploy.scenario.yaml_file import KeyPath
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.specs import NodeId
+from schedbed.tasks.workloads.input_data import KINDS
+from schedbed.tasks.workloads.planned import InputFile, cut
+
+BLOCKS_MAX = 100_000
+_RECORD_BYTES = 100
+
+
+def filler_path(job: str) -> str:
+    """Where the input that was made for one synthetic job lies in the block store."""
+    return f"/in/{job}.filler"
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What planning a job needs to know, and the files collected so far by their path in the block store.
+
+    `known` are their paths by what they are made of, so that jobs share them.
+    """
+
+    scenario: Scenario
+    cluster: ClusterSpec
+    base: Path
+    complaints: Complaints
+    files: dict[str, InputFile] = field(default_factory=dict)
+    known: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def of_job(self, job: Job, app: App, path: KeyPath) -> str | None:
+        """The block-store path of a job's input, created or shared; None without input or with a complaint."""
+        if job.input is None:
+            if app.input != "none" and app.name != "synthetic":
+                kind = app.input if app.input in KINDS else "text"
+                hint = f"a file or {{generate: {kind}, size: 1GiB}}"
+                self.complaints.add(path, f"{app.name} needs an input: {hint}")
+            return None
+        if app.input == "none" and app.name != "synthetic":
+            self.complaints.add((*path, "input"), f"{app.name} reads no input")
+            return None
+        if isinstance(job.input, Generate):
+            return self._generated(job.input, app, (*path, "input"))
+        return self._real(job.input, app, (*path, "input"))
+
+    def filler(
+        self, job: str, blocks: tuple[int, ...], preferred: tuple[tuple[NodeId, ...], ...] | None = None
+    ) -> str:
+        """A file of a synthetic job's own, with a block a map."""
+        path = filler_path(job)
+        self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
+        return path
+
+    def _generated(self, asked: Generate, app: App, path: KeyPath) -> str | None:
+        if app.input in KINDS and app.input not in ("text", asked.generate):
+            self.complaints.add((*path, "generate"), f"{app.name} reads {app.input}, not {asked.generate}")
+        seed = self.scenario.seed if asked.seed is None else asked.seed
+        length = round(asked.size * self.scenario.scale)
+        if asked.generate == "records":
+            length -= length % _RECORD_BYTES
+        if length <= 0:
+            self.complaints.add(
+                (*path, "size"), f"nothing is left of {asked.size} bytes at scale {self.scenario.scale:g}"
+            )
+            return None
+        key = ("generate", asked.generate, length, seed)
+        if key not in self.known and self._cuttable(length, path):
+            store = self._free_path(f"{asked.generate}-{length}-{seed}")
+            blocks = cut(length, self.cluster.blocks.size_bytes)
+            self.files[store] = InputFile(
+                path=store, source="generate", generate=asked.generate, seed=seed, blocks=blocks
+            )
+            self.known[key] = store
+        return self.known.get(key)
+
+    def _real(self, name: str, app: App, path: KeyPath) -> str | None:
+        real, length, changed_ns = self._real_length(name, path)
+        if length is None:
+            return None
+        if app.input == "records" and length % _RECORD_BYTES:
+            message = f"{name} has {length} bytes, {app.name} reads whole records of {_RECORD_BYTES}"
+            self.complaints.add(path, message)
+        key = ("file", str(real), length, changed_ns)
+        if key not in self.known and self._cuttable(length, path):
+            store = self._free_path(real.name)
+            blocks = cut(length, self.cluster.blocks.size_bytes)
+            self.files[store] = InputFile(path=store, source="file", real_path=str(real), blocks=blocks)
+            self.known[key] = store
+        return self.known.get(key)
+
+    def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
+        """The real file, its bytes (None with a complaint), and when it was last changed."""
+        length, changed_ns = None, 0
+        try:
+            real = (self.base / Path(name).expanduser()).resolve()
+            if real.is_file():
+                length, changed_ns = real.stat().st_size, real.stat().st_mtime_ns
+        except (OSError, ValueError, RuntimeError):
+            real = Path(name)
+        if not length:
+            what = "is empty" if length == 0 else "is no file that can be read"
+            self.complaints.add(path, f"{name!r} {what} (looked for {real})")
+        return real, length or None, changed_ns
+
+    def _cuttable(self, length: int, path: KeyPath) -> bool:
+        count = -(-length // self.cluster.blocks.size_bytes)
+        if count > BLOCKS_MAX:
+            message = (
+                f"would be cut into {count} blocks, at most {BLOCKS_MAX} are possible: raise blocks.size"
+            )
+            self.complaints.add(path, message)
+        return count <= BLOCKS_MAX
+
+    def _free_path(self, name: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "input"
+        path, number = f"/in/{plain}", 1
+        while path in self.files:
+            number += 1
+            path = f"/in/{number}-{plain}"
+        return path

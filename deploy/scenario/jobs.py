@@ -1,0 +1,179 @@
+"""The jobs of a scenario file as planned jobs with the input files they read; knows what applications ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from schedbed.deploy.scenario.check import did_you_mean
+from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.models import Job, Phase
+from schedbed.deploy.scenario.params import resolve_params
+from schedbed.deploy.scenario.yaml_file import KeyPath
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.apps.app import App
+from schedbed.tasks.specs import Cost, Demand, Priority
+from schedbed.tasks.units import format_bytes
+from schedbed.tasks.workloads.planned import PlannedJob, vary
+
+TASKS_MAX = 2_000_000
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """One copy of a job of the file, before it has an id."""
+
+    given: Job
+    name: str
+    path: KeyPath
+
+
+def plan_jobs(
+    jobs: Sequence[Job], inputs: Inputs, place: KeyPath = ("workload", "jobs"), first: int = 1
+) -> tuple[PlannedJob, ...]:
+    """All copies of all jobs in order of submission, numbered job_0001 and on, or from `first`.
+
+    Faults go to the complaints; `place` is the list of jobs in the file.
+    """
+    if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
+        inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
+        return ()
+    drafts = [draft for index, job in enumerate(jobs) for draft in _copies(job, (*place, index))]
+    drafts.sort(key=lambda draft: draft.given.submit)
+    planned = [_plan(f"job_{number:04d}", draft, inputs) for number, draft in enumerate(drafts, start=first)]
+    return tuple(job for job in planned if job is not None)
+
+
+def _copies(job: Job, path: KeyPath) -> list[_Draft]:
+    name = job.name or job.app
+    return [_Draft(job, name if copy == 1 else f"{name}-{copy}", path) for copy in range(1, job.count + 1)]
+
+
+def _plan(job: str, draft: _Draft, inputs: Inputs) -> PlannedJob | None:
+    given, path = draft.given, draft.path
+    app = APPS.get(given.app)
+    if app is None:
+        inputs.complaints.add(
+            (*path, "app"), f"unknown application {given.app!r}, {did_you_mean(given.app, APPS)}"
+        )
+        return None
+    _check_shape(app, given, path, inputs)
+    input_path = inputs.of_job(given, app, path)
+    maps = len(inputs.files[input_path].blocks) if input_path else given.maps or app.default_maps
+    scale = inputs.scenario.scale
+    planned = PlannedJob(
+        job=job,
+        name=draft.name,
+        app=app.name,
+        user=given.user,
+        queue=given.queue,
+        priority=Priority(given.priority),
+        submit_s=given.submit * scale,
+        deadline_s=None if given.deadline is None else (given.submit + given.deadline) * scale,
+        input=input_path,
+        maps=maps,
+        reduces=_reduces(app, given),
+        map_demand=demand(given.map, inputs),
+        reduce_demand=demand(given.reduce, inputs),
+        params=resolve_params(app, given.params, scale, (*path, "params"), inputs.complaints),
+    )
+    check_fits(planned, path, inputs)
+    return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned
+
+
+def demand(phase: Phase, inputs: Inputs) -> Demand:
+    """What a task asks for: its own memory, or an equal share of the smallest node's by all its slots."""
+    share = min(
+        node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in inputs.cluster.nodes
+    )
+    return Demand(memory_bytes=share if phase.memory is None else phase.memory, vcores=phase.vcores)
+
+
+def check_fits(job: PlannedJob, path: KeyPath, inputs: Inputs) -> None:
+    """Complains about a task that no node can hold."""
+    kinds = [("map", job.map_demand, "map_slots")]
+    if job.reduces:
+        kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
+    for kind, need, slots in kinds:
+        nodes = [node for node in inputs.cluster.nodes if getattr(node, slots)]
+        if not nodes:
+            inputs.complaints.add(path, f"{job.name} has {kind} tasks, but no node has {slots}")
+            continue
+        memory, cores = max(node.memory_bytes for node in nodes), max(node.cores for node in nodes)
+        if not 0 < need.memory_bytes <= memory:
+            asked, most = format_bytes(need.memory_bytes), format_bytes(memory)
+            message = f"a task of {asked} fits no node, the largest has {most}"
+            inputs.complaints.add((*path, kind, "memory"), message)
+        if need.vcores > cores:
+            message = f"a task of {need.vcores} vcores fits no node, the largest has {cores} cores"
+            inputs.complaints.add((*path, kind, "vcores"), message)
+
+
+def _check_shape(app: App, given: Job, path: KeyPath, inputs: Inputs) -> None:
+    add = inputs.complaints.add
+    if given.maps is not None and given.input is not None:
+        add(
+            (*path, "maps"), f"the maps of {given.app} come from the blocks of its input: give one of the two"
+        )
+    if given.deadline == 0:
+        add((*path, "deadline"), "a deadline of 0 is not possible, expected above 0, from the submission on")
+    if app.reduces == "never" and given.reduces:
+        add((*path, "reduces"), f"{app.name} has no reduces")
+    if app.reduces == "needed" and given.reduces == 0:
+        add((*path, "reduces"), f"{app.name} needs at least 1 reduce")
+    for kind, phase in (("map", given.map), ("reduce", given.reduce)):
+        for key in ("cpu", "read", "write", "variance"):
+            if app.name != SYNTHETIC and key in phase.model_fields_set:
+                add(
+                    (*path, kind, key), f"only synthetic jobs are told their costs, {app.name} does real work"
+                )
+
+
+def _reduces(app: App, given: Job) -> int:
+    if given.reduces is not None:
+        return given.reduces
+    if app.name == SYNTHETIC:
+        return int("reduce" in given.model_fields_set)
+    return 0 if app.reduces == "never" else 1
+
+
+def _with_costs(job: PlannedJob, given: Job, path: KeyPath, inputs: Inputs) -> PlannedJob:
+    """Costs of a synthetic job; without an input of its own it gets a filler file with a block a map."""
+    scale, seed = inputs.scenario.scale, inputs.scenario.seed
+    reads = _reads(job, given, inputs)
+    filler = inputs.filler(job.job, reads) if job.input is None and reads[0] else job.input
+    written = _map_write_bytes(job, given, path, inputs)
+    map_cpu_s, reduce_cpu_s = (given.map.cpu or 0.0) * scale, (given.reduce.cpu or 0.0) * scale
+    reduce = Cost(cpu_s=reduce_cpu_s, write_bytes=round((given.reduce.write or 0) * scale))
+    maps = [Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written) for read in reads]
+    return replace(
+        job,
+        input=filler,
+        map_costs=tuple(
+            vary(cost, given.map.variance, seed, job.name, "map", i) for i, cost in enumerate(maps)
+        ),
+        reduce_costs=tuple(
+            vary(reduce, given.reduce.variance, seed, job.name, "reduce", i) for i in range(job.reduces)
+        ),
+    )
+
+
+def _reads(job: PlannedJob, given: Job, inputs: Inputs) -> tuple[int, ...]:
+    """Bytes each map reads: what the file says, at most its block; the whole block when it says nothing."""
+    asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
+    if job.input is None:
+        return (asked or 0,) * job.maps
+    return tuple(length if asked is None else min(asked, length) for length in inputs.files[job.input].blocks)
+
+
+def _map_write_bytes(job: PlannedJob, given: Job, path: KeyPath, inputs: Inputs) -> int:
+    """A map's output; `reduce.read`, what one reduce is to fetch, sets it when `map.write` is not given."""
+    scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
+    if read is None:
+        return round((written or 0) * scale)
+    shuffled = read * job.reduces
+    if written is not None and abs(written * job.maps - shuffled) > 0.01 * shuffled:
+        message = f"reduces read what maps write: {written * job.maps} bytes are written, {shuffled} read"
+        inputs.complaints.add((*path, "reduce", "read"), f"{message}; give one of map.write and reduce.read")
+    return round(shuffled * scale / job.maps)

@@ -1,0 +1,117 @@
+"""Faults from a seed: when, what and where, so that as a rule a replica of each block survives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedbed.cluster.faults import BLOWS, MASTERS, PlannedFault
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.deploy.scenario.fault_models import RandomFaults
+from schedbed.tasks.chance import Coin, chance
+from schedbed.tasks.specs import NodeId
+
+SETTLE_S = (
+    10.0  # not scaled: until a node that was hit serves its blocks again, or others have copies of them
+)
+FAULTS_MAX = 10_000
+AT_ONCE = (*BLOWS, *MASTERS)
+LASTING_DAMAGE = ("corrupt_replica", "delete_replica")
+"""A corrupt replica may lie unseen until the run's end."""
+HIDES_REPLICAS = ("kill", "freeze", "partition", "cut_off", "kill_tracker", *LASTING_DAMAGE)
+
+
+@dataclass(slots=True)
+class _Wounded:
+    """Which nodes' replicas cannot be counted on, and when."""
+
+    spared: int  # nodes that may be so at a time
+    spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
+
+    def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
+        """Whether a fault may hit the node: not while another holds it, nor too many at a time."""
+        over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
+        return node not in over and len(set(over)) < self.spared
+
+
+def draw_faults(
+    asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
+) -> list[PlannedFault]:
+    """The faults in order of time, `beside` those that are sure; the same for the same arguments. One that would hit
+    too much is drawn as another kind or on another node, or left out when there is none."""
+    names = list(asked.nodes or [node.node for node in cluster.nodes])
+    spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
+    wounded = _Wounded(spared)
+    for fault in beside:
+        if fault.kind in HIDES_REPLICAS:
+            back_s = _back_s(fault.kind, fault.back_s)
+            wounded.spans += [(fault.at_s, back_s, node) for node in fault.nodes]
+    found: list[PlannedFault] = []
+    for number, at_s in enumerate(_times(asked, seed, scale)):
+        luck = chance(seed, "random fault", number)
+        lasts_s = asked.for_ * scale * luck.uniform(0.5, 1.5)
+        fault = _draw(luck, asked, names, at_s, at_s + lasts_s, wounded, scale)
+        if fault is not None:
+            found.append(fault)
+    return found
+
+
+def _times(asked: RandomFaults, seed: int, scale: float) -> Iterator[float]:
+    """A Poisson process of the rate asked for, or so many times with equal chance anywhere."""
+    luck = chance(seed, "random fault times")
+    if asked.count is not None:
+        yield from sorted(luck.uniform(asked.from_, asked.until) * scale for _ in range(asked.count))
+        return
+    at, rate = asked.from_, asked.rate or 0.0
+    for _ in range(FAULTS_MAX):
+        at += luck.expovariate(rate)
+        if at >= asked.until:
+            return
+        yield at * scale
+
+
+def _draw(
+    luck: Coin,
+    asked: RandomFaults,
+    names: list[NodeId],
+    at_s: float,
+    until_s: float,
+    wounded: _Wounded,
+    scale: float,
+) -> PlannedFault | None:
+    for kind in luck.sample(asked.kinds, len(asked.kinds)):
+        for node in luck.sample(names, len(names)):
+            back_s = _back_s(kind, until_s)
+            if kind in HIDES_REPLICAS:
+                if not wounded.allows(node, at_s, back_s):
+                    continue
+                wounded.spans.append((at_s, back_s, node))
+            return PlannedFault(
+                at_s=at_s,
+                kind=kind,
+                nodes=() if kind in ("crash_jobtracker", "restart_namenode") else (node,),
+                until_s=None if kind in AT_ONCE else until_s,
+                luck=luck.random(),
+                **_measure(luck, kind, scale),
+            )
+    return None
+
+
+def _back_s(kind: str, until_s: float | None) -> float:
+    """When a node's replicas can be counted on again."""
+    return math.inf if until_s is None or kind in LASTING_DAMAGE else until_s + SETTLE_S
+
+
+def _measure(luck: Coin, kind: str, scale: float) -> dict[str, Any]:
+    """How bad it is."""
+    if kind == "slow":
+        return {name: luck.choice((1.0, luck.uniform(0.1, 0.5))) for name in ("disk", "network")} | {
+            "cpu": luck.uniform(0.1, 0.5)
+        }
+    if kind == "loss":
+        return {"share": luck.uniform(0.05, 0.3)}
+    if kind == "delay":
+        return {"by_s": luck.uniform(1.0, 5.0) * scale}
+    return {}

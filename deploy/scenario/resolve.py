@@ -1,0 +1,173 @@
+"""A scenario file, from what a person wrote to what runs: load, override, check, resolve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
+from schedbed.deploy.scenario.cluster import resolve_cluster
+from schedbed.deploy.scenario.draw_jobs import plan_generated
+from schedbed.deploy.scenario.draw_models import GOES_WITH
+from schedbed.deploy.scenario.fault_plan import resolve_faults
+from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.jobs import plan_jobs
+from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, Job, Scenario
+from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
+from schedbed.deploy.scenario.resolved import FORMAT, ResolvedScenario, SimulateChoice
+from schedbed.deploy.scenario.suites import suites
+from schedbed.deploy.scenario.trace_jobs import plan_trace
+from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.planned import PlannedJob
+
+WORK = ("workload", "faults")  # the keys of a scenario that a cluster without jobs does not look at
+Source = str | Path | Mapping[str, Any] | Scenario | ResolvedScenario
+"""A path, the values of a scenario file, those of run.json's `scenario`, or either as an object."""
+
+
+def resolve(
+    source: Source,
+    *,
+    sets: Sequence[str] = (),
+    policies: Sequence[Any] | None = None,
+    nodes: int | None = None,
+    scale: float | None = None,
+    repeats: int | None = None,
+    seed: int | None = None,
+    base: Path | str | None = None,
+    idle: bool = False,
+) -> ResolvedScenario:
+    """All decisions taken: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
+
+    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start
+    from the scenario's file, or `base`, or here. With `idle` there are no jobs and no faults, whatever the file
+    says. BadInput has one line for each fault of the file.
+    """
+    options = {"policies": policies, "nodes": nodes, "scale": scale, "repeats": repeats, "seed": seed}
+    overrides = {name: value for name, value in options.items() if value is not None}
+    if isinstance(source, ResolvedScenario):
+        source = source.to_json()
+    if isinstance(source, Mapping) and source.get("format") == FORMAT:
+        if not sets and not overrides:
+            return ResolvedScenario.from_json(source)
+        source, base = source["given"], base or source["base"]
+    document, folder = _document(source, base)
+    for setting in sets:
+        apply_set(document, setting)
+    _override(document, overrides)
+    return _resolve(document, folder, idle)
+
+
+def _document(source: Any, base: Path | str | None) -> tuple[Document, Path]:
+    if isinstance(source, Scenario):
+        source = source.model_dump(by_alias=True, exclude_unset=True)
+    if isinstance(source, Mapping):
+        return from_values(source), Path(base or ".").resolve()
+    path = Path(source)
+    return load_file(path), Path(base or path.parent).resolve()
+
+
+def _override(document: Document, overrides: Mapping[str, Any]) -> None:
+    if not isinstance(document.value, dict):
+        return
+    for name, value in overrides.items():
+        if name == "nodes":
+            _override_nodes(document, value)
+            continue
+        document.value[name] = list(value) if name == "policies" else value
+        document.mark((name,), "--policy" if name == "policies" else f"--{name} {value}")
+
+
+def _override_nodes(document: Document, nodes: int) -> None:
+    cluster = document.value.get("cluster") or {}
+    if not isinstance(cluster, dict):
+        return
+    if isinstance(cluster.get("nodes"), list):
+        raise BadInput(f"--nodes {nodes}: cluster.nodes is a list of groups, set a group's count instead")
+    document.value["cluster"] = {**cluster, "nodes": nodes}
+    document.mark(("cluster", "nodes"), f"--nodes {nodes}")
+
+
+def _resolve(document: Document, base: Path, idle: bool) -> ResolvedScenario:
+    if idle and isinstance(document.value, dict):
+        document.value = {key: value for key, value in document.value.items() if key not in WORK}
+    scenario = check(document)
+    complaints = Complaints(document)
+    cluster = resolve_cluster(scenario, base, complaints)
+    faults = resolve_faults(scenario, cluster, complaints)
+    profiles = resolve_profiles(scenario.profiles, base, complaints)
+    policies = resolve_policies(scenario.policies, complaints, profiles.store)
+    check_speculation(scenario.speculation, complaints)
+    complaints.raise_if_any()
+    inputs = Inputs(scenario, cluster, base, complaints)
+    jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
+    complaints.raise_if_any()
+    return ResolvedScenario(
+        name=scenario.name or _stem(document.name),
+        seed=scenario.seed,
+        scale=scenario.scale,
+        repeats=scenario.repeats,
+        cluster=cluster,
+        jobs=jobs,
+        inputs=tuple(inputs.files.values()),
+        policies=policies,
+        faults=faults,
+        speculation=scenario.speculation,
+        dynamic_blocks="dare" if cluster.blocks.keep_share else "none",
+        profiles=profiles,
+        simulate=_simulate(scenario, jobs, complaints),
+        warnings=warnings,
+        given=document.value,
+        base=str(base),
+    )
+
+
+def _plan(scenario: Scenario, inputs: Inputs) -> tuple[tuple[PlannedJob, ...], tuple[str, ...]]:
+    workload = scenario.workload
+    if workload is None:
+        inputs.complaints.add(("workload",), "missing")
+        return (), ()
+    if workload.trace is not None:
+        return plan_trace(workload, inputs)
+    source = next(name for name in SOURCES if getattr(workload, name) is not None)
+    for key in TRACE_KEYS:
+        if key in workload.model_fields_set and not (workload.generate is not None and key in GOES_WITH):
+            inputs.complaints.add(("workload", key), f"only goes with trace: FILE, not with {source}")
+    if workload.generate is not None:
+        return plan_generated(workload.generate, inputs)
+    jobs = workload.jobs or _suite(str(workload.suite), inputs.complaints)
+    return plan_jobs(jobs, inputs, ("workload", source)), ()
+
+
+def _suite(name: str, complaints: Complaints) -> Sequence[Job]:
+    known = suites()
+    if name in known:
+        return known[name].jobs
+    complaints.add(("workload", "suite"), f"unknown suite {name!r}, {did_you_mean(name, known)}")
+    return ()
+
+
+def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints) -> SimulateChoice:
+    """By default a trace that timed its attempts is played by these times, and everything else in full."""
+    asked = scenario.simulate
+    timed = any(cost.duration_s is not None for job in jobs for cost in (*job.map_costs, *job.reduce_costs))
+    costs = asked.costs or ("trace" if timed else "specification")
+    if costs == "trace" and not timed:
+        complaints.add(("simulate", "costs"), "trace needs a workload from a trace that timed its attempts")
+        complaints.raise_if_any()
+    contention = costs != "trace" if asked.contention is None else asked.contention
+    return SimulateChoice(
+        costs=costs,
+        contention=contention,
+        seek=asked.seek,
+        straggler_share=asked.stragglers.share,
+        straggler_factor=asked.stragglers.factor,
+        engine=asked.engine,
+    )
+
+
+def _stem(name: str) -> str:
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in Path(name).stem)
+    return plain.strip("-") or "scenario"

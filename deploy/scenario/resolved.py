@@ -1,0 +1,160 @@
+"""A scenario with nothing left to decide: seconds, bytes and `scale` applied; what run.json keeps and gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby, repeat
+from typing import Any, TypeVar
+
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost, Demand, Priority
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+
+FORMAT = "schedbed-resolved-1"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """A policy to run under: `spec` names it in every output, `given` is what `build_policy` takes."""
+
+    spec: str
+    given: Any  # a name, a SPEC string or a one-key mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilesChoice:
+    """The profile store that policies read: the user's own (`store`), `none`, or a path; `learn`: runs add to it."""
+
+    store: str = "store"
+    learn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateChoice:
+    """How simulated tasks get their costs, and whether they contend for CPU, disk and network.
+
+    `specification`: synthetic jobs do what they say, applications what the shipped table says; `profile`: as
+    before, but applications are measured on this host first; `trace`: a traced task lasts as long as it did.
+    A disk loses the share `seek` of its rate to each further stream; nothing by default, as live. `engine` `auto` plays
+    large runs in a compiled loop where that can, `objects` none.
+    """
+
+    costs: str = "specification"
+    contention: bool = True
+    seek: float = 0.0
+    straggler_share: float = 0.0  # of all attempts
+    straggler_factor: float = 5.0  # on their CPU
+    engine: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedScenario:
+    """All that a run needs to know. `given` and `base` let it be resolved again with other overrides.
+
+    Policy times are the one thing not scaled here: give `scale` to `scheduler.registry.registry.build_policy`.
+    """
+
+    name: str
+    seed: int
+    scale: float
+    repeats: int
+    cluster: ClusterSpec
+    jobs: tuple[PlannedJob, ...]  # by submit time
+    inputs: tuple[InputFile, ...]
+    policies: tuple[PolicyChoice, ...]
+    faults: tuple[PlannedFault, ...] = ()
+    speculation: Any = "none"  # as given: none, late or {late: {key: value}}
+    dynamic_blocks: str = "none"
+    profiles: ProfilesChoice = ProfilesChoice()
+    simulate: SimulateChoice = SimulateChoice()
+    warnings: tuple[str, ...] = ()  # what a trace did not say and what was assumed
+    given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
+    base: str = "."  # the folder that relative paths in `given` start from
+
+    def input(self, path: str) -> InputFile:
+        """The input at that block-store path; KeyError when there is none."""
+        for file in self.inputs:
+            if file.path == path:
+                return file
+        raise KeyError(path)
+
+    def without_learning(self) -> ResolvedScenario:
+        """The same, for a run that is a measurement of something else: it adds nothing to the profile store."""
+        return replace(self, profiles=replace(self.profiles, learn=False))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, as run.json keeps them under `scenario`; see `packed`."""
+        rest = asdict(replace(self, jobs=(), inputs=(), given={}))
+        jobs, inputs = [_job_json(job) for job in self.jobs], [_input_json(file) for file in self.inputs]
+        return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
+        """The inverse of `to_json`; BadInput when the values are not of its making."""
+        try:
+            return _from_json(raw)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"not a resolved scenario: {type(error).__name__}: {error}") from None
+
+
+def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
+    """Values as JSON, `plain` of each; so many equal ones in a row as [how many, value]."""
+    groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
+    return [[count, value] if count > 1 else value for count, value in groups]
+
+
+def _unpacked(raw: Sequence[Any], made: Callable[[Any], T]) -> Iterator[T]:
+    for entry in raw:
+        count, value = entry if isinstance(entry, list) else (1, entry)
+        yield from repeat(made(value), count)
+
+
+def _job_json(job: PlannedJob) -> dict[str, Any]:
+    rest = asdict(replace(job, map_costs=(), reduce_costs=()))
+    costs = {"map_costs": job.map_costs, "reduce_costs": job.reduce_costs}
+    return rest | {key: packed(each, asdict) for key, each in costs.items()}
+
+
+def _input_json(file: InputFile) -> dict[str, Any]:
+    return asdict(replace(file, blocks=())) | {"blocks": packed(file.blocks, int)}
+
+
+def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
+    known = {key: value for key, value in raw.items() if key != "format"}
+    known["cluster"] = _cluster(raw["cluster"])
+    known["jobs"] = tuple(_job(job) for job in raw["jobs"])
+    known["inputs"] = tuple(_input(file) for file in raw["inputs"])
+    known["policies"] = tuple(PolicyChoice(**choice) for choice in raw["policies"])
+    known["faults"] = tuple(
+        PlannedFault(**{**fault, "nodes": tuple(fault["nodes"])}) for fault in raw["faults"]
+    )
+    known["profiles"] = ProfilesChoice(**raw.get("profiles", {}))
+    known["simulate"] = SimulateChoice(**raw.get("simulate", {}))
+    known["warnings"] = tuple(raw["warnings"])
+    return ResolvedScenario(**known)
+
+
+def _cluster(raw: Mapping[str, Any]) -> ClusterSpec:
+    nodes = tuple(NodeSpec(**node) for node in raw["nodes"])
+    return ClusterSpec(**{**raw, "nodes": nodes, "blocks": BlockSettings(**raw["blocks"])})
+
+
+def _input(raw: Mapping[str, Any]) -> InputFile:
+    preferred = raw["preferred"]
+    hosts = None if preferred is None else tuple(tuple(nodes) for nodes in preferred)
+    return InputFile(**{**raw, "blocks": tuple(_unpacked(raw["blocks"], int)), "preferred": hosts})
+
+
+def _job(raw: Mapping[str, Any]) -> PlannedJob:
+    known = dict(raw)
+    known["priority"] = Priority(raw["priority"])
+    for key in ("map_demand", "reduce_demand"):
+        known[key] = Demand(**raw[key])
+    for key in ("map_costs", "reduce_costs"):
+        known[key] = tuple(_unpacked(raw[key], lambda cost: Cost(**cost)))
+    return PlannedJob(**known)

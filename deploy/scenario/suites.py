@@ -1,0 +1,35 @@
+"""`workload: {suite: NAME}`: the named sets of jobs that come with the software, each a file in `deploy/suites`."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Annotated
+
+from pydantic import Field
+
+from schedbed.deploy.scenario.models import Job, Part
+from schedbed.deploy.scenario.yaml_file import load_text
+
+FOLDER = "suites"
+
+
+class Suite(Part):
+    """A file of `deploy/suites`. Times and amounts are those of the emulated cluster, before `scale`."""
+
+    about: str
+    paper: str = ""
+    jobs: Annotated[list[Job], Field(min_length=1)]
+
+
+@cache
+def suites() -> dict[str, Suite]:
+    """All of them by name."""
+    files = resources.files("schedbed.deploy").joinpath(FOLDER).iterdir()
+    names = sorted(file.name.removesuffix(".yaml") for file in files)
+    return {name: Suite.model_validate(load_text(suite_text(name), name).value) for name in names}
+
+
+def suite_text(name: str) -> str:
+    """The file of a suite, which is there: its `jobs` can be taken over into a scenario."""
+    return resources.files("schedbed.deploy").joinpath(FOLDER, f"{name}.yaml").read_text(encoding="utf-8")

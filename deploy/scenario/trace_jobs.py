@@ -1,0 +1,148 @@
+"""`workload: {trace: FILE}` as planned jobs on the scenario's cluster, `scale` applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedbed.deploy.scenario.cluster import topology_hosts
+from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
+from schedbed.deploy.scenario.models import Phase, Workload
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost, NodeId
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.topology import map_hosts, replica_nodes
+from schedbed.tasks.traces.trace import Host, Trace
+from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.workloads.planned import PlannedJob
+
+Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
+
+
+def plan_trace(workload: Workload, inputs: Inputs) -> Planned:
+    """The selected jobs of the trace, and in words what it lacks and what was assumed or cut."""
+    trace = _read(workload, inputs)
+    if trace is None:
+        return (), ()
+    chosen = workload.select
+    jobs = select(trace.jobs, chosen.jobs, chosen.from_, chosen.until)
+    if not jobs:
+        inputs.complaints.add(
+            ("workload", "select"), f"none of the {len(trace.jobs)} jobs of the trace is in it"
+        )
+        return (), ()
+    made, warnings = synthesize(trace, jobs, assumptions(workload, inputs))
+    if sum(len(job.maps) + len(job.reduces) for job in made) > TASKS_MAX:
+        inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX} tasks, select fewer jobs")
+        return (), ()
+    mapped = _mapped(trace, inputs)
+    planned = [
+        plan_synthetic(f"job_{number:04d}", job, inputs, preferred=_preferred(job, mapped, inputs))
+        for number, job in enumerate(made, start=1)
+    ]
+    check_fits(planned[0], ("workload", "trace"), inputs)
+    return tuple(planned), tuple(warnings)
+
+
+def assumptions(workload: Workload, inputs: Inputs) -> Assume:
+    """What the scenario says the trace shall be read with."""
+    nodes = len(inputs.cluster.nodes)
+    for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
+        if getattr(workload, key) == 0:
+            inputs.complaints.add(("workload", key), "0 is not possible, expected above 0")
+    inputs.complaints.raise_if_any()
+    return Assume(
+        block_bytes=workload.block or inputs.scenario.blocks.size,
+        cpu_rate=workload.cpu_rate,
+        io_rate=workload.io_rate,
+        reduce_bytes=workload.reduce_bytes,
+        limit_bytes=workload.limit_bytes,
+        share=nodes / workload.traced_nodes if workload.traced_nodes else 1.0,
+        users=workload.users or 0,
+        seed=inputs.scenario.seed,
+    )
+
+
+def _read(workload: Workload, inputs: Inputs) -> Trace | None:
+    path = inputs.base / Path(str(workload.trace)).expanduser()
+    place = ("workload", "trace")
+    if "\0" in str(path) or not path.is_file():
+        hint = "give its path with --set workload.trace=PATH"
+        inputs.complaints.add(place, f"no trace file {str(workload.trace)!r} (looked for {path}); {hint}")
+        return None
+    try:
+        trace = read_trace(path, workload.format)
+    except BadInput as error:
+        inputs.complaints.add(place, str(error))
+        return None
+    if trace.topology is not None:
+        inputs.complaints.add(
+            place, f"{path} is a topology of {len(trace.topology.hosts)} hosts, no trace of jobs"
+        )
+        return None
+    return trace
+
+
+def _mapped(trace: Trace, inputs: Inputs) -> dict[Host, NodeId]:
+    """A node for each traced host: its own where the cluster is the traced topology."""
+    nodes = {node.node: node.rack for node in inputs.cluster.nodes}
+    mapped = map_hosts(trace.hosts, nodes)
+    own = topology_hosts(inputs.scenario.cluster, inputs.base, inputs.complaints)
+    return mapped | dict(zip(own, nodes, strict=False))
+
+
+def plan_synthetic(
+    job: str,
+    made: SyntheticJob,
+    inputs: Inputs,
+    *,
+    preferred: tuple[tuple[NodeId, ...], ...] | None = None,
+    shared: str | None = None,
+) -> PlannedJob:
+    """A synthetic job that reads a file of its own (placed as `preferred`), or one that is there already."""
+    scale = inputs.scenario.scale
+    maps = tuple(_scaled(cost, scale) for cost in made.maps)
+    filler = shared
+    if shared is None and any(cost.read_bytes for cost in maps):
+        blocks = tuple(max(1, cost.read_bytes) for cost in maps)
+        filler = inputs.filler(job, blocks, preferred)
+    return PlannedJob(
+        job=job,
+        name=made.name,
+        app="synthetic",
+        user=made.user,
+        queue=made.queue,
+        priority=made.priority,
+        submit_s=made.submit_s * scale,
+        deadline_s=None if made.deadline_s is None else (made.submit_s + made.deadline_s) * scale,
+        input=filler,
+        maps=len(maps),
+        reduces=len(made.reduces),
+        map_demand=demand(Phase(), inputs),
+        reduce_demand=demand(Phase(), inputs),
+        map_costs=maps,
+        reduce_costs=tuple(_scaled(cost, scale) for cost in made.reduces),
+    )
+
+
+def _scaled(cost: Cost, scale: float) -> Cost:
+    return Cost(
+        cpu_s=cost.cpu_s * scale,
+        read_bytes=round(cost.read_bytes * scale),
+        write_bytes=round(cost.write_bytes * scale),
+        duration_s=None if cost.duration_s is None else cost.duration_s * scale,
+    )
+
+
+def _preferred(
+    made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: Inputs
+) -> tuple[tuple[NodeId, ...], ...] | None:
+    """Where the trace had each map's input; None for a trace (or job) without locations."""
+    if not any(made.hosts):
+        return None
+    nodes = [node.node for node in inputs.cluster.nodes]
+    count = inputs.cluster.blocks.replication
+    return tuple(
+        replica_nodes(hosts, mapped, nodes, count, start=index) for index, hosts in enumerate(made.hosts)
+    )

@@ -1,0 +1,1 @@
+"""Clusters that stay up: the service, its API and its clients."""

@@ -1,0 +1,200 @@
+"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for whoever has the token."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.job_outputs import Outputs
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+BODY_BYTES = 8 << 20
+THREADS = 32  # submissions wait in one until their input is uploaded
+STOP_S = 10.0
+
+
+class Service(Protocol):
+    """What the API asks for; all but `status`, `job` and `down` may take their time. They raise BadInput, RunFailed
+    or MasterGone."""
+
+    def status(self) -> Json: ...
+    def job(self, job: str) -> Json: ...
+    def submit(self, request: Json) -> list[str]: ...
+    def kill(self, job: str) -> None: ...
+    def fault(self, fault: Any) -> Json: ...
+    def down(self, wait: bool) -> None: ...
+    def outputs(self) -> Outputs: ...
+
+
+class Api:
+    """Serves in a thread of its own while the context lasts; `url` is its address."""
+
+    def __init__(self, service: Service, token: str) -> None:
+        self._app = make_app(service, token)
+        self._began: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._over: Callable[[], object] = lambda: None
+        self.url = ""
+
+    def __enter__(self) -> Api:
+        self._thread.start()
+        self.url = self._began.result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._began.done():
+                raise
+            self._began.set_exception(error)
+
+    async def _serve(self) -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_default_executor(ThreadPoolExecutor(THREADS))
+        self._over = lambda: loop.call_soon_threadsafe(over.set)
+        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self._began.set_result("http://{}:{}".format(*runner.addresses[0][:2]))
+            await over.wait()
+        finally:
+            await runner.cleanup()
+
+
+def make_app(service: Service, token: str) -> web.Application:
+    """The aiohttp application. Errors are {"error": line}: 400, 404, 413 for bad input, 503 when it cannot be done."""
+    app = web.Application(client_max_size=BODY_BYTES, middlewares=[_admission(token), _told])
+    handlers = _Handlers(service)
+    app.router.add_get("/status", handlers.status)
+    app.router.add_post("/jobs", handlers.submit)
+    app.router.add_get("/jobs/{job}", handlers.job)
+    app.router.add_post("/jobs/{job}/kill", handlers.kill)
+    app.router.add_get("/jobs/{job}/outputs", handlers.parts)
+    app.router.add_get("/jobs/{job}/outputs/{part}", handlers.part)
+    app.router.add_post("/faults", handlers.fault)
+    app.router.add_post("/down", handlers.down)
+    return app
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def _admission(token: str) -> Any:
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), token.encode()):
+            return web.json_response({"error": "no valid token"}, status=401)
+        return await handler(request)
+
+    return admit
+
+
+@web.middleware
+async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What went wrong becomes a status and a line."""
+    try:
+        return await handler(request)
+    except BadInput as error:
+        return web.json_response({"error": str(error)}, status=400)
+    except (RunFailed, MasterGone, BlockStoreError) as error:
+        return web.json_response({"error": str(error)}, status=503)
+    except web.HTTPException as error:
+        return web.json_response(
+            {"error": f"{request.method} {request.path}: {error.reason}"}, status=error.status
+        )
+    except Exception as error:
+        log.exception("%s %s", request.method, request.path)
+        return web.json_response({"error": f"{type(error).__name__}: {error}"}, status=500)
+
+
+class _Handlers:
+    """One method a route."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def status(self, _: web.Request) -> web.Response:
+        return web.json_response(self._service.status())
+
+    async def submit(self, request: web.Request) -> web.Response:
+        jobs = await asyncio.to_thread(self._service.submit, await _body(request))
+        return web.json_response({"jobs": [{"job": job} for job in jobs]})
+
+    async def job(self, request: web.Request) -> web.Response:
+        return web.json_response(self._service.job(request.match_info["job"]))
+
+    async def kill(self, request: web.Request) -> web.Response:
+        job = self._service.job(request.match_info["job"])["job"]
+        await asyncio.to_thread(self._service.kill, job)
+        return web.json_response({"job": job})
+
+    async def parts(self, request: web.Request) -> web.Response:
+        return web.json_response({"parts": await self._parts(request)})
+
+    async def part(self, request: web.Request) -> web.StreamResponse:
+        name, parts = request.match_info["part"], await self._parts(request)
+        if name not in parts:
+            raise BadInput(
+                f"{request.match_info['job']}: no part {name!r}, it has {', '.join(parts) or 'none'}"
+            )
+        data = self._service.outputs().read(f"/out/{request.match_info['job']}/{name}")
+        response = web.StreamResponse(headers={"Content-Length": str(parts[name])})
+        response.content_type = "application/octet-stream"
+        await response.prepare(request)
+        try:
+            async for piece in data:
+                await response.write(piece)
+            await response.write_eof()
+        except (BlockStoreError, MasterGone) as error:
+            log.warning("%s: %s", request.path, error)
+            if request.transport is not None:
+                request.transport.abort()  # the client sees that the body ends early
+        return response
+
+    async def _parts(self, request: web.Request) -> dict[str, int]:
+        job = self._service.job(request.match_info["job"])["job"]
+        try:
+            return await self._service.outputs().parts(job)
+        except PathNotFound:
+            return {}
+
+    async def fault(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return web.json_response(await asyncio.to_thread(self._service.fault, body.get("fault")))
+
+    async def down(self, request: web.Request) -> web.Response:
+        wait = (await _body(request)).get("wait", False)
+        if not isinstance(wait, bool):
+            raise BadInput(f"wait: {wait!r} is not true or false")
+        self._service.down(wait)
+        return web.json_response({})
+
+
+async def _body(request: web.Request) -> Json:
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise BadInput(f"{request.path}: not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadInput(f"{request.path}: expected a JSON object")
+    return body

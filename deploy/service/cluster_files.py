@@ -1,0 +1,201 @@
+"""The clusters of this user that stay up: a private folder for each, held with a lock by its service while it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import IO
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.errors import BadInput
+
+NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+LOOK_S = 1.0
+RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """What a client must know of a cluster; kept in a file that only its user can read, for it holds the token."""
+
+    name: str
+    pid: int
+    url: str  # of its API, on the loopback interface
+    token: str
+    out: str  # the folder of its results
+    policy: str
+    machines: str
+    started: str  # ISO 8601
+    failed: str = ""  # why it has ended by itself
+
+
+def home() -> Path:
+    """The folder of all clusters of this user, made if need be; BadInput when it is not this user's alone."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir():
+        folder = Path(runtime) / "schedbed"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"schedbed-clusters-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise BadInput(f"{folder}: expected a folder of this user that nobody else can read (chmod 700)")
+    return folder
+
+
+def check_name(name: str) -> str:
+    """The name; BadInput when it cannot be a cluster's."""
+    if not NAMES.match(name):
+        raise BadInput(f"--name {name}: expected letters, digits, dots, dashes and underscores")
+    return name
+
+
+@contextmanager
+def claimed(name: str) -> Iterator[Path]:
+    """The cluster's folder, this process's until the end, when it is removed unless a record says why it failed.
+
+    BadInput when a cluster of that name is up.
+    """
+    folder = home() / check_name(name)
+    handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
+    while handle is None and time.monotonic() < give_up_s:  # it may be somebody who only looks
+        time.sleep(LOOK_S / 10)
+        handle = _lock(folder)
+    if handle is None:
+        hint = f"expected another name (or first: schedbed down {name})"
+        raise BadInput(f"--name {name}: a cluster of that name is up, {hint}")
+    with handle:
+        for left in (RECORD, LOG):
+            (folder / left).unlink(missing_ok=True)
+        try:
+            yield folder
+        finally:
+            record = read_record(folder)
+            if record is None or not record.failed:
+                _remove(folder, record)
+
+
+def _lock(folder: Path) -> IO[str] | None:
+    """Takes the folder's lock, made if need be; None when a living process has it. The lock goes with the process."""
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / LOCK
+        try:
+            handle = path.open("w")
+        except FileNotFoundError:  # removed in between by its last owner
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            return None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                return handle
+        handle.close()
+
+
+def _remove(folder: Path, record: ClusterRecord | None) -> None:
+    """Removes a folder whose lock is held, and the folder of all clusters when it was the last; the log is kept
+    beside the results."""
+    if record is not None:
+        with suppress(OSError):
+            shutil.copyfile(folder / LOG, Path(record.out) / LOG)
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()
+
+
+def write_record(folder: Path, record: ClusterRecord) -> None:
+    """Writes cluster.json; a reader sees all of it or nothing."""
+    temporary = folder / f".{RECORD}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(record), file)
+    temporary.replace(folder / RECORD)
+
+
+def read_record(folder: Path) -> ClusterRecord | None:
+    """What cluster.json says; None when there is none (the cluster still starts, or never came up)."""
+    try:
+        raw = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return ClusterRecord(**{field.name: raw[field.name] for field in fields(ClusterRecord)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def mark_failed(folder: Path, why: str) -> None:
+    """Leaves word, for whoever asks next, of why the cluster has ended by itself."""
+    record = read_record(folder)
+    if record is not None:
+        write_record(folder, replace(record, failed=why))
+
+
+def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
+    """The clusters that are up, and a line for each that has gone by itself, by name; of these nothing stays."""
+    up: dict[str, ClusterRecord] = {}
+    gone: dict[str, str] = {}
+    for folder in sorted(each for each in home().iterdir() if each.is_dir()):
+        handle = _lock(folder)
+        record = read_record(folder)
+        if handle is None:
+            if record is not None:
+                up[record.name] = record
+            continue
+        with handle:
+            if record is not None:
+                gone[record.name] = _obituary(record)
+            _remove(folder, record)
+    with suppress(OSError):
+        home().rmdir()
+    return up, gone
+
+
+def _obituary(record: ClusterRecord) -> str:
+    why = record.failed or f"its process {record.pid} was killed"
+    return f"cluster {record.name} is gone: {why}; what it measured: schedbed report {record.out}"
+
+
+def find(name: str | None) -> ClusterRecord:
+    """The cluster of that name, or the only one. BadInput when there is none, RunFailed when it has gone by itself."""
+    up, gone = clusters()
+    if name is None and len(up) == 1:
+        return next(iter(up.values()))
+    if name in up:
+        return up[name]
+    told = [line for each, line in gone.items() if name in (None, each)]
+    if told:
+        raise RunFailed("\n".join(told))
+    if name is not None:
+        others = f"expected one of {', '.join(up)}" if up else "nor any other"
+        raise BadInput(f"no cluster {name!r} is up, {others}")
+    if up:
+        raise BadInput(f"several clusters are up, expected the name of one: {', '.join(up)}")
+    raise BadInput("no cluster is up, start one: schedbed up SCENARIO.yaml")
+
+
+def has_ended(record: ClusterRecord) -> bool:
+    """Whether the cluster's service has ended, by order or by itself."""
+    folder = home() / record.name
+    known = read_record(folder)
+    if known is None or known.token != record.token:
+        return True
+    try:
+        with (folder / LOCK).open("r+") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:
+        pass
+    return True

@@ -1,0 +1,199 @@
+"""Takes jobs in while a cluster runs: checked as a scenario's, numbered, their input uploaded, submitted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.check import Complaints, check_as
+from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.jobs import plan_jobs
+from schedbed.deploy.scenario.models import Job, Part, Scenario
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+
+JOBS = ("jobs",)
+
+
+class Submission(Part):
+    """A file of jobs, each as an entry of a scenario's `workload.jobs`."""
+
+    jobs: Annotated[list[Job], Field(min_length=1)]
+
+
+class Session(Protocol):
+    """What the desk needs of a running cluster (deploy.live.live_session)."""
+
+    def upload(self, file: InputFile) -> None: ...
+    def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]: ...
+
+
+class Desk:
+    """For several threads at once. `queues` are the only ones that jobs may go to; () when any will do.
+
+    `scenario` is what has been submitted so far, jobs with the times at which they came in: the same jobs again when
+    it is run. `changed` is set with each of them.
+    """
+
+    def __init__(self, scenario: ResolvedScenario, session: Session, queues: Sequence[str] = ()) -> None:
+        self.scenario = scenario
+        self.jobs = {job.job: job for job in scenario.jobs}
+        self.changed = threading.Event()
+        self._session = session
+        self._queues = queues
+        self._model = Scenario.model_validate(scenario.given)
+        self._lock = threading.Lock()
+        self._number = len(scenario.jobs)
+        self._files = {file.path: file for file in scenario.inputs}
+        self._known: dict[tuple[object, ...], str] = {}
+        self._uploads: dict[str, Future[None]] = {}
+        for path in self._files:
+            self._uploads[path] = Future()
+            self._uploads[path].set_result(None)
+        self._busy = 0
+        self._closed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a submission is under way."""
+        return self._busy > 0
+
+    def close(self) -> None:
+        """Nothing more is taken in."""
+        with self._lock:
+            self._closed = True
+
+    def take(self, request: Mapping[str, Any]) -> tuple[PlannedJob, ...]:
+        """Submits the jobs of a request and returns them with their times. Raises BadInput or RunFailed.
+
+        A request has `jobs` (a list) or `text` and `file` (YAML and its name), `base` (the folder that paths of
+        inputs start from) and `user` (whose jobs are that name no user).
+        """
+        document = _document(request)
+        with self._counted():
+            with self._lock:
+                planned = self._plan(document, Path(str(request.get("base") or ".")))
+            try:
+                for path in dict.fromkeys(job.input for job in planned if job.input is not None):
+                    self._upload(path)
+                times = self._session.submit(planned)
+            except (BlockStoreError, MasterGone) as error:
+                raise RunFailed(f"not submitted: {error}") from None
+            with self._lock:
+                return self._note(document, Path(str(request.get("base") or ".")), planned, times)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            if self._closed:
+                raise RunFailed("the cluster goes down and takes no more jobs")
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+
+    def _plan(self, document: Document, base: Path) -> tuple[PlannedJob, ...]:
+        jobs = check_as(Submission, document, "jobs").jobs
+        complaints = Complaints(document)
+        files, known = dict(self._files), dict(self._known)
+        inputs = Inputs(self._model, self.scenario.cluster, base, complaints, files, known)
+        planned = plan_jobs(jobs, inputs, JOBS, self._number + 1)
+        for index, job in enumerate(jobs):
+            if self._queues and job.queue not in self._queues:
+                message = (
+                    f"{job.queue!r} is no queue of the policy, expected one of {', '.join(self._queues)}"
+                )
+                complaints.add((*JOBS, index, "queue"), message)
+        complaints.raise_if_any()
+        self._files, self._known = files, known
+        self._number += len(planned)
+        return planned
+
+    def _upload(self, path: str) -> None:
+        """Returns when the file is in the block store; whoever needs it first uploads it, once more if that fails."""
+        with self._lock:
+            upload = self._uploads.get(path)
+            mine = upload is None
+            if upload is None:
+                upload = self._uploads[path] = Future()
+        if not mine:
+            upload.result()
+            return
+        try:
+            self._session.upload(self._files[path])
+        except BaseException as error:
+            with self._lock:
+                del self._uploads[path]
+            upload.set_exception(error)
+            raise
+        upload.set_result(None)
+
+    def _note(
+        self, document: Document, base: Path, planned: Sequence[PlannedJob], times: Mapping[str, float]
+    ) -> tuple[PlannedJob, ...]:
+        """Adds the jobs to the scenario, with the times that they have got."""
+        came_s = min(times[job.job] - job.submit_s for job in planned)
+        timed = tuple(
+            replace(
+                job,
+                submit_s=times[job.job],
+                deadline_s=None if job.deadline_s is None else job.deadline_s - job.submit_s + times[job.job],
+            )
+            for job in planned
+        )
+        jobs = sorted((*self.scenario.jobs, *timed), key=lambda job: (job.submit_s, job.job))
+        read = {file.path for file in self.scenario.inputs} | {job.input for job in planned}
+        given = dict(self.scenario.given)
+        workload = given.get("workload") or {"jobs": []}
+        if "jobs" in workload:  # a trace or a suite cannot hold more
+            entries = [_entry(entry, came_s / self.scenario.scale, base) for entry in document.value["jobs"]]
+            given["workload"] = {"jobs": [*workload["jobs"], *entries]}
+        self.scenario = replace(
+            self.scenario,
+            jobs=tuple(jobs),
+            inputs=tuple(file for path, file in self._files.items() if path in read),
+            given=given,
+        )
+        self.jobs.update((job.job, job) for job in timed)
+        self.changed.set()
+        return timed
+
+
+def _document(request: Mapping[str, Any]) -> Document:
+    """The jobs as a document: with the lines of a file if they come from one, and a user for each."""
+    if "text" in request:
+        document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
+    else:
+        document = from_values({"jobs": request.get("jobs")}, "submit")
+    entries = document.value.get("jobs") if isinstance(document.value, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and request.get("user"):
+            entry.setdefault("user", str(request["user"]))
+    return document
+
+
+def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
+    """A job as a scenario would give it that runs it again: submitted when it was, its input found from anywhere."""
+    again = dict(entry)
+    again["submit"] = round(Job.model_validate(entry).submit + came_s, 3)
+    if isinstance(entry.get("input"), str):
+        again["input"] = str((base / Path(entry["input"]).expanduser()).resolve())
+    return again
+
+
+def closed_queues(policy: Any) -> tuple[str, ...]:
+    """The queues that a policy's jobs must be in; () when it has none, or takes others too."""
+    return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -1,0 +1,298 @@
+"""The process behind a cluster that stays up: one live run without an end of its own, and the API to its jobs.
+
+Started by `deploy.service.start` as `python -m deploy.service.service` with one JSON line on standard input; it
+answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and from then on writes to a log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.display.display import ENDED
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.fault_injector import FaultPlan
+from schedbed.deploy.live.job_outputs import Outputs
+from schedbed.deploy.live.live_runs import LiveRuns
+from schedbed.deploy.live.live_session import OnStatus, Session
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results.runfile import RunRecord
+from schedbed.deploy.scenario.fault_plan import fault_now
+from schedbed.deploy.scenario.inputs import filler_path
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.service.api import Api
+from schedbed.deploy.service.cluster_files import (
+    LOG,
+    RECORD,
+    ClusterRecord,
+    claimed,
+    mark_failed,
+    write_record,
+)
+from schedbed.deploy.service.job_intake import Desk, closed_queues
+from schedbed.deploy.service.service_status import JobStates, picture
+from schedbed.deploy.service.start import Order
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.chance import chance
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+KILL_S = 20.0  # how long killed attempts may take to end when the cluster goes down
+SAVE_S = 3.0
+SCENARIO = "scenario.yaml"
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+Json = dict[str, Any]
+Ready = Callable[[ClusterRecord], None]
+
+
+class ClusterService:
+    """Between the API, which calls from other threads, and the session, which goes on in the main thread."""
+
+    def __init__(self, about: Mapping[str, Any], desk: Desk, session: Session, faults: FaultPlan) -> None:
+        self._about = about
+        self._desk = desk
+        self._session = session
+        self._faults = faults
+        self._states = JobStates()
+        self._down: str | None = None  # now or wait
+        self._quiet = False  # when it was last asked, no submission was under way
+        self._killed_s: float | None = None
+
+    # For the API
+
+    def status(self) -> Json:
+        """See `service_status.picture`."""
+        about = {**self._about, "state": "up" if self._down is None else "going down"}
+        return picture(about, self._session.last_status, self._desk.scenario.jobs, self._states)
+
+    def job(self, job: str) -> Json:
+        """What is known of a job; BadInput when there is none."""
+        planned = self._desk.jobs.get(job)
+        if planned is None:
+            raise BadInput(f"no job {job!r} on cluster {self._about['name']}")
+        return self._states.of(planned)
+
+    def submit(self, request: Json) -> list[str]:
+        """See `Desk.take`."""
+        return [job.job for job in self._desk.take(request)]
+
+    def kill(self, job: str) -> None:
+        """Ends a job."""
+        self._session.kill([job], "killed by its user")
+
+    def fault(self, fault: Any) -> Json:
+        """Applies a fault, an entry of a scenario's `faults`, now (or `at` so much later): what is to happen."""
+        scenario, now_s = self._desk.scenario, self._session.duration_s
+        if not isinstance(fault, Mapping):
+            raise BadInput(f"fault: {fault!r} is not a mapping, such as {{kill: n3, for: 30s}}")
+        luck = chance(scenario.seed, "fault by hand", now_s).random()
+        planned = fault_now(fault, scenario.cluster, scale=scenario.scale, now_s=now_s, luck=luck)
+        self._faults.add(planned)
+        return {"kind": planned.kind, "target": planned.shown, "t": planned.at_s, "until": planned.until_s}
+
+    def down(self, wait: bool) -> None:
+        """Ends the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
+        self._desk.close()
+        if self._down != "now":
+            self._down = "wait" if wait else "now"
+
+    def outputs(self) -> Outputs:
+        """Reads what the jobs have written."""
+        return self._session.outputs()
+
+    # For the session
+
+    def seen(self, on_status: OnStatus) -> OnStatus:
+        """Hands a status on while there is something to see in it: an idle cluster fills no log. What only one job
+        could read goes with that job: it would fill the disks."""
+        was_idle = False
+
+        def see(status: Json) -> None:
+            nonlocal was_idle
+            for job in self._states.take(status):
+                self._session.forget(filler_path(job))
+            idle = all(job["state"] in ENDED for job in status["jobs"])
+            if not (idle and was_idle):
+                on_status(status)
+            was_idle = idle
+
+        return see
+
+    def over(self, ended: bool) -> bool:
+        """Whether the session is to end now; kills what runs if it must not be waited for."""
+        if self._down is None:
+            return False
+        was_quiet, self._quiet = self._quiet, not self._desk.busy
+        if ended and was_quiet:  # so that all that came in was there when they were said to have ended
+            return True
+        if self._down == "now" and self._killed_s is None:
+            try:
+                self._session.kill(None, "the cluster goes down")
+            except MasterGone:
+                return True  # it has been silent for a minute
+            self._killed_s = time.monotonic()
+        return self._killed_s is not None and time.monotonic() > self._killed_s + KILL_S
+
+
+class ClusterRuns(LiveRuns):
+    """The one run of a cluster that stays up."""
+
+    PART_EVERY_S = 30.0  # a cluster that is up for days must not leave a file every few seconds
+
+    def __init__(
+        self, scenario: ResolvedScenario, options: RunOptions, name: str, place: Path, ready: Ready
+    ) -> None:
+        super().__init__(scenario, options)
+        self._name, self._place, self._ready = name, place, ready
+
+    def _follow(self, session: Session, faults: FaultPlan, on_status: OnStatus) -> None:
+        signal.signal(signal.SIGTERM, _as_interrupt)  # Ray has one of its own
+        choice = self._scenario.policies[0]
+        policy = build_policy(choice.given, scale=self._scenario.scale, store=self._scenario.profiles.store)
+        desk = Desk(self._scenario, session, closed_queues(policy))
+        record = ClusterRecord(
+            name=self._name,
+            pid=os.getpid(),
+            url="",
+            token=secrets.token_hex(32),
+            out=str(self._folder.resolve()),
+            policy=choice.spec,
+            machines=self._options.machines,
+            started=self._record.wall_start,
+        )
+        about = {key: value for key, value in asdict(record).items() if key not in ("token", "url", "failed")}
+        service = ClusterService(about, desk, session, faults)
+        saved_s = 0.0
+
+        def over(ended: bool) -> bool:
+            nonlocal saved_s
+            if desk.changed.is_set() and time.monotonic() > saved_s + SAVE_S:
+                self._save(desk)
+                saved_s = time.monotonic()
+            if not (
+                self._place / RECORD
+            ).exists():  # by logging out, it may be: nobody can find the cluster any more
+                service.down(wait=False)
+            return service.over(ended)
+
+        try:
+            with Api(service, record.token) as api:
+                record = replace(record, url=api.url)
+                write_record(self._place, record)
+                self._ready(record)
+                session.follow(faults, service.seen(on_status), over)
+        finally:
+            desk.close()
+            self._save(desk)
+
+    def _save(self, desk: Desk) -> None:
+        """Writes down what was submitted: in run.json, and as a scenario that does it again."""
+        desk.changed.clear()
+        self._record.scenario = desk.scenario.to_json()
+        self._record.save(self._folder)
+        if desk.scenario.given.get("workload"):
+            text = yaml.safe_dump(dict(desk.scenario.given), sort_keys=False)
+            (self._folder / SCENARIO).write_text(text, encoding="utf-8")
+
+    def _judge(self, record: RunRecord, session: Session) -> None:
+        """A cluster that served to its end has done well, whatever became of its jobs."""
+        record.state = "succeeded"
+
+
+def serve(order: Order, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
+    """Is the cluster until it is told to go down; returns the folder of its results.
+
+    `ready` is called when it takes jobs; with `to_log` all that is said goes to the cluster's log. Raises BadInput
+    before anything is started, RunFailed when the cluster broke, KeyboardInterrupt.
+    """
+    options = RunOptions(
+        out=order.out,
+        machines=order.machines,
+        address=order.address,
+        keep_outputs=order.keep_outputs,
+        live=live,
+        check=False,
+    )
+    scenario = replace(order.scenario, policies=order.scenario.policies[:1], repeats=1)
+    with claimed(order.name) as place:
+        if to_log:
+            _write_to_log(place / LOG)
+        try:
+            return run_scenario(scenario, options, lambda s, o: ClusterRuns(s, o, order.name, place, ready))
+        except Exception as error:
+            mark_failed(
+                place, str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"
+            )
+            raise
+
+
+def _as_interrupt(*_: object) -> None:
+    """SIGTERM is told as Ctrl-C is, and like that waits while something is being cleaned up."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def _write_to_log(path: Path) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.close(file)
+
+
+class _Answer:
+    """Says one line to whoever started the process, if he still listens."""
+
+    def __init__(self) -> None:
+        self._pipe: int | None = os.dup(1)
+
+    def __call__(self, said: Json) -> None:
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                os.write(pipe, (json.dumps(said) + "\n").encode())
+            os.close(pipe)
+
+
+def main() -> int:
+    """The process: told by a line, answers by a line; the exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    answer = _Answer()
+    try:
+        order = Order.from_line(sys.stdin.readline())
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), 0)
+        serve(order, lambda record: answer({"ready": asdict(record)}), to_log=True)
+        return 0
+    except BadInput as error:
+        code, line = BAD_INPUT, str(error)
+    except RunFailed as error:
+        code, line = FAILED, str(error)
+    except KeyboardInterrupt:
+        code, line = INTERRUPTED, "interrupted"
+    except Exception as error:
+        log.exception("the service failed")
+        code, line = FAILED, f"{type(error).__name__}: {error}"
+    print(f"schedbed: {line}", file=sys.stderr)
+    answer({"error": line, "code": code})
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What is known of a cluster that stays up, as JSON values: its nodes, its users' shares, and every job it has had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from schedbed.deploy.display.display import ENDED
+from schedbed.tasks.workloads.planned import PlannedJob
+
+Json = dict[str, Any]
+WAITING = "waiting"  # for its submit time
+
+
+class JobStates:
+    """The newest that was said of each job: the core forgets jobs long after their end, this does not."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Json] = {}
+
+    def take(self, status: Mapping[str, Any]) -> list[str]:
+        """Take the core's status (`scheduler.core.status`); return the jobs that have ended since the last one."""
+        rows = {row["job"]: row for row in status["jobs"]}
+        before = {job for job in rows if job in self._rows and self._rows[job]["state"] in ENDED}
+        self._rows |= rows
+        return [job for job, row in rows.items() if row["state"] in ENDED and job not in before]
+
+    def of(self, planned: PlannedJob) -> Json:
+        """What is known of a job; one of which nothing was said yet waits for its time."""
+        return self._rows.get(planned.job) or {
+            "job": planned.job,
+            "name": planned.name,
+            "user": planned.user,
+            "queue": planned.queue,
+            "state": WAITING,
+            "maps": planned.maps,
+            "maps_done": 0,
+            "maps_running": 0,
+            "reduces": planned.reduces,
+            "reduces_done": 0,
+            "reduces_running": 0,
+            "submit_s": planned.submit_s,
+            "finish_s": None,
+            "deadline_s": planned.deadline_s,
+            "reason": "",
+        }
+
+
+def picture(
+    about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
+) -> Json:
+    """The whole status: what the cluster is, its jobs in order of their ids, users and nodes."""
+    jobs = [states.of(job) for job in sorted(planned, key=lambda job: job.job)]
+    return {
+        **about,
+        "now_s": status.get("now_s", 0.0),
+        "jobs": jobs,
+        "users": users(jobs),
+        "nodes": status["nodes"],
+        "recent": status["recent"],
+    }
+
+
+def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """Per user, by name: how many jobs in which state, the tasks that run, and their share of all that run."""
+    found: dict[str, Json] = {}
+    for job in jobs:
+        user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})
+        user["jobs"][job["state"]] = user["jobs"].get(job["state"], 0) + 1
+        if job["state"] not in ENDED:
+            user["running_tasks"] += job["maps_running"] + job["reduces_running"]
+    total = sum(user["running_tasks"] for user in found.values())
+    for user in found.values():
+        user["share"] = user["running_tasks"] / total if total else 0.0
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,172 @@
+"""What `up`, `status` and `down` print about clusters that stay up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from schedbed.deploy.display.display import ENDED
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.service.client import Cluster
+from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find, has_ended
+from schedbed.deploy.service.sweep import sweep_all
+from schedbed.deploy.workspace import base_folder, left_behind
+from schedbed.tasks.units import format_bytes, format_duration
+
+JOBS_SHOWN = 30  # those that have not ended, and the last that have
+Json = Mapping[str, Any]
+
+
+def show_up(record: ClusterRecord) -> None:
+    """What a user needs to know of a cluster that has just come up."""
+    name = record.name
+    print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
+    print(f"  schedbed submit {name} --app wordcount --input generate=text,size=64MiB --reduces 2 --wait")
+    print(f"  schedbed status {name}")
+    print(f"  schedbed down {name}", flush=True)
+
+
+def show_status(name: str | None, *, as_json: bool) -> None:
+    """One cluster in full when it is named or the only one, else a line for each. RunFailed when the named one has
+    gone by itself; others that have are told of."""
+    if name is not None:
+        statuses = [_status(find(name))]
+    else:
+        up, gone = clusters()
+        if gone or left_behind(base_folder()):
+            sweep_all()
+        statuses = [_status(record) for record in up.values()]
+        if not as_json:
+            for line in gone.values():
+                print(line)
+    if as_json:
+        print(json.dumps(statuses[0] if name is not None else {"clusters": statuses}))
+    elif not statuses:
+        print("no cluster is up")
+    elif len(statuses) == 1:
+        _show_one(statuses[0], Console())
+    else:
+        Console().print(_overview(statuses))
+
+
+def _status(record: ClusterRecord) -> Json:
+    """What the cluster says; of one that is just ending, what its record does."""
+    try:
+        return Cluster(record, patience_s=0.0).status()
+    except RunFailed:
+        if has_ended(record):
+            raise
+        about = {"name": record.name, "out": record.out, "policy": record.policy, "machines": record.machines}
+        return about | {"state": "ending", "now_s": 0.0, "jobs": [], "users": [], "nodes": []}
+
+
+def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
+    """Ends one cluster, or all, and prints where the results are; with `everything` leftovers go too. RunFailed when
+    one of them had gone by itself."""
+    console, trouble = Console(), []
+    if not everything:
+        _end(Cluster(find(name)), wait, console)
+        return
+    up, gone = clusters()
+    trouble += gone.values()
+    for record in up.values():
+        try:
+            _end(Cluster(record), wait, console)
+        except RunFailed as error:
+            trouble.append(str(error))
+    for line in sweep_all():
+        print(line)
+    if trouble:
+        raise RunFailed("\n".join(trouble))
+
+
+def _end(cluster: Cluster, wait: bool, console: Console) -> None:
+    from schedbed.deploy.results.summary import load
+    from schedbed.deploy.results.table import show
+
+    folder = cluster.down(wait=wait)
+    show(load(folder), console)
+    print(f"cluster {cluster.name} is down. Results: {folder}  (open {folder / 'report.html'})", flush=True)
+
+
+def _show_one(status: Json, console: Console) -> None:
+    head = f"{status['name']} {status['state']}, {status['policy']} on {status['machines']} machines"
+    console.print(
+        f"{head}, up {format_duration(status['now_s'])}, results in {Path(status['out'])}", highlight=False
+    )
+    console.print(_nodes(status["nodes"]))
+    if status["users"]:
+        console.print(_users(status["users"]))
+        console.print(_jobs(status["jobs"]))
+
+
+def _overview(statuses: Sequence[Json]) -> Table:
+    table = _table("cluster", "state", "policy", "machines", "nodes alive", "jobs", "ended", "up")
+    for status in statuses:
+        alive = sum(node["state"] == "alive" for node in status["nodes"])
+        ended = sum(job["state"] in ENDED for job in status["jobs"])
+        table.add_row(
+            Text(status["name"]),
+            status["state"],
+            Text(status["policy"]),
+            status["machines"],
+            f"{alive} of {len(status['nodes'])}",
+            str(len(status["jobs"])),
+            str(ended),
+            format_duration(status["now_s"]),
+        )
+    return table
+
+
+def _nodes(nodes: Sequence[Json]) -> Table:
+    table = _table("node", "rack", "state", "CPU", "disk", "network", "memory", "running")
+    for node in nodes:
+        use = [f"{node[key]:.0%}" for key in ("cpu_util", "disk_util", "net_util")]
+        running = Text(" ".join(node["running"]), overflow="ellipsis", no_wrap=True)
+        table.add_row(
+            node["node"], Text(node["rack"]), node["state"], *use, format_bytes(node["memory_bytes"]), running
+        )
+    return table
+
+
+def _users(users: Sequence[Json]) -> Table:
+    table = _table("user", "jobs", "running tasks", "share")
+    for user in users:
+        jobs = ", ".join(f"{count} {state}" for state, count in user["jobs"].items())
+        table.add_row(Text(user["user"]), jobs, str(user["running_tasks"]), f"{user['share']:.0%}")
+    return table
+
+
+def _jobs(jobs: Sequence[Json]) -> Table:
+    table = _table("job", "name", "user", "queue", "state", "maps", "reduces", "since")
+    ended = [job for job in jobs if job["state"] in ENDED]
+    kept = {job["job"] for job in [*ended[-JOBS_SHOWN:], *(job for job in jobs if job["state"] not in ENDED)]}
+    for job in (job for job in jobs if job["job"] in kept):
+        took = job["finish_s"] - job["submit_s"] if job["finish_s"] is not None else None
+        table.add_row(
+            job["job"],
+            Text(job["name"]),
+            Text(job["user"]),
+            Text(job["queue"]),
+            Text(f"{job['state']}: {job['reason']}" if job["reason"] else job["state"]),
+            f"{job['maps_done']}/{job['maps']}",
+            f"{job['reduces_done']}/{job['reduces']}",
+            f"{job['submit_s']:.1f} s" + ("" if took is None else f", took {format_duration(took)}"),
+        )
+    if len(kept) < len(jobs):
+        table.add_row(f"and {len(jobs) - len(kept)} that ended before")
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column)
+    return table

@@ -1,0 +1,94 @@
+"""Starts the service of a cluster that stays up, in a session of its own that outlives the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import schedbed
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.service.cluster_files import ClusterRecord
+from schedbed.deploy.service.sweep import sweep_all
+from schedbed.tasks.errors import BadInput
+
+STOP_S = 60.0
+TELLS = 3
+BAD_INPUT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a service is told to be."""
+
+    name: str
+    scenario: ResolvedScenario
+    out: Path | None
+    machines: str
+    keep_outputs: bool
+    address: str | None = None
+
+    def to_line(self) -> str:
+        """One line of JSON."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["out"] = None if self.out is None else str(self.out)
+        return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
+
+    @staticmethod
+    def from_line(line: str) -> Order:
+        """The inverse of `to_line`."""
+        raw = json.loads(line)
+        raw["out"] = None if raw["out"] is None else Path(raw["out"])
+        return Order(**{**raw, "scenario": ResolvedScenario.from_json(raw["scenario"])})
+
+
+def start(order: Order) -> ClusterRecord:
+    """Returns when the cluster takes jobs. Raises BadInput and RunFailed as `serve`; a Ctrl-C ends what was begun."""
+    top = str(Path(schedbed.__file__).resolve().parent.parent)
+    path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "schedbed.deploy.service.service"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    last = ""
+    try:
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(order.to_line())
+        for line in process.stdout:
+            last = line.strip() or last
+            with suppress(ValueError, TypeError):
+                said = json.loads(line)
+                if "ready" in said:
+                    return ClusterRecord(**said["ready"])
+                process.wait()
+                raise (BadInput if said["code"] == BAD_INPUT else RunFailed)(said["error"])
+    except KeyboardInterrupt:
+        _end(process)
+        raise
+    finally:
+        process.stdout.close()
+    raise RunFailed(f"the cluster's process ended with {process.wait()}: {last or 'it said nothing'}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stops a service that has just been begun, in order if it can. It is told again, since Ray's own handler, while
+    Ray starts, may have lost what it was told."""
+    for _ in range(TELLS):
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S / TELLS)
+            return
+    process.kill()
+    process.wait()
+    sweep_all()

@@ -1,0 +1,1 @@
+"""Simulated runs and what tasks cost in them."""

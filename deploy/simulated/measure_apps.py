@@ -1,0 +1,282 @@
+"""Measures what an application costs on this host: its own map and reduce code, in this process, on a sample.
+
+The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.simulated.app_laws import SHARED, WORK, AppCosts, Law, work_of
+from schedbed.tasks.apps import APPS
+from schedbed.tasks.attempt import run_on
+from schedbed.tasks.attempt_status import Meter
+from schedbed.tasks.blockfile import Buffer, Piece
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt
+from schedbed.tasks.specs import AttemptSpec, TaskKind
+from schedbed.tasks.workloads.input_data import generate
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+
+SAMPLE_BYTES = 8 * 2**20  # at most, of a job's input
+PIECES = 4  # maps that the sample is cut into for the reduce
+TRIES = 3  # of each measurement, of which the fastest counts
+PIECE_BYTES = 256 * 1024
+MEMORY_BYTES = 2**30
+
+
+def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
+    """The laws of a job's application on the first bytes of its input, with its parameters.
+
+    BadInput when the application fails on the sample.
+    """
+    sample = b"" if input_file is None else sample_of(input_file)
+    with tempfile.TemporaryDirectory(prefix="schedbed-measure-") as folder:
+        bench = _Bench(job, sample, seed, Path(folder))
+        whole, piece = bench.map(1), bench.map(PIECES)
+        if not job.reduces:
+            return _laws(whole, piece, None, None)
+        return _laws(whole, piece, bench.reduce(1), bench.reduce(PIECES))
+
+
+def sample_of(file: InputFile) -> bytes:
+    """The first block of an input, or as much as is measured of it; whole records."""
+    size = min(file.blocks[0] if file.blocks else 0, SAMPLE_BYTES)
+    if file.source == "generate":
+        assert file.generate is not None
+        pieces = generate(file.generate, file.length, file.seed)
+        data = b"".join(islice(pieces, size // (4 * 2**20) + 2))[:size]
+    elif file.real_path is not None:
+        with Path(file.real_path).open("rb") as source:
+            data = source.read(size)
+    else:
+        data = bytes(size)
+    return data[: len(data) - len(data) % 100] if file.generate == "records" else data
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One attempt: CPU until everything was read (a reduce: was merged), and from there to the end."""
+
+    work: float  # a reduce: bytes fetched
+    first_s: float
+    then_s: float
+    output_bytes: int
+    records_in: int
+
+
+class _Bench:
+    """Runs attempts of one job over pieces of the sample; map outputs stay for the reduces."""
+
+    def __init__(self, job: PlannedJob, sample: bytes, seed: int, root: Path) -> None:
+        self._job, self._sample, self._seed, self._root = job, sample, seed, root
+        params: dict[str, Any] = dict(job.params)
+        derive = APPS[job.app].derive
+        if derive is not None:
+            read = lambda at, size: sample[at : at + size]  # noqa: E731
+            params |= derive(read, len(sample), job.reduces, seed)
+        self._params = params
+
+    def map(self, parts: int) -> _Measured:
+        """A map of one of `parts` equal parts of the sample (of the work, where there is no input)."""
+        return min(
+            (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
+        )
+
+    def reduce(self, parts: int) -> _Measured:
+        """A reduce that fetches from `parts` maps of a part of the sample each."""
+        outputs = []
+        for index in range(parts):
+            self._map(PIECES, index)
+            outputs.append(MapOutputAt(index=index, attempt=f"map-{PIECES}-{index}", node="here"))
+        tries = (self._reduce(outputs) for _ in range(TRIES))
+        return min(tries, key=lambda found: found.first_s + found.then_s)
+
+    def _map(self, parts: int, index: int) -> _Measured:
+        length = len(self._sample) // parts // 100 * 100
+        params = dict(self._params)
+        if self._job.app in WORK and self._job.app not in SHARED:
+            name = WORK[self._job.app]
+            params[name] = max(1, work_of(self._job.app, params, 0, parts) // parts)
+        # Without a known amount of work one of the job's own maps is measured, whatever the part.
+        maps = parts if self._sample or self._job.app in WORK else self._job.maps
+        spec = self._spec(f"map-{parts}-{index}", TaskKind.MAP, index % maps, maps, params)
+        spec |= {"file": "sample", "offset": index * length, "length": length}
+        spec |= {"file_length": len(self._sample), "output": None if self._job.reduces else "out"}
+        node = _MemoryNode(self._root, self._sample, [])
+        report, total_s = self._run(AttemptSpec(**spec), node)
+        work = work_of(self._job.app, params, length, parts)
+        first_s = total_s if node.read_until_s is None else node.read_until_s
+        counters = report["counters"]
+        return _Measured(work, first_s, total_s - first_s, counters["output_bytes"], counters["records_in"])
+
+    def _reduce(self, outputs: list[MapOutputAt]) -> _Measured:
+        spec = self._spec("reduce", TaskKind.REDUCE, 0, len(outputs), self._params)
+        node = _MemoryNode(self._root, b"", outputs)
+        report, total_s = self._run(AttemptSpec(**spec, output="out"), node)
+        counters = report["counters"]
+        first_s = node.merged_s or 0.0
+        return _Measured(counters["shuffle_bytes"], first_s, total_s - first_s, counters["output_bytes"], 0)
+
+    def _spec(self, attempt: str, kind: TaskKind, index: int, maps: int, params: Mapping[str, Any]) -> dict:
+        return {
+            "attempt": attempt,
+            "task": attempt,
+            "job": "job_0001",
+            "kind": kind,
+            "index": index,
+            "app": self._job.app,
+            "params": params,
+            "seed": self._seed,
+            "maps": maps,
+            "reduces": self._job.reduces,
+            "memory_bytes": MEMORY_BYTES,
+        }
+
+    def _run(self, spec: AttemptSpec, node: _MemoryNode) -> tuple[dict[str, Any], float]:
+        """The attempt's report and its CPU seconds."""
+        scratch, output = self._root / "attempts" / spec.attempt, self._root / "mapout" / spec.attempt
+        for old in (output / "data", output / "index.json"):
+            old.unlink(missing_ok=True)
+        if output.exists():
+            output.rmdir()
+        run_on(spec, node, self._root, time.time(), 1.0)
+        total_s = node.spent_s()
+        report = json.loads((scratch / "report.json").read_text())
+        if report["state"] != "succeeded":
+            raise BadInput(
+                f"{self._job.job} {self._job.app} fails on a sample of its input: {report['reason']}"
+            )
+        return report, total_s
+
+
+class _CpuMeter(Meter):
+    """Notes the CPU time at which the merge was done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began_s = time.process_time()
+        self.merged_s: float | None = None
+
+    def spent_s(self) -> float:
+        """CPU seconds of this process since the attempt began."""
+        return time.process_time() - self._began_s
+
+    def mark(self, name: str, at_s: float) -> None:
+        super().mark(name, at_s)
+        if name == "sort_end":
+            self.merged_s = self.spent_s()
+
+
+class _MemoryNode:
+    """A node whose files are in memory and whose disk is free."""
+
+    def __init__(self, root: Path, data: bytes, outputs: list[MapOutputAt]) -> None:
+        self._cpu = _CpuMeter()
+        self.meter: Meter = self._cpu
+        self.read_until_s: float | None = None
+        self._root, self._data, self._outputs = root, data, outputs
+
+    def spent_s(self) -> float:
+        """CPU seconds so far."""
+        return self._cpu.spent_s()
+
+    @property
+    def merged_s(self) -> float | None:
+        """CPU seconds until the first merged byte."""
+        return self._cpu.merged_s
+
+    def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
+        for low in range(start, end, PIECE_BYTES):
+            yield memoryview(self._data)[low : min(low + PIECE_BYTES, end)].tobytes()
+            self.read_until_s = self._cpu.spent_s()
+
+    def create(self, path: str, replication: int, block_bytes: int) -> _Sunk:
+        return _Sunk(self.meter)
+
+    def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
+        return len(self._outputs), self._outputs[cursor:], True
+
+    def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
+        folder = self._root / "mapout" / output.attempt
+        if not folder.exists():
+            raise FetchFailed(output.attempt)
+        offset, length = json.loads((folder / "index.json").read_text())[partition]
+        return (folder / "data").read_bytes()[offset : offset + length]
+
+    def fetch_failed(self, map_attempt: str) -> None:
+        raise RuntimeError(f"{map_attempt} left no output to measure a reduce with")
+
+    def charge_disk(self, amount_bytes: int) -> None:
+        pass
+
+    def need_room(self) -> None:
+        pass
+
+
+class _Sunk:
+    """An output file that is only counted."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def write(self, data: Buffer) -> None:
+        self._meter.add("output_bytes", len(data))
+
+    def close(self) -> None:
+        pass
+
+
+def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
+    """`whole` is a map of the sample, `piece` one of a quarter; `few` a reduce of one piece, `all_` of all pieces."""
+    start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
+    output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0
+    exponent = 1.0
+    map_output = _law(whole.work, whole.output_bytes, piece.work, piece.output_bytes)
+    if few is not None and all_ is not None:
+        reduce_start_s, reduce_cpu_s = _line(all_.work, all_.then_s, few.work, few.then_s)
+        reduce_sort_s = all_.first_s / max(1.0, all_.work)
+        grown = _law(PIECES, all_.output_bytes, 1, few.output_bytes)
+        exponent = grown.exponent
+        fetched = max(1.0, few.work)
+        # A part is the same share of all output as its fetched bytes are of what the map wrote.
+        output = few.output_bytes * (piece.output_bytes / fetched) / max(1.0, piece.work) ** exponent
+    else:
+        output, exponent = map_output.factor, map_output.exponent
+    return AppCosts(
+        map_start_s=start_s,
+        map_cpu_s=unit_s,
+        map_sort_s=whole.then_s / max(1, whole.output_bytes),
+        map_output=map_output,
+        map_records=whole.records_in / max(1.0, whole.work),
+        reduce_start_s=reduce_start_s,
+        reduce_sort_s=reduce_sort_s,
+        reduce_cpu_s=reduce_cpu_s,
+        output=Law(output, exponent),
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> tuple[float, float]:
+    """Start and slope of the line through two points, neither below 0."""
+    if x1 <= 0:
+        return y1, 0.0
+    slope = (y1 - y2) / (x1 - x2) if x1 > x2 else y1 / max(1.0, x1)
+    slope = min(max(0.0, slope), y1 / max(1.0, x1))
+    return max(0.0, y1 - slope * x1), slope
+
+
+def _law(x1: float, y1: float, x2: float, y2: float) -> Law:
+    if x1 <= 0:
+        return Law(y1, 0.0)
+    if min(y1, y2) <= 0 or x1 <= x2:
+        return Law(y1 / max(1.0, x1))
+    exponent = min(1.0, max(0.0, math.log(y1 / y2) / math.log(x1 / x2)))
+    return Law(y1 / x1**exponent, exponent)

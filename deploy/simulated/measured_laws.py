@@ -1,0 +1,81 @@
+"""What the applications of a live run have cost, as laws: CPU as it was used there, amounts as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.app_laws import AppCosts, shipped, work_of
+from schedbed.deploy.simulated.task_costs import HANDLING
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.workloads.planned import PlannedJob
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
+    """The laws of each job that is no synthetic one, by job, its CPU the mean over all its attempts that were of use.
+
+    An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
+    core), so that what `deploy.simulated.measure_apps` finds is too little.
+    """
+    import pandas as pd
+
+    attempts = pd.concat([useful(run.attempts) for run in runs])
+    laws: dict[str, AppCosts] = {}
+    for job in scenario.jobs:
+        mine = attempts[attempts["job"] == job.job]
+        if job.app != "synthetic" and len(mine):
+            laws[job.job] = _law(scenario, job, mine)
+    return laws
+
+
+def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) -> AppCosts:
+    maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
+    count = maps["task"].nunique()
+    rate = fmean(node.core_speed for node in scenario.cluster.nodes) * Latencies().core_share
+    work = [work_of(job.app, job.params, int(length), count) for length in maps["length"]]
+    fetched = float(reduces["shuffle_bytes"].mean()) if len(reduces) else 0.0
+    found = _amounts(scenario, job)
+    said_s = [
+        found.map_start_s + found.map_cpu_s * each + found.map_sort_s * found.map_output.of(each)
+        for each in work
+    ]
+    used_s = max(0.0, float(maps["cpu_s"].mean()) - HANDLING.attempt_s)
+    factor = used_s * len(work) / sum(said_s) if sum(said_s) else 0.0
+    sort_s, reduce_s = _reduce_s(reduces, count, fetched, rate)
+    return replace(
+        found,
+        map_start_s=found.map_start_s * factor,
+        map_cpu_s=found.map_cpu_s * factor,
+        map_sort_s=found.map_sort_s * factor,
+        reduce_start_s=reduce_s,
+        reduce_sort_s=sort_s / max(1.0, fetched),
+        reduce_cpu_s=0.0,
+        note="CPU of a live run",
+    )
+
+
+def _reduce_s(reduces: pd.DataFrame, maps: int, fetched: float, rate: float) -> tuple[float, float]:
+    """Core-seconds of the host for the merge and after it: what fits into the time that the merge took is its."""
+    if not len(reduces):
+        return 0.0, 0.0
+    used_s = max(0.0, float(reduces["cpu_s"].mean()) - HANDLING.shuffle_s(maps, fetched))
+    merged_s = float((reduces["sort_end"] - reduces["shuffle_end"]).mean())
+    sort_s = min(used_s, merged_s * rate)
+    return sort_s, used_s - sort_s
+
+
+def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
+    table: Mapping[str, AppCosts] = shipped()
+    if job.app in table and not job.params:
+        return table[job.app]
+    from schedbed.deploy.simulated.measure_apps import measure
+
+    return measure(job, scenario.input(job.input) if job.input else None, scenario.seed)

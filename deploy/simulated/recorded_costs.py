@@ -1,0 +1,135 @@
+"""What the tasks of a recorded run cost, from its attempts table: the cost model of `whatif`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.tasks.specs import JobSpec, TaskKind, task_id
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort")
+
+
+class RecordedCosts:
+    """Each task costs what its last successful attempt used; one that never succeeded, the mean of its stage.
+
+    `extra_s` is CPU time on an emulated core that a task takes beyond what it used, below 0 for less; see `fit`.
+    """
+
+    def __init__(self, run: RunTables) -> None:
+        self.extra_s: dict[str, float] = {}
+        self._worked_s = worked_s(run.attempts)
+        speeds = {str(node["node"]): float(node["core_speed"]) for node in run.nodes}
+        good = _unsplit(_amounts(useful(run.attempts), speeds))
+        self._rows: dict[str, Mapping[Any, Any]] = {row["task"]: row for row in good.to_dict("records")}
+        means = good.groupby(["job", "kind"])[list(MEANS)].mean()
+        self._means: dict[Any, Mapping[Any, Any]] = {**means.to_dict("index")}
+        reduces = good[good["kind"] == TaskKind.REDUCE]
+        fetched = reduces.sort_values("task").groupby("job")["shuffle_bytes"]
+        self._fetched = {str(job): [int(amount) for amount in amounts] for job, amounts in fetched}
+        self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def map_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`; what each reduce gets of the output is in proportion to what it fetched in all."""
+        row = self._row(job, TaskKind.MAP, index)
+        output = round(row["output_bytes"])
+        return TaskCost(
+            cpu_s=max(0.0, row["cpu"] + self._extra_s(job, TaskKind.MAP, index)),
+            read_bytes=min(round(row["read"]), job.splits[index].length),
+            output_bytes=output,
+            spill_bytes=round(row["spill_bytes"]) if job.reduces else 0,
+            partitions=self._partitions(job, output) if job.reduces else None,
+        )
+
+    def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`; CPU that fits into the recorded merge is the merge's."""
+        row = self._row(job, TaskKind.REDUCE, index)
+        sort_cpu_s = min(row["cpu"], row["sort"])
+        extra_s = self._extra_s(job, TaskKind.REDUCE, index)
+        return TaskCost(
+            cpu_s=max(0.0, row["cpu"] - sort_cpu_s + extra_s),
+            sort_cpu_s=sort_cpu_s,
+            output_bytes=round(row["output_bytes"]),
+        )
+
+    def fit(self, replayed: pd.DataFrame) -> None:
+        """Lets each task work as long as recorded: what the replay's attempts lack or have too much becomes extra.
+
+        Live tasks wait for more than what is modelled (a busy host above all); where they ran says nothing of it.
+        """
+        lasted_s = worked_s(replayed)
+        for task, recorded_s in self._worked_s.items():
+            if task in lasted_s:
+                self.extra_s[task] = self.extra_s.get(task, 0.0) + recorded_s - lasted_s[task]
+
+    def _extra_s(self, job: JobSpec, kind: TaskKind, index: int) -> float:
+        return self.extra_s.get(task_id(job.job, kind, index), 0.0) if self.extra_s else 0.0
+
+    def _row(self, job: JobSpec, kind: TaskKind, index: int) -> Mapping[Any, Any]:
+        row = self._rows.get(task_id(job.job, kind, index))
+        return row or self._means.get((job.job, str(kind))) or dict.fromkeys(MEANS, 0.0)
+
+    def _partitions(self, job: JobSpec, output: int) -> tuple[int, ...] | None:
+        weights = self._fetched.get(job.job, [])
+        if len(weights) != job.reduces or len(set(weights)) < 2:
+            return None
+        found = self._shares.get((job.job, output))
+        if found is None:
+            found = self._shares[job.job, output] = _shared(output, weights)
+        return found
+
+
+def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
+    """Seconds that each task's last successful attempt ran (its parts), of a reduce after its shuffle."""
+    done = useful(attempts)
+    began = done["shuffle_end"].fillna(done["start"])
+    worked = (done["end"] - began).astype(float).groupby(_whole(done)).sum()
+    return {str(task): seconds for task, seconds in worked.items()}
+
+
+def launch_s(run: RunTables) -> float:
+    """From an attempt's assignment to its first line of code, the median; 0 when none was launched."""
+    waits = (run.attempts["start"] - run.attempts["assigned"]).dropna()
+    return float(waits.median()) if len(waits) else 0.0
+
+
+def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
+    """With `cpu` and `sort` in seconds on one emulated core, and `read` in bytes."""
+    usual = fmean(speeds.values())
+    speed = attempts["node"].map(speeds).fillna(usual)
+    return attempts.assign(
+        cpu=attempts["cpu_s"] / speed,
+        read=attempts["read_local_bytes"] + attempts["read_remote_bytes"],
+        sort=(attempts["sort_end"] - attempts["shuffle_end"]).clip(lower=0.0).fillna(0.0),
+    )
+
+
+def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
+    """The task of each attempt; for parts of a map the one that was split."""
+    parent = attempts["split_of"].fillna("")
+    return parent.where(parent != "", attempts["task"])
+
+
+def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
+    """Both parts of a map that was split are one row: what the whole would have used."""
+    amounts = [*MEANS, "shuffle_bytes"]
+    return (
+        attempts.assign(task=_whole(attempts)).groupby(["job", "kind", "task"], as_index=False)[amounts].sum()
+    )
+
+
+def _shared(total: int, weights: list[int]) -> tuple[int, ...]:
+    """`total` cut in proportion to the weights, in whole units."""
+    all_, done, edge = sum(weights), 0, 0
+    parts: list[int] = []
+    for weight in weights:
+        done += weight
+        parts.append(total * done // all_ - edge)
+        edge = total * done // all_
+    return tuple(parts)

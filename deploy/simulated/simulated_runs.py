@@ -1,0 +1,233 @@
+"""All simulated runs of one command: each policy in each repeat in virtual time, its rows streamed to Parquet."""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.display.progress import Progress, make_progress
+from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.history import COLUMNS, History
+from schedbed.scheduler.policies.explained import report_of
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuck, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PART_ROWS = 100_000  # of a table are held in memory before they are written
+BAD_JOBS_SHOWN = 20
+LIVE_TIMING = Timing(begin_s=0.1)
+"""As measured of live runs: a plan takes that long from the clock's start to the first heartbeat."""
+COMPILED_TASKS = 100_000
+"""From so many tasks on the compiled loop is asked whether it can play them: it is ready only after some seconds."""
+BATCH_ROWS = 2_000
+"""Rows are handed to the history in batches of so many: a call for each row would cost more than the row."""
+
+
+def setup_of(
+    scenario: ResolvedScenario,
+    choice: PolicyChoice,
+    repeat: int,
+    costs: CostModel,
+    latencies: Latencies,
+    *,
+    as_live: bool = False,
+) -> Setup:
+    """What the simulation of a policy in a repeat plays. Repeats differ in where blocks lie and in other chance;
+    `as_live` only in when heartbeats fall, as repeats of live runs do.
+    """
+    again = repeat > 0 and not as_live
+    seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
+    simulate = scenario.simulate
+    return Setup(
+        cluster=scenario.cluster,
+        jobs=scenario.jobs,
+        files=scenario.inputs,
+        policy=lambda: with_speculation(
+            build_policy(choice.given, scale=scenario.scale, store=scenario.profiles.store),
+            scenario.speculation,
+            scenario.scale,
+        ),
+        costs=costs,
+        seed=seed,
+        play=repeat if as_live else 0,
+        faults=scenario.faults,
+        contention=simulate.contention,
+        seek=simulate.seek,
+        latencies=latencies,
+        timing=LIVE_TIMING if simulate.contention else Timing(),
+        stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),
+    )
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A simulation makes few cycles and many objects: looking for cycles again and again would cost a third."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _where(error: Exception) -> str:
+    """`ValueError: no such pool (mine.py, line 7)`: an error and where it was raised, in a line."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{text} ({Path(place.filename).name}, line {place.lineno})"
+
+
+class HistoryRows:
+    """The rows of a simulation on their way to the history."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
+        self.bad_jobs: list[str] = []
+
+    def _take(self, table: str, row: tuple[Any, ...]) -> None:
+        rows = self._waiting[table]
+        rows.append(row)
+        if len(rows) >= BATCH_ROWS:
+            self._history.append(table, rows)
+            rows.clear()
+
+    def decision(self, row: DecisionRow) -> None:
+        """As in `Sink`."""
+        self._take("decisions", row)
+
+    def attempt(self, row: AttemptRow) -> None:
+        """As in `Sink`."""
+        self._take("attempts", row)
+
+    def job(self, row: JobRow) -> None:
+        """As in `Sink`; those that did not succeed are noted."""
+        if row.state != "succeeded":
+            self.bad_jobs.append(f"{row.job} {row.state}")
+        self._take("jobs", row)
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`."""
+        self._take("heartbeats", row)
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`."""
+        self._take("blocks", row)
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """As in `Rows`."""
+        self._take("faults", row)
+
+    def columns(self, table: str, data: pd.DataFrame) -> None:
+        """Many rows of a table at once, after those that wait."""
+        self._history.append(table, self._waiting[table])
+        self._waiting[table].clear()
+        self._history.append_frame(table, data)
+
+    def flush(self) -> None:
+        """Hands over what is left."""
+        for table, rows in self._waiting.items():
+            self._history.append(table, rows)
+            rows.clear()
+
+
+class SimRuns:
+    """All runs of one command. The cost model is made once: every policy meets the same tasks."""
+
+    def __init__(
+        self,
+        scenario: ResolvedScenario,
+        options: RunOptions,
+        costs: CostModel | None = None,
+        latencies: Latencies | None = None,
+        *,
+        as_live: bool = False,
+    ) -> None:
+        self._scenario, self._options = scenario, options
+        self._costs = costs or costs_of(scenario)
+        self._latencies = latencies or Latencies()
+        self._as_live = as_live
+
+    def play(self, folder: Path, record: RunFile) -> None:
+        """Plays every policy in every repeat; goes on after a run that failed."""
+        scenario = self._scenario
+        order = order_of_play(len(scenario.policies), scenario.repeats)
+        tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+        with make_progress(tasks, live=self._options.live) as progress:
+            for number, (repeat, index) in enumerate(order):
+                choice = scenario.policies[index]
+                label = choice.spec + (f", repeat {repeat + 1}" if scenario.repeats > 1 else "")
+                progress.begin(f"{label} ({number + 1} of {len(order)})")
+                run = RunRecord(policy=choice.spec, repeat=repeat, epoch_s=time.time())
+                record.runs.append(run)
+                try:
+                    self._play_one(
+                        choice, run, History(folder, choice.spec, repeat, part_rows=PART_ROWS), progress
+                    )
+                finally:
+                    record.save(folder)
+
+    def _play_one(
+        self, choice: PolicyChoice, record: RunRecord, history: History, progress: Progress
+    ) -> None:
+        rows = HistoryRows(history)
+        simulation: Simulation | None = None
+        try:
+            with _no_collections():
+                setup = setup_of(
+                    self._scenario,
+                    choice,
+                    record.repeat,
+                    self._costs,
+                    self._latencies,
+                    as_live=self._as_live,
+                )
+                simulation = Simulation(setup, rows)
+                self._run(simulation, progress)
+            record.state = "failed" if rows.bad_jobs else "succeeded"
+            record.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])
+        except Stuck as error:
+            record.state, record.note = "failed", str(error)
+        except BaseException as error:
+            record.state, record.note = "interrupted", type(error).__name__
+            if not isinstance(error, Exception) or not is_policy_file(choice.spec):
+                raise
+            record.state, record.note = "failed", _where(error)  # most likely the user's policy's own fault
+        finally:
+            with no_interrupts():
+                rows.flush()
+                history.close()
+                if simulation is not None:
+                    record.duration_s = simulation.now_s
+                    record.findings = report_of(simulation.master.policy)
+                    progress.end(simulation.now_s, simulation.statistics.ends)
+
+    def _run(self, simulation: Simulation, progress: Progress) -> None:
+        """In the compiled loop where that can, else with objects: the rows are the same."""
+
+        def show(played: Simulation) -> None:
+            progress.show(played.now_s, played.statistics.ends)
+
+        tasks = sum(job.maps + job.reduces for job in simulation.jobs)
+        if self._scenario.simulate.engine == "auto" and tasks >= COMPILED_TASKS:
+            from schedbed.scheduler.simulate.compiled.run_compiled import run
+
+            if run(simulation, show) is None:
+                return
+        simulation.run(show)

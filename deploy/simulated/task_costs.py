@@ -1,0 +1,162 @@
+"""What tasks cost in the simulator: as their jobs say, as a trace timed them, as applications were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.app_laws import AppCosts, shipped, work_of
+from schedbed.tasks.mapper import SORT_BUFFER_BYTES
+from schedbed.tasks.specs import Cost, JobSpec
+from schedbed.tasks.spill import buffer_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handling:
+    """What moving data and being an attempt cost live, in core-seconds of the host.
+
+    Fitted to live runs of the shipped scenarios at 0.08 of a core a node's core (`schedbed validate --phases`).
+    A synthetic task's CPU counts from its process's start (`tasks.apps.synthetic`): these are part of it, not on top.
+    """
+
+    attempt_s: float = 0.003  # from the fork to the first line
+    read_byte_s: float = 3.5e-9
+    written_byte_s: float = 3e-9
+    fetch_s: float = 0.002  # a map's output, and the waiting for it
+    fetched_byte_s: float = 5.5e-9
+
+    def map_s(self, read_bytes: float, written_bytes: float) -> float:
+        """Of a map that only moves data."""
+        return self.attempt_s + self.read_byte_s * read_bytes + self.written_byte_s * written_bytes
+
+    def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
+        """Of a reduce until it has all its input."""
+        return self.attempt_s + self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
+
+
+HANDLING = Handling()
+
+
+def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
+    """The cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
+
+    `profile` measures the applications on this host, which takes seconds, as does an application that is not in the
+    shipped table. BadInput when an application fails on a sample of its input.
+    """
+    apps: dict[str, AppCosts] = {}
+    for job in scenario.jobs:
+        if job.app == "synthetic":
+            continue
+        if measured and job.job in measured:
+            apps[job.job] = measured[job.job]
+        elif scenario.simulate.costs == "profile" or job.app not in shipped():
+            from schedbed.deploy.simulated.measure_apps import measure
+
+            apps[job.job] = measure(job, scenario.input(job.input) if job.input else None, scenario.seed)
+        else:
+            apps[job.job] = shipped()[job.app]
+    core_speed = mean(node.core_speed for node in scenario.cluster.nodes)
+    return ScenarioCosts(apps, core_speed, timed=scenario.simulate.costs == "trace")
+
+
+class ScenarioCosts:
+    """Synthetic jobs do what their costs say (`timed`: last as long as the trace says), others what `apps` says.
+
+    `apps` are the laws by job; their host CPU becomes time on an emulated core of `core_speed`. Equal tasks
+    share one TaskCost.
+    """
+
+    def __init__(self, apps: Mapping[str, AppCosts], core_speed: float, *, timed: bool = False) -> None:
+        self._apps, self._core_speed, self._timed = apps, core_speed, timed
+        self._specified: dict[tuple[Cost, int, int], TaskCost] = {}
+        self._maps: dict[tuple[str, int], TaskCost] = {}
+        self._shuffled: dict[str, int] = {}
+        self._reduces: dict[str, TaskCost] = {}
+
+    def map_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`."""
+        if job.map_costs:
+            cost = job.map_costs[index]
+            found = self._specified.get((cost, 0, 0))
+            if found is None:
+                moving_s = HANDLING.map_s(cost.read_bytes, cost.write_bytes)
+                found = self._specified[cost, 0, 0] = self._specify(cost, max(self._host(cost), moving_s))
+            return found
+        length = job.splits[index].length
+        found = self._maps.get((job.job, length))
+        if found is None:
+            found = self._maps[job.job, length] = self._map(job, length)
+        return found
+
+    def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
+        """As in `CostModel`."""
+        if job.reduce_costs:
+            cost, fetched = job.reduce_costs[index], self._fetched(job)
+            found = self._specified.get((cost, job.maps, fetched))
+            if found is None:
+                left_s = self._host(cost) - HANDLING.shuffle_s(job.maps, fetched)
+                write_s = HANDLING.written_byte_s * cost.write_bytes
+                found = self._specify(cost, max(left_s, write_s))
+                self._specified[cost, job.maps, fetched] = found
+            return found
+        if job.job not in self._apps:
+            return FREE
+        found = self._reduces.get(job.job)
+        if found is None:
+            found = self._reduces[job.job] = self._reduce(job)
+        return found
+
+    def _host(self, cost: Cost) -> float:
+        return cost.cpu_s * self._core_speed
+
+    def _specify(self, cost: Cost, host_s: float) -> TaskCost:
+        return TaskCost(
+            cpu_s=host_s / self._core_speed,
+            read_bytes=cost.read_bytes,
+            output_bytes=cost.write_bytes,
+            merges=False,
+            duration_s=cost.duration_s if self._timed else None,
+        )
+
+    def _fetched(self, job: JobSpec) -> int:
+        """Bytes that each reduce of a synthetic job fetches."""
+        known = self._shuffled.get(job.job)
+        if known is None:
+            known = sum(cost.write_bytes for cost in job.map_costs) // job.reduces
+            self._shuffled[job.job] = known
+        return known
+
+    def _map(self, job: JobSpec, length: int) -> TaskCost:
+        if job.job not in self._apps:
+            return FREE
+        law = self._apps[job.job]
+        work, rate = work_of(job.app, job.params, length, job.maps), self._core_speed
+        output = law.map_output.of(work)
+        buffer = buffer_bytes(job.params.get("sort_buffer", SORT_BUFFER_BYTES), job.map_demand.memory_bytes)
+        spills = 2 if job.reduces and output > buffer else 1  # spilled, then merged into the map's output
+        return TaskCost(
+            cpu_s=(law.map_start_s + law.map_cpu_s * work) / rate,
+            sort_cpu_s=law.map_sort_s * output / rate,
+            read_bytes=length,
+            output_bytes=round(output),
+            spill_bytes=round(spills * output) if job.reduces else 0,
+            records_in=round(law.map_records * work),
+        )
+
+    def _reduce(self, job: JobSpec) -> TaskCost:
+        law = self._apps[job.job]
+        work = sum(work_of(job.app, job.params, split.length, job.maps) for split in job.splits)
+        rate = self._core_speed
+        fetched = sum(self.map_cost(job, index).output_bytes for index in range(job.maps)) / job.reduces
+        return TaskCost(
+            cpu_s=(law.reduce_start_s + law.reduce_cpu_s * fetched) / rate,
+            sort_cpu_s=law.reduce_sort_s * fetched / rate,
+            output_bytes=round(law.output.of(work) / job.reduces),
+        )
+
+
+FREE = TaskCost()
+"""Of a synthetic job that says nothing about its tasks."""

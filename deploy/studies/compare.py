@@ -1,0 +1,224 @@
+"""How near a simulation comes to live runs of the same scenario: pure functions of their tables.
+
+An error is (simulated - measured) / measured, of the medians of the repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.results import metrics
+from schedbed.deploy.results.metrics import RunTables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAKESPAN_MAX = 0.05  # of the live median
+COMPLETION_MAX = 0.08
+LOCALITY_MAX = 0.05  # of all maps: five points
+"""Errors beyond these are outside."""
+
+PHASES = ("launch", "run", "beyond CPU", "shuffle", "sort", "reduce", "next launch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A figure as measured live and simulated, in each repeat."""
+
+    live: tuple[float, ...]
+    simulated: tuple[float, ...]
+
+    @property
+    def measured(self) -> float:
+        """The median of the live repeats."""
+        return median(self.live)
+
+    @property
+    def sim(self) -> float:
+        """The median of the simulated repeats."""
+        return median(self.simulated)
+
+    @property
+    def error(self) -> float:
+        """Relative; 0 when both are 0."""
+        if self.measured == self.sim:
+            return 0.0
+        return self.sim / self.measured - 1 if self.measured else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """One policy. `order` is Kendall's tau of the launches' order, simulated against live (median), and
+    `order_live` that of the live repeats among themselves: what noise alone costs (None with one repeat)."""
+
+    policy: str
+    makespan_s: Pair
+    completion_s: Pair
+    locality: Pair  # share of node-local maps by tasks
+    order: float
+    order_live: float | None
+    jobs: Mapping[str, Pair] = field(default_factory=dict)  # completion by "name (id)"
+    phases: Mapping[str, Mapping[str, Pair]] = field(default_factory=dict)  # seconds, by kind and job
+
+    @property
+    def outside(self) -> list[str]:
+        """What is out of bounds, a phrase each."""
+        found: list[str] = []
+        if abs(self.makespan_s.error) > MAKESPAN_MAX:
+            found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
+        if abs(self.completion_s.error) > COMPLETION_MAX:
+            found.append(f"mean completion {self.completion_s.error:+.1%} (bound {COMPLETION_MAX:.0%})")
+        points = self.locality.sim - self.locality.measured
+        if abs(points) > LOCALITY_MAX:
+            found.append(f"node-local maps {100 * points:+.1f} points (bound {100 * LOCALITY_MAX:.0f})")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values with the errors."""
+        plain = asdict(self)
+        for name in ("makespan_s", "completion_s", "locality"):
+            plain[name] = _plain(getattr(self, name))
+        plain["jobs"] = {name: _plain(pair) for name, pair in self.jobs.items()}
+        plain["phases"] = {
+            group: {name: _plain(pair) for name, pair in pairs.items()}
+            for group, pairs in self.phases.items()
+        }
+        return plain | {"outside": self.outside}
+
+
+def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
+    """Compares the live repeats of a policy with its simulated ones."""
+
+    def pair(figure: Any) -> Pair:
+        return Pair(
+            live=tuple(float(figure(run)) for run in live),
+            simulated=tuple(float(figure(run)) for run in sim),
+        )
+
+    among = [
+        order_agreement(one.attempts, other.attempts) for i, one in enumerate(live) for other in live[i + 1 :]
+    ]
+    return Agreement(
+        policy=policy,
+        makespan_s=pair(lambda run: metrics.makespan(run.jobs)["all"]),
+        completion_s=pair(lambda run: metrics.completion(run.jobs)["mean"]),
+        locality=pair(_node_local),
+        order=median(order_agreement(run.attempts, play.attempts) for run in live for play in sim),
+        order_live=median(among) if among else None,
+        jobs=_by_job(live, sim),
+        phases=_by_phase(live, sim),
+    )
+
+
+def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
+    """Kendall's tau-b between the orders in which two runs first launched the tasks that both launched.
+
+    1 is the same order, 0 is no relation; launches of one moment tie. 1 with fewer than two tasks.
+    """
+    from scipy.stats import kendalltau
+
+    first, second = (run.groupby("task")["assigned"].min() for run in (one, other))
+    both = first.index.intersection(second.index)
+    if len(both) < 2:
+        return 1.0
+    found: Any = kendalltau(first.loc[both], second.loc[both])
+    tau = float(found.statistic)
+    return 1.0 if np.isnan(tau) else tau
+
+
+def _node_local(run: RunTables) -> float:
+    """Runs without a map that reads are all local."""
+    share = metrics.locality(run.attempts)["tasks"]["node"]
+    return 1.0 if np.isnan(share) else share
+
+
+def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pair]:
+    return _pairs([_completions(run) for run in live], [_completions(run) for run in sim])
+
+
+def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
+    """Of all names that every repeat has."""
+    return {
+        name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
+        for name in sim[0]
+        if all(name in each for each in (*live, *sim))
+    }
+
+
+def _completions(run: RunTables) -> dict[str, float]:
+    done = run.jobs[run.jobs["state"] == "succeeded"].sort_values("job")
+    took = done["finish"] - done["submit"]
+    return {f"{n} ({j})": float(t) for n, j, t in zip(done["name"], done["job"], took, strict=True)}
+
+
+def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
+    """Mean seconds of each phase, by kind of task and by job and kind."""
+    means, played = ([_phase_means(run) for run in runs] for runs in (live, sim))
+    return {
+        group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in played])
+        for group in played[0]
+    }
+
+
+def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
+    data = phases(run)
+    names = dict(zip(run.jobs["job"], run.jobs["name"], strict=True))
+    groups: dict[str, pd.DataFrame] = {}
+    for kind, rows in data.groupby("kind"):
+        groups[f"all {kind}s"] = rows
+    for (job, kind), rows in data.groupby(["job", "kind"]):
+        groups[f"{names.get(job, job)} ({job}) {kind}s"] = rows
+    return {
+        group: {name: float(rows[name].mean()) for name in PHASES if rows[name].notna().any()}
+        for group, rows in groups.items()
+    }
+
+
+def phases(run: RunTables) -> pd.DataFrame:
+    """The attempts that succeeded with a column of seconds for each of PHASES.
+
+    `launch`: assignment to first line of code; `run`: to the end; `beyond CPU`: of this, what was not computing (at
+    full speed); `shuffle`, `sort`, `reduce`: a reduce's parts; `next launch`: from the end to the next assignment on
+    the node for that kind, where that came within a second.
+    """
+    done = run.attempts[run.attempts["state"] == "succeeded"]
+    speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})
+    ran = done["end"] - done["start"]
+    return done.assign(
+        **{
+            "launch": done["start"] - done["assigned"],
+            "run": ran,
+            "beyond CPU": ran - done["cpu_s"] / speed,
+            "shuffle": done["shuffle_end"] - done["start"],
+            "sort": done["sort_end"] - done["shuffle_end"],
+            "reduce": done["end"] - done["sort_end"],
+            "next launch": _next_launch(done, run.attempts),
+        }
+    )
+
+
+def _next_launch(done: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
+    """NaN where nothing followed within a second."""
+    gaps = np.full(len(done), np.nan)
+    assigned = {key: np.sort(rows["assigned"]) for key, rows in attempts.groupby(["node", "kind"])}
+    for place, (node, kind, end) in enumerate(zip(done["node"], done["kind"], done["end"], strict=True)):
+        times = assigned[(node, kind)]
+        after = np.searchsorted(times, end)
+        if after < len(times) and times[after] - end < 1.0:
+            gaps[place] = times[after] - end
+    return gaps
+
+
+def _plain(pair: Pair) -> dict[str, Any]:
+    return {
+        "live": list(pair.live),
+        "simulated": list(pair.simulated),
+        "measured": pair.measured,
+        "sim": pair.sim,
+        "error": pair.error,
+    }

@@ -1,0 +1,171 @@
+"""`schedbed validate`: a scenario live and simulated, and how far apart they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.summary import load
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.measured_laws import laws_of
+from schedbed.deploy.simulated.simulated_runs import SimRuns
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.studies.compare import (
+    COMPLETION_MAX,
+    LOCALITY_MAX,
+    MAKESPAN_MAX,
+    PHASES,
+    Agreement,
+    Pair,
+    agreement,
+)
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.deploy.workspace import result_folder
+from schedbed.scheduler.history import read_tables
+from schedbed.tasks.errors import BadInput
+
+NAME = "validate.json"
+PLAYS = 9
+"""Simulated runs of each policy, which differ in when heartbeats fall; as of the live ones, their median counts. A few
+milliseconds decide what a slot gets next, and that moves a short run's makespan by several percent, live and simulated.
+"""
+Say = Callable[[str], None]
+
+
+def validate(
+    scenario: ResolvedScenario,
+    out: Path | None,
+    *,
+    live_folder: Path | None = None,
+    live: bool = True,
+    show_phases: bool = False,
+    say: Say = print,
+) -> list[Agreement]:
+    """Runs the scenario live (or takes a finished live run of it) and simulated, prints and writes the comparison.
+
+    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. What applications cost in CPU is no claim
+    of the simulator's: it is the mean of the live runs, by job; synthetic jobs cost what they say. Raises RunFailed
+    when a run failed or a bound does not hold.
+    """
+    scenario = scenario.without_learning()
+    if live_folder is not None:
+        _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
+    folder = result_folder(out, f"{scenario.name}-validate", datetime.now(UTC))
+    if live_folder is None:
+        live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
+    simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
+    recorded = [run for runs in _runs(live_folder).values() for run in runs]
+    costs = costs_of(simulated, laws_of(simulated, recorded))
+    sim_folder = run_scenario(
+        simulated,
+        RunOptions(out=folder / "sim", machines="sim", live=live),
+        lambda played, options: SimRuns(played, options, costs, as_live=True),
+    )
+    found = compare(live_folder, sim_folder)
+    (folder / NAME).write_text(json.dumps([each.to_json() for each in found], indent=1) + "\n")
+    for each in found:
+        _show(each, say, show_phases)
+    for doubt in _doubts(live_folder):
+        say(f"note: the live runs are not trusted: {doubt}")
+    say(f"Results: {folder / NAME}")
+    outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
+    if outside:
+        raise RunFailed("the simulator is outside its bounds: " + "; ".join(outside))
+    return found
+
+
+def compare(live_folder: Path, sim_folder: Path) -> list[Agreement]:
+    """Of every policy that both folders have a run of that succeeded."""
+    live, sim = _runs(live_folder), _runs(sim_folder)
+    return [agreement(policy, live[policy], sim[policy]) for policy in sim if policy in live]
+
+
+def _check_same_policies(folder: Path, policies: Sequence[str]) -> None:
+    for policy in policies:
+        if policy not in RunFile.load(folder).policies:
+            raise BadInput(f"--against {folder}: holds no run of {policy}, expected one of the same scenario")
+
+
+def _runs(folder: Path) -> dict[str, list[RunTables]]:
+    run, tables = RunFile.load(folder), read_tables(folder)
+    made: dict[str, list[RunTables]] = {}
+    for record in run.runs:
+        if record.state == "succeeded":
+            mine = select(tables, run.nodes, record.policy, record.repeat)
+            made.setdefault(record.policy, []).append(mine)
+    return made
+
+
+def _doubts(live_folder: Path) -> list[str]:
+    """Why the live runs say little about the simulator."""
+    fidelity = load(live_folder)["fidelity"]
+    return [] if fidelity["trusted"] else fidelity["why"]
+
+
+def _show(found: Agreement, say: Say, show_phases: bool) -> None:
+    count = len(found.makespan_s.live)
+    plays = len(found.makespan_s.simulated)
+    say(f"\n{found.policy}: live (median of {count}) against simulated (median of {plays})")
+    rows = [
+        _row("makespan [s]", found.makespan_s, f"within {MAKESPAN_MAX:.0%}"),
+        _row("completion, mean [s]", found.completion_s, f"within {COMPLETION_MAX:.0%}"),
+        _local_row(found.locality),
+        *(_row(f"  {name}", pair, "") for name, pair in found.jobs.items()),
+    ]
+    _table(("", "live", "simulated", "error", "bound"), rows, say)
+    among = (
+        "" if found.order_live is None else f"; of the live repeats among themselves {found.order_live:.3f}"
+    )
+    say(f"order of launches (Kendall's tau): {found.order:.3f}{among}")
+    if found.outside:
+        say(f"OUTSIDE: {', '.join(found.outside)}")
+    if show_phases:
+        _show_phases(found, say)
+
+
+def _show_phases(found: Agreement, say: Say) -> None:
+    """Mean seconds of each phase, live and simulated side by side."""
+    rows = [
+        (group, *(_both(pairs[name]) if name in pairs else "" for name in PHASES))
+        for group, pairs in found.phases.items()
+    ]
+    say("\nmean seconds of each phase, live > simulated")
+    _table(("", *PHASES), rows, say)
+
+
+def _both(pair: Pair) -> str:
+    return f"{pair.measured:.3f} > {pair.sim:.3f}"
+
+
+def _row(label: str, pair: Pair, bound: str) -> tuple[str, ...]:
+    return label, f"{pair.measured:.2f}", f"{pair.sim:.2f}", f"{pair.error:+.1%}", bound
+
+
+def _local_row(pair: Pair) -> tuple[str, ...]:
+    points = 100 * (pair.sim - pair.measured)
+    bound = f"within {100 * LOCALITY_MAX:.0f} points"
+    return (
+        "node-local maps [%]",
+        f"{100 * pair.measured:.1f}",
+        f"{100 * pair.sim:.1f}",
+        f"{points:+.1f}",
+        bound,
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], say: Say) -> None:
+    lines = [head, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+        ]
+        say("  ".join(cells).rstrip())

@@ -1,0 +1,213 @@
+"""`schedbed whatif`: a recorded run once more in the simulator, under other policies or on another number of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results import metrics
+from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.scenario.policies import policies_of
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s
+from schedbed.deploy.simulated.simulated_runs import SimRuns, setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.scheduler.core.records import AttemptRow, NoSink
+from schedbed.scheduler.history import frame, read_tables
+from schedbed.scheduler.simulate.setup import CostModel, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.workloads.planned import InputFile
+
+FIT_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A recorded run of one policy, its first repeat."""
+
+    run: RunFile
+    policy: str
+    scenario: ResolvedScenario
+    tables: RunTables
+
+    @property
+    def makespan_s(self) -> float:
+        """As measured."""
+        return metrics.makespan(self.tables.jobs)["all"]
+
+
+def load_record(folder: Path, policy: str | None = None) -> Record:
+    """The record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is none."""
+    run = RunFile.load(folder)
+    known = [record.policy for record in run.runs if record.repeat == 0]
+    matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
+    if not matches:
+        raise BadInput(f"--from {policy}: not in this run, expected one of {', '.join(known) or 'none'}")
+    tables = select(read_tables(folder), run.nodes, matches[0], 0)
+    return Record(
+        run=run, policy=matches[0], scenario=ResolvedScenario.from_json(run.scenario), tables=tables
+    )
+
+
+def whatif(
+    folder: Path,
+    policies: Sequence[Any],
+    options: RunOptions,
+    *,
+    nodes: int | None = None,
+    recorded: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Replays the record under `policies` (its own when there are none); returns the folder with the results.
+
+    Task costs and the time to launch an attempt are the record's, everything else is simulated. Raises BadInput
+    and RunFailed.
+    """
+    record = load_record(folder, recorded)
+    scenario = _changed(record, policies, nodes).without_learning()
+    say(f"replaying the record of {record.policy}: makespan {record.makespan_s:.1f} s")
+    for line in _left_out(record):
+        say(f"note: {line}")
+    latencies = _latencies(record)
+    costs = _costs(record, latencies)
+    made = run_scenario(
+        scenario,
+        replace(options, machines="sim"),
+        lambda scenario, options: SimRuns(scenario, options, costs, latencies),
+    )
+    if nodes in (None, len(record.scenario.cluster.nodes)):
+        _compare(record, made, say)
+    return made
+
+
+def _changed(record: Record, policies: Sequence[Any], nodes: int | None) -> ResolvedScenario:
+    scenario = record.scenario
+    mine = [choice for choice in scenario.policies if choice.spec == record.policy]
+    simulate = replace(scenario.simulate, straggler_share=0.0)  # they are in the recorded costs
+    if record.run.machines != "sim":
+        simulate = replace(simulate, costs="specification", contention=True)
+    changed = replace(
+        scenario,
+        policies=policies_of(policies) if policies else tuple(mine),
+        repeats=1,
+        simulate=simulate,
+    )
+    return changed if nodes is None else resized(changed, nodes)
+
+
+def resized(scenario: ResolvedScenario, count: int) -> ResolvedScenario:
+    """The scenario on `count` nodes: the first ones, or all and then the first ones again under new names.
+
+    Blocks and faults of nodes that are gone go to others, in turn. BadInput when there are too few for the
+    replicas.
+    """
+    cluster = scenario.cluster
+    if count < cluster.blocks.replication:
+        raise BadInput(
+            f"--nodes {count}: {cluster.blocks.replication} replicas of a block need as many nodes"
+        )
+    names = {node.node: f"n{index % count + 1}" for index, node in enumerate(cluster.nodes)}
+    return replace(
+        scenario,
+        cluster=_nodes(cluster, count),
+        inputs=tuple(_moved(file, names, count) for file in scenario.inputs),
+        faults=tuple(
+            replace(fault, nodes=tuple(dict.fromkeys(names[node] for node in fault.nodes)))
+            for fault in scenario.faults
+        ),
+    )
+
+
+def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
+    have = cluster.nodes
+    nodes: list[NodeSpec] = [replace(have[index % len(have)], node=f"n{index + 1}") for index in range(count)]
+    return replace(cluster, nodes=tuple(nodes))
+
+
+def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
+    """Preferred nodes under their new names; where two replicas would meet, the next free node takes one."""
+    if file.preferred is None:
+        return file
+    made: list[tuple[str, ...]] = []
+    for nodes in file.preferred:
+        taken: list[str] = []
+        for node in nodes:
+            place = int(names[node][1:])
+            while f"n{place}" in taken:
+                place = place % count + 1
+            taken.append(f"n{place}")
+        made.append(tuple(taken))
+    return replace(file, preferred=tuple(made))
+
+
+def _costs(record: Record, latencies: Latencies) -> CostModel:
+    """The record's; where a simulation took a trace's own times, these again.
+
+    Those of a live record are fitted first, by replaying it as it was.
+    """
+    scenario = record.scenario
+    if record.run.machines == "sim" and scenario.simulate.costs == "trace":
+        return costs_of(scenario)
+    costs = RecordedCosts(record.tables)
+    if record.run.machines != "sim":
+        same = _changed(record, (), None)
+        for _ in range(FIT_ROUNDS):
+            rows = _Attempts()
+            Simulation(setup_of(same, same.policies[0], 0, costs, latencies), rows).run()
+            costs.fit(frame("attempts", rows.rows))
+    return costs
+
+
+class _Attempts(NoSink):
+    """Keeps the attempts of a replay."""
+
+    def __init__(self) -> None:
+        self.rows: list[AttemptRow] = []
+
+    def attempt(self, row: AttemptRow) -> None:
+        """As in `Sink`."""
+        self.rows.append(row)
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Not kept."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Not kept."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Not kept."""
+
+
+def _latencies(record: Record) -> Latencies:
+    """An attempt starts as fast as recorded; a simulation's record has the default already."""
+    usual = Latencies()
+    if record.run.machines == "sim":
+        return usual
+    timing = Timing()
+    rest_s = launch_s(record.tables) - timing.decision_s - timing.reply_s
+    return replace(usual, launch_s=max(0.0, rest_s), launch_cpu_s=0.0)
+
+
+def _left_out(record: Record) -> list[str]:
+    states = record.tables.attempts["state"].value_counts()
+    bad = int(sum(count for state, count in states.items() if state != "succeeded"))
+    return [f"{bad} attempts did not succeed in the record; their costs are not replayed"] if bad else []
+
+
+def _compare(record: Record, made: Path, say: Callable[[str], None]) -> None:
+    """How near the replay of the recorded policy came."""
+    run = RunFile.load(made)
+    if record.policy not in run.policies:
+        return
+    tables = select(read_tables(made), run.nodes, record.policy, 0)
+    replayed_s = metrics.makespan(tables.jobs)["all"]
+    error = replayed_s / record.makespan_s - 1
+    say(f"{record.policy}: recorded {record.makespan_s:.2f} s, replayed {replayed_s:.2f} s ({error:+.1%})")

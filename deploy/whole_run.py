@@ -1,0 +1,133 @@
+"""A whole run: each policy in each repeat on a fresh emulated cluster, then the tables, the summary and the report."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+from schedbed.deploy import hostwatch
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import RunOptions, no_interrupts
+from schedbed.deploy.results.html_report import rebuild
+from schedbed.deploy.results.learn import learn
+from schedbed.deploy.results.runfile import NAME, RunFile
+from schedbed.deploy.results.summary import load
+from schedbed.deploy.results.table import show
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.deploy.workspace import locked, result_folder
+from schedbed.scheduler.profiles import named_store
+from schedbed.scheduler.registry.registry import build_policy, reads_store
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Runs(Protocol):
+    """All runs of one command on one kind of machines."""
+
+    def play(self, folder: Path, record: RunFile) -> None:
+        """Plays every policy in every repeat; goes on after a run that failed."""
+        ...
+
+
+MakeRuns = Callable[[ResolvedScenario, RunOptions], Runs]
+
+
+def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: MakeRuns | None = None) -> Path:
+    """Runs the scenario under each of its policies; returns the folder with the results.
+
+    `make_runs` replaces what the kind of machines says. Raises BadInput before anything is started, RunFailed when
+    a job or the cluster failed (what was measured is kept), KeyboardInterrupt likewise after cleaning up.
+    """
+    for choice in scenario.policies:
+        build_policy(choice.given, scale=scenario.scale, store=scenario.profiles.store)
+    _tell_what_is_known(scenario)
+    runs = (make_runs or runs_on(options.machines))(scenario, options)
+    started = datetime.now(UTC)
+    folder = result_folder(options.out, scenario.name, started)
+    with _not_left_empty(folder), locked(folder), _full_disk_is_told(folder):
+        record = _run_file(scenario, options, started)
+        record.save(folder)
+        try:
+            runs.play(folder, record)
+        finally:
+            if record.runs:
+                finish(folder, plots=options.plots)
+            else:  # nothing has begun
+                (folder / NAME).unlink()
+    if scenario.profiles.learn:
+        learnt = learn(folder, record, scenario)
+        print(f"Profiles: {named_store(scenario.profiles.store)} ({', '.join(learnt) or 'nothing new'})")
+    failed = [f"{run.policy}: {run.note}" for run in record.runs if run.state == "failed"]
+    if failed:
+        raise RunFailed("; ".join(failed))
+    return folder
+
+
+def _tell_what_is_known(scenario: ResolvedScenario) -> None:
+    """Says which policies know jobs of earlier runs: these decide otherwise than on a host that knows nothing."""
+    store = scenario.profiles.store
+    readers = [choice.spec for choice in scenario.policies if reads_store(choice.given)]
+    if readers and store != "none" and named_store(store).is_file():
+        print(f"Profiles of earlier runs: {named_store(store)}, read by {', '.join(readers)}")
+
+
+def finish(folder: Path, *, plots: bool = True) -> None:
+    """Makes the tables, the summary, the report and the timeline of what has been measured, and prints the table."""
+    with no_interrupts():
+        broken = rebuild(folder, with_plots=plots)
+    show(load(folder), Console())
+    for part in broken:
+        print(f"damaged and left out: {part}")
+    print(f"Results: {folder}  (open {folder / 'report.html'})")
+
+
+def runs_on(machines: str) -> MakeRuns:
+    """Imports what that kind of machines needs and nothing else: a simulation starts without Ray."""
+    if machines == "sim":
+        from schedbed.deploy.simulated.simulated_runs import SimRuns
+
+        return SimRuns
+    from schedbed.deploy.live.live_runs import LiveRuns
+
+    return LiveRuns
+
+
+def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime) -> RunFile:
+    return RunFile(
+        scenario=scenario.to_json(),
+        policies=[choice.spec for choice in scenario.policies],
+        repeats=scenario.repeats,
+        seed=scenario.seed,
+        machines=options.machines,
+        versions=hostwatch.versions(),
+        host=hostwatch.describe_host(),
+        wall_start=started.isoformat(timespec="seconds"),
+    )
+
+
+@contextmanager
+def _not_left_empty(folder: Path) -> Iterator[None]:
+    """Removes the folder when nothing has come to be in it."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+@contextmanager
+def _full_disk_is_told(folder: Path) -> Iterator[None]:
+    """A disk that fills ends the run in one line; the part files written so far stay for `schedbed report`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        where = error.filename or folder
+        raise RunFailed(f"{where}: {error.strerror}; make room, then: schedbed report {folder}") from None

@@ -1,0 +1,230 @@
+"""The bottom of the core's books: what there is, what policies see of it, and the steps that all others use."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from schedbed.cluster.messages import Kill
+from schedbed.scheduler import policy as policies
+from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
+from schedbed.scheduler.core.records import DecisionRow, Discard, Effect, Sink
+from schedbed.scheduler.core.rows import attempt_row, decision_row, make_row
+from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
+from schedbed.scheduler.view import JobView, NodeView, StageView
+from schedbed.tasks.specs import NodeId, TaskKind
+
+RECENT = 12
+"""Decisions that were not skips are kept so many, for the live display."""
+
+
+class Books:
+    """All state of the core, which is also the View that policies read."""
+
+    def __init__(
+        self,
+        policy: policies.Policy,
+        sink: Sink,
+        *,
+        seed: int,
+        max_attempts: int,
+        slowstart: float,
+        node_failures_to_exclude: int,
+    ) -> None:
+        self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
+        self._on_changed: Any = getattr(policy, "changed", None)
+        self._on_submitted: Any = getattr(policy, "submitted", None)
+        self.speculation: policies.Speculation | None = getattr(policy, "speculation", None)
+        self._on_finished: Any = self._hook(policy, "finished")
+        self._on_ended: Any = self._hook(policy, "ended")
+        self.unsettled: dict[Stage, None] = {}
+        self._sink = sink
+        self.records_skips = True
+        self._max_attempts = max_attempts
+        self._slowstart = slowstart
+        self._node_failures = node_failures_to_exclude
+        self.seed = seed
+        self.now_s = 0.0
+        self.beats = 0
+        self.launches = 0
+        self.submissions = 0
+        self.live_attempts = 0
+        self.nodes: dict[NodeId, Node] = {}
+        self.jobs: dict[str, Job] = {}
+        self.ended: dict[str, Job] = {}  # the most recent ones, for the live display
+        self.used_ids: set[str] = set()  # of all jobs that ever were
+        self.moved: dict[str, tuple[NodeId, ...]] = {}  # where blocks are whose replicas have changed
+        self.committing: dict[str, Task] = {}  # by the attempt whose output is being put into place
+        self.rack_by_node: dict[NodeId, str] = {}
+        self.users: dict[tuple[str, TaskKind], Tally] = {}
+        self.queues: dict[tuple[str, TaskKind], Tally] = {}
+        self.map_slots = 0
+        self.reduce_slots = 0
+        self.ready_maps = 0  # jobs with a map that could start
+        self.ready_reduces = 0
+        self.effects: list[Effect] = []
+        self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
+
+    def _hook(self, policy: policies.Policy, name: str) -> Any:
+        """The policy's and the speculation's, as far as there are any."""
+        parts = (policy, self.speculation)
+        hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
+        return policies.together(hooks, answers=False) if hooks else None
+
+    def slots(self, kind: TaskKind) -> int:
+        """As in `View`."""
+        return self.map_slots if kind is MAP else self.reduce_slots
+
+    def is_ready(self, kind: TaskKind) -> bool:
+        """Has any job a task of that kind that could start?"""
+        return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
+
+    def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
+        """As in `View`."""
+        excluded = job.excluded
+        if node.node not in excluded:
+            return False
+        stage = job.stage(kind)
+        return any(
+            other.alive and other.node not in excluded and self._could_hold(other, stage)
+            for other in self.nodes.values()
+        )
+
+    def fits(self, node: NodeView, stage: StageView) -> bool:
+        """As in `View`."""
+        return self._lack(node, stage) is None
+
+    def _lack(self, node: NodeView, stage: StageView) -> str | None:
+        """What the node has too little of for one more task of the stage."""
+        limits, demand = self.limits, stage.demand
+        if limits.slots and node.free_slots(stage.kind) <= 0:
+            return "no slot is free"
+        if limits.memory and demand.memory_bytes > node.free_memory_bytes:
+            return f"needs {demand.memory_bytes} bytes, {node.free_memory_bytes} are free"
+        if limits.vcores and demand.vcores > node.free_vcores:
+            return f"needs {demand.vcores} vcores, {node.free_vcores} are free"
+        return None
+
+    def _could_hold(self, node: Node, stage: StageView) -> bool:
+        limits, spec = self.limits, node.spec
+        slots = spec.map_slots if stage.kind is MAP else spec.reduce_slots
+        return (
+            (not limits.slots or slots > 0)
+            and (not limits.memory or stage.demand.memory_bytes <= spec.memory_bytes)
+            and (not limits.vcores or stage.demand.vcores <= spec.cores)
+        )
+
+    def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
+        """As in `View`."""
+        if not self.records_skips:
+            return
+        label = "map" if kind is MAP else "reduce"
+        row = make_row(DecisionRow, (self.now_s, node.node, job.job, "", label, "skip", reason))
+        self._sink.decision(row)
+
+    def _decided(self, attempt_node: str, task: Task, answer: str, reason: str) -> None:
+        row = decision_row(self.now_s, attempt_node, task, answer, reason)
+        self._sink.decision(row)
+        self.recent.append(row)
+
+    def _changed(self, stage: Stage) -> None:
+        ready = stage.unstarted > 0 and stage.open
+        if ready is not stage.ready:
+            stage.ready = ready
+            if stage.kind is MAP:
+                self.ready_maps += 1 if ready else -1
+            else:
+                self.ready_reduces += 1 if ready else -1
+        if self._on_changed is not None:
+            self.unsettled[stage] = None
+
+    def settle(self) -> None:
+        """Tells the policy what changed; before it is asked, since several changes of one stage are one to it."""
+        if self.unsettled:
+            unsettled, self.unsettled = self.unsettled, {}
+            for stage in unsettled:
+                self._on_changed(self, stage.job, stage.kind)
+
+    def kill(self, attempt: Attempt, reason: str) -> None:
+        """Tells the node to stop the attempt, which holds its slot until the node says that it has."""
+        if attempt.state is KILLING:
+            return
+        attempt.state = step(attempt.attempt, attempt.state, KILLING)
+        attempt.reason = reason
+        attempt.killed = attempt.node.sequence
+        stage = attempt.task.stage
+        count_killing(stage, 1)
+        attempt.node.outbox.append(Kill(attempt=attempt.attempt, reason=reason))
+        self._changed(stage)
+
+    def _release(self, attempt: Attempt, state: AttemptState) -> None:
+        """Frees what the attempt held and enters its new state."""
+        task, node = attempt.task, attempt.node
+        stage = task.stage
+        job = stage.job
+        if attempt.state is KILLING:
+            count_killing(stage, -1)
+        attempt.state = state  # what a node holds is live, and from there each of these may follow
+        if len(task.attempts) == 1:
+            task.attempts = ()
+        else:
+            task.attempts = tuple(other for other in task.attempts if other is not attempt)
+        del job.attempts[attempt.attempt]
+        node.free(attempt, stage)
+        self.live_attempts -= 1
+        stage.running -= 1
+        stage.user.running -= 1
+        stage.queue.running -= 1
+        if stage.kind is REDUCE:
+            self._feed_less(node, job)
+        if self._on_changed is not None:
+            self.unsettled[stage] = None
+
+    @staticmethod
+    def _feed_less(node: Node, job: Job) -> None:
+        feed = node.feeds.get(job.job)
+        if feed is not None:
+            feed.reduces -= 1
+            if not feed.reduces:
+                del node.feeds[job.job]
+
+    def _run_again(self, task: Task) -> None:
+        stage = task.stage
+        task.state = step(task.task, task.state, TASK_UNSTARTED)
+        stage.index.add(task)
+        count(stage, 0, 1)
+        self._changed(stage)
+
+    def _commit_ended(self, task: Task, state: AttemptState, reason: str) -> None:
+        winner = task.winner
+        assert winner is not None
+        del self.committing[winner.attempt]
+        winner.state = step(winner.attempt, winner.state, state)
+        winner.reason = reason
+        if state is not SUCCEEDED:
+            self.effects.append(Discard(task.stage.job.job, winner.attempt))
+        self._record(winner)
+
+    def _record(self, attempt: Attempt) -> None:
+        """The attempt has its final state: its row is written and the policy told."""
+        self._sink.attempt(attempt_row(attempt))
+        if self._on_ended is not None:
+            self._on_ended(self, attempt)
+
+
+def count(stage: Stage, running: int, unstarted: int) -> None:
+    """Changes what runs and what is unstarted of a stage, its user and its queue."""
+    stage.running += running
+    stage.unstarted += unstarted
+    user, queue = stage.user, stage.queue
+    user.running += running
+    user.unstarted += unstarted
+    queue.running += running
+    queue.unstarted += unstarted
+
+
+def count_killing(stage: Stage, change: int) -> None:
+    """Changes how many attempts of a stage, its user and its queue were told to stop."""
+    stage.killing += change
+    stage.user.killing += change
+    stage.queue.killing += change

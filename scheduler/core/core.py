@@ -1,0 +1,332 @@
+"""The scheduler as a state machine without I/O: events with their time go in, replies, rows and effects come out.
+
+Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeat is answered alike, an unknown life of a node is
+told to register again, and what is promised in a reply counts as held. The books are in `scheduler.core.ledger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.cluster.messages import (
+    Action,
+    AttemptReport,
+    FetchFailure,
+    Heartbeat,
+    Kill,
+    Launch,
+    MapOutputs,
+    Reply,
+    Reregister,
+)
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.audit import check_books
+from schedbed.scheduler.core.entities import MAP, REDUCE, Job, Node, Task
+from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost, Sink
+from schedbed.scheduler.core.states import ASSIGNED, KILLED, KILLING, LOST, RUNNING, TASK_DONE, JobState
+from schedbed.scheduler.core.status import status
+from schedbed.scheduler.policy import Policy, Speculation
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_of
+
+__all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "NodeLost", "Sink"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreConfig:
+    """What holds under every policy.
+
+    `expiry_s`: a tracker that is silent for so long is lost; by default ten heartbeats, at least 3 s.
+    `slowstart`: the share of maps that must be done before reduces start.
+    `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
+    `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
+    """
+
+    heartbeat_s: float = 0.5
+    expiry_s: float | None = None
+    max_attempts: int = 4
+    slowstart: float = 0.05
+    fetch_failures_to_rerun: int = 2
+    node_failures_to_exclude: int = 3
+
+    @property
+    def silence_s(self) -> float:
+        """`expiry_s`, or its default."""
+        return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s
+
+
+class Core:
+    """One JobTracker's mind. All times are seconds since the run's start and never go back."""
+
+    def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
+        self.config = config
+        self._decide = policy.decide
+        self._heartbeat_s = config.heartbeat_s
+        self._silence_s = config.silence_s
+        self._heard_s = 0.0  # no living node was last heard before that
+        self._on_beat = getattr(policy, "beat", None)
+        self._on_tick = getattr(policy, "tick", None)
+        self._preempt = getattr(policy, "preempt", None)
+        self._speculation: Speculation | None = getattr(policy, "speculation", None)
+        self._ledger = Ledger(
+            policy,
+            sink,
+            seed=seed,
+            max_attempts=config.max_attempts,
+            slowstart=config.slowstart,
+            node_failures_to_exclude=config.node_failures_to_exclude,
+        )
+
+    # Nodes
+
+    def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
+        """A new or restarted node. A higher incarnation loses everything of the old life, an older one is ignored."""
+        ledger = self._ledger
+        ledger.now_s = now_s
+        known = ledger.nodes.get(node.node)
+        if known is not None and known.alive:
+            if incarnation <= known.incarnation:
+                return
+            ledger.remove_node(known, "node restarted")
+        elif known is not None and incarnation < known.incarnation:
+            return
+        ledger.add_node(node, incarnation)
+
+    def node_lost(self, now_s: float, node: NodeId) -> None:
+        """The node is gone: its attempts and map outputs are lost. Nothing happens when it was already."""
+        self._ledger.now_s = now_s
+        known = self._ledger.nodes.get(node)
+        if known is not None and known.alive:
+            self._lose(known, "node lost")
+
+    def _lose(self, node: Node, reason: str) -> None:
+        self._ledger.remove_node(node, reason)
+        self._ledger.effects.append(NodeLost(node.node))
+
+    def tick(self, now_s: float) -> None:
+        """Expires silent trackers and lets the policy pre-empt; called about every heartbeat interval."""
+        ledger = self._ledger
+        ledger.now_s = now_s
+        self._expire(now_s - self._silence_s)
+        if self._on_tick is not None:
+            ledger.settle()
+            self._on_tick(ledger)
+        if self._speculation is not None:
+            self._speculation.tick(ledger)
+        if self._preempt is not None:
+            ledger.settle()
+            for proposal in self._preempt(ledger):
+                ledger.preempt(proposal)
+
+    def _expire(self, latest_s: float) -> None:
+        """Loses the trackers that were last heard before `latest_s`; looks at them only when there can be one."""
+        if self._heard_s < latest_s:
+            for node in self._ledger.nodes.values():
+                if node.heard_s < latest_s and node.alive:
+                    self._lose(node, "tracker silent")
+            heard_s = (node.heard_s for node in self._ledger.nodes.values() if node.alive)
+            self._heard_s = min(heard_s, default=latest_s)
+
+    def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
+        """A block's replicas are now on those nodes; unstarted maps that read it follow."""
+        self._ledger.now_s = now_s
+        self._ledger.move_block(block, tuple(hosts))
+
+    # Jobs
+
+    def submit(self, now_s: float, job: JobSpec) -> None:
+        """A job enters. Its `submit_s` is what orders and tables go by. ValueError when the id was used before."""
+        self._ledger.now_s = now_s
+        self._ledger.add_job(job)
+
+    def kill_job(self, now_s: float, job: str, reason: str) -> None:
+        """Ends the job and all that runs of it; nothing happens when it has ended or is unknown."""
+        self._ledger.now_s = now_s
+        known = self._ledger.jobs.get(job)
+        if known is not None:
+            self._ledger.end_job(known, JobState.KILLED, reason)
+
+    def committed(self, now_s: float, attempt: str) -> None:
+        """The driver has put that attempt's output into place; a repeat changes nothing."""
+        self._ledger.now_s = now_s
+        task = self._committing(attempt)
+        if task is not None:
+            self._ledger.commit_succeeded(task)
+
+    def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
+        """That attempt's output cannot be used: it counts as failed and its task runs again."""
+        self._ledger.now_s = now_s
+        task = self._committing(attempt)
+        if task is not None:
+            self._ledger.commit_failed(task, reason)
+
+    def _committing(self, attempt: str) -> Task | None:
+        return self._ledger.committing.get(attempt)
+
+    def _task_of(self, attempt: str) -> Task | None:
+        job = self._job_of(attempt)
+        if job is None:
+            return None
+        name = task_of(attempt)
+        kind, _, index = name[len(job.job) + 1 :].partition("_")
+        tasks = job.maps.tasks if kind == "m" else job.reduces.tasks
+        place = int(index) if index.isdecimal() else -1
+        return tasks[place] if 0 <= place < len(tasks) and tasks[place].task == name else None
+
+    def _job_of(self, attempt: str) -> Job | None:
+        # From the right: the core does not mind what a job's id looks like.
+        return self._ledger.jobs.get(attempt.rsplit("_", 3)[0])
+
+    # Heartbeats
+
+    def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
+        """Takes a tracker's report and answers it; the same or an older sequence gets the last reply again."""
+        ledger = self._ledger
+        node = ledger.nodes.get(beat.node)
+        sequence = beat.sequence
+        if node is None or not node.alive or node.incarnation != beat.incarnation:
+            return Reply(sequence, (Reregister(),), self._heartbeat_s)
+        if sequence <= node.sequence and node.reply is not None:
+            node.heard_s = now_s
+            return node.reply
+        ledger.now_s = node.heard_s = now_s
+        ledger.beats += 1
+        node.sequence = sequence
+        node.usage = beat.usage
+        for report in beat.finished:
+            attempt = node.attempts.get(report.attempt)
+            if attempt is not None:
+                ledger.reported(attempt, report)
+            else:
+                self._discard_stray(report)
+        if beat.running or node.attempts:
+            self._take_statuses(node, beat)
+        for failure in beat.fetch_failures:
+            self._fetch_failed(failure)
+        actions: list[Action] = node.outbox
+        node.outbox = []
+        if self._on_beat is not None:
+            self._on_beat(ledger, node)
+        if ledger.ready_maps > 0:
+            self._offer(node, MAP, actions)
+        if ledger.ready_reduces > 0:
+            self._offer(node, REDUCE, actions)
+        if self._speculation is not None:
+            self._offer_copies(self._speculation, node, actions)
+        if node.feeds:
+            _feed(node, actions)
+        if node.outbox:
+            actions += node.outbox
+            node.outbox = []
+        reply = node.reply = Reply(sequence, tuple(actions), self._heartbeat_s)
+        return reply
+
+    def _take_statuses(self, node: Node, beat: Heartbeat) -> None:
+        held = node.attempts.get
+        missing = len(node.attempts) - len(beat.running)
+        for listed in beat.running:
+            attempt = held(listed.attempt)
+            if attempt is None:
+                missing += 1
+                node.outbox.append(Kill(attempt=listed.attempt, reason="unknown to the JobTracker"))
+                continue
+            if attempt.status is not listed:
+                attempt.status = listed
+                attempt.started_s = listed.started_s
+                if attempt.state is ASSIGNED:
+                    attempt.state = RUNNING
+            if attempt.state is KILLING and beat.sequence > attempt.killed + 1:
+                node.outbox.append(Kill(attempt=attempt.attempt, reason=attempt.reason))
+        if missing:
+            self._miss_attempts(node, beat)
+
+    def _miss_attempts(self, node: Node, beat: Heartbeat) -> None:
+        """Gives up what the node should have listed and did not."""
+        listed = {status.attempt for status in beat.running}
+        for attempt in list(node.attempts.values()):
+            if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
+                if attempt.state is KILLING:
+                    self._ledger.end_attempt(attempt, KILLED, attempt.reason)
+                else:
+                    self._ledger.end_attempt(attempt, LOST, "the node does not have it")
+
+    def _discard_stray(self, report: AttemptReport) -> None:
+        """A report of what the core gave up long ago, or a repeat of one that it took."""
+        task = self._task_of(report.attempt)
+        if task is None or task.stage.shuffled:
+            return
+        if task.winner is None or task.winner.attempt != report.attempt:
+            self._ledger.effects.append(Discard(task.job.job, report.attempt))
+
+    def _fetch_failed(self, failure: FetchFailure) -> None:
+        task = self._task_of(failure.map_attempt)
+        if task is None or task.winner is None or task.winner.attempt != failure.map_attempt:
+            return
+        if task.stage.shuffled and task.state is TASK_DONE:
+            task.fetch_failures += 1
+            if task.fetch_failures >= self.config.fetch_failures_to_rerun:
+                self._ledger.lose_output(task)
+
+    def _offer(self, node: Node, kind: TaskKind, actions: list[Action]) -> None:
+        ledger, decide = self._ledger, self._decide
+        typed = ledger.limits.slots
+        while ledger.is_ready(kind) and (not typed or node.free_slots(kind) > 0):
+            if ledger.unsettled:
+                ledger.settle()
+            proposal = decide(ledger, node, kind)
+            if proposal is None:
+                return
+            attempt = ledger.launch(node, kind, proposal)
+            task = attempt.task
+            actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
+
+    def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
+        """Offers what the policy has left free for copies of running tasks."""
+        ledger = self._ledger
+        for kind in (MAP, REDUCE):
+            while not ledger.limits.slots or node.free_slots(kind) > 0:
+                proposal = speculation.copy(ledger, node, kind)
+                if proposal is None:
+                    break
+                attempt = ledger.launch(node, kind, proposal)
+                task = attempt.task
+                actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
+
+    # What the driver asks for
+
+    def take_effects(self) -> list[Effect]:
+        """What must be done outside, in order; each is handed out once."""
+        effects = self._ledger.effects
+        if effects:
+            self._ledger.effects = []
+        return effects
+
+    def status(self) -> dict[str, Any]:
+        """JSON values for the live display: jobs, nodes and recent decisions."""
+        return status(self._ledger)
+
+    def active_jobs(self) -> list[str]:
+        """The jobs that have not ended, in order of submission."""
+        return list(self._ledger.jobs)
+
+    def all_ended(self) -> bool:
+        """Have all jobs ended, and all attempts of them?"""
+        return not self._ledger.jobs and not self._ledger.live_attempts
+
+    def check_books(self) -> None:
+        """Asserts every invariant of the books; costs what the cluster holds, so for tests."""
+        check_books(self._ledger)
+
+
+def _feed(node: Node, actions: list[Action]) -> None:
+    """Tells the node's reduces what is new among their jobs' map outputs."""
+    for feed in node.feeds.values():
+        job = feed.job
+        done = job.maps.done == job.maps.total
+        if feed.cursor < len(job.outputs) or done is not feed.all_done:
+            outputs = tuple(job.outputs[feed.cursor :])
+            feed.cursor = len(job.outputs)
+            feed.all_done = done
+            actions.append(MapOutputs(job=job.job, outputs=outputs, all_done=done))

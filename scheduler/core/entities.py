@@ -1,0 +1,387 @@
+"""The core's own objects: nodes, jobs, stages, tasks, attempts, and what users and queues hold.
+
+Only `scheduler.core.ledger` changes them; policies read them through the protocols of `scheduler.view`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from schedbed.cluster.messages import NO_USAGE, Action, AttemptStatus, MapOutput, Reply
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.index import TaskIndex, WholeIndex, racks_of
+from schedbed.scheduler.core.states import ASSIGNED, JOB_RUNNING, KILLING, RUNNING, TASK_UNSTARTED
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import NO_COUNTERS, Demand, JobSpec, NodeId, Split, TaskKind, task_id
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+NO_SPLIT = Split(index=0)
+LIVE = (ASSIGNED, RUNNING, KILLING)
+
+
+class Tally:
+    """What one user or queue has of one kind of task."""
+
+    __slots__ = ("killing", "name", "running", "unstarted")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.running = 0
+        self.killing = 0  # of the running
+        self.unstarted = 0
+
+
+class Task:
+    """One map or reduce of a job."""
+
+    __slots__ = (
+        "_racks",
+        "attempts",
+        "failures",
+        "fetch_failures",
+        "hosts",
+        "index",
+        "part",
+        "split",
+        "stage",
+        "state",
+        "task",
+        "tries",
+        "winner",
+    )
+
+    def __init__(self, stage: Stage, index: int, task: str, split: Split) -> None:
+        self.stage = stage
+        self.index = index
+        self.task = task
+        self.split = split
+        self.part: Part | None = None
+        self.hosts: tuple[NodeId, ...] = split.hosts
+        self._racks: tuple[str, ...] | None = None
+        self.state = TASK_UNSTARTED
+        self.attempts: tuple[Attempt, ...] = ()  # live ones
+        self.tries = 0  # attempts made so far, which numbers the next
+        self.failures = 0
+        self.fetch_failures = 0  # of the winner's output
+        self.winner: Attempt | None = None
+
+    @property
+    def job(self) -> Job:
+        """The job it belongs to."""
+        return self.stage.job
+
+    @property
+    def racks(self) -> tuple[str, ...]:
+        """The racks of its hosts that are known; made when first asked for."""
+        racks = self._racks
+        if racks is None:
+            racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
+        return racks
+
+    def move(self, hosts: tuple[NodeId, ...]) -> None:
+        """Its input is on these nodes now, or their racks have changed."""
+        self.hosts = hosts
+        self._racks = None
+
+    @property
+    def kind(self) -> TaskKind:
+        """Map or reduce."""
+        return self.stage.kind
+
+    @property
+    def after(self) -> int | None:
+        """The index of the map behind which its records come, when it is not the one before."""
+        return self.part.after if self.part is not None else None
+
+    @property
+    def split_of(self) -> str:
+        """The task that was split, for either part of it; else empty."""
+        return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
+
+    def be(self, part: Part) -> None:
+        """From now on it is this part."""
+        self.part = part
+        self.split = part.split(self.index)
+
+
+class Attempt:
+    """One try at a task on a node."""
+
+    __slots__ = (
+        "assigned_s",
+        "attempt",
+        "counters",
+        "end_s",
+        "killed",
+        "locality",
+        "node",
+        "reason",
+        "sequence",
+        "serial",
+        "speculative",
+        "started_s",
+        "state",
+        "status",
+        "task",
+    )
+
+    def __init__(self, attempt: str, task: Task, node: Node, assigned_s: float, serial: int) -> None:
+        self.attempt = attempt
+        self.task = task
+        self.node = node
+        self.assigned_s = assigned_s
+        self.serial = serial  # counts launches, so the largest is the most recent
+        self.speculative = False
+        self.sequence = node.sequence  # of the beat whose reply launches it
+        self.status: AttemptStatus | None = None  # as it was last listed
+        self.killed = -1  # last beat answered when it was told to stop
+        self.state = ASSIGNED
+        self.locality = "off"
+        self.started_s: float | None = None
+        self.end_s = 0.0
+        self.reason = ""
+        self.counters = NO_COUNTERS
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1, as its node last said."""
+        return self.status.progress if self.status is not None else 0.0
+
+    @property
+    def phase(self) -> str:
+        """As its node last said, empty before."""
+        return self.status.phase if self.status is not None else ""
+
+
+class Stage:
+    """All tasks of one kind of a job, with the counters that orders sort by."""
+
+    __slots__ = (
+        "demand",
+        "done",
+        "index",
+        "job",
+        "killing",
+        "kind",
+        "label",
+        "open",
+        "queue",
+        "ready",
+        "running",
+        "shuffled",
+        "tasks",
+        "total",
+        "unstarted",
+        "user",
+    )
+
+    def __init__(self, job: Job, kind: TaskKind, total: int, demand: Demand) -> None:
+        self.job = job
+        self.kind = kind
+        self.label = kind.value
+        self.demand = demand
+        self.total = total
+        self.unstarted = 0
+        self.running = 0  # live attempts: promised, running and being killed
+        self.killing = 0  # of the running
+        self.done = 0
+        self.shuffled = kind is MAP and job.spec.reduces > 0  # its output goes to reduces, not into a file
+        self.open = kind is MAP  # reduces wait for slow-start
+        self.ready = False  # open, and something is unstarted
+        self.tasks: list[Task] = []
+        self.index: TaskIndex[Task] = TaskIndex()
+        self.user: Tally
+        self.queue: Tally
+
+
+class Feed:
+    """What a node that runs reduces of a job was told of its map outputs."""
+
+    __slots__ = ("all_done", "cursor", "job", "reduces")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.cursor = 0
+        self.all_done = False
+        self.reduces = 0
+
+
+class Job:
+    """A submitted job."""
+
+    __slots__ = (
+        "any_map",
+        "attempts",
+        "blocks",
+        "deadline_s",
+        "excluded",
+        "finish_s",
+        "free_map",
+        "job",
+        "local_map",
+        "maps",
+        "node_failures",
+        "nodes",
+        "output_bytes",
+        "outputs",
+        "priority",
+        "queue",
+        "rack_by_node",
+        "rack_map",
+        "reason",
+        "reduces",
+        "serial",
+        "spec",
+        "start_s",
+        "state",
+        "submit_s",
+        "user",
+        "wholes",
+    )
+
+    def __init__(self, spec: JobSpec, serial: int, rack_by_node: Mapping[NodeId, str]) -> None:
+        self.spec = spec
+        self.rack_by_node = rack_by_node
+        self.job = spec.job
+        self.user = spec.user
+        self.queue = spec.queue
+        self.priority = spec.priority.rank
+        self.submit_s = spec.submit_s
+        self.deadline_s = spec.deadline_s
+        self.serial = serial  # counts submissions
+        self.state = JOB_RUNNING
+        self.reason = ""
+        self.start_s: float | None = None
+        self.finish_s: float | None = None
+        self.output_bytes = 0
+        self.maps = Stage(self, TaskKind.MAP, spec.maps, spec.map_demand)
+        self.reduces = Stage(self, TaskKind.REDUCE, spec.reduces, spec.reduce_demand)
+        self._look_into(self.maps.index)
+        self.attempts: dict[str, Attempt] = {}  # live ones
+        self.outputs: list[MapOutput] = []  # only grows; a later entry replaces one of the same index
+        self.nodes: dict[NodeId, None] = {}  # that ran attempts
+        self.node_failures: dict[NodeId, int] = {}
+        self.excluded: dict[NodeId, None] = {}
+        self.blocks: dict[str, list[Task]] | None = None  # maps by block, made when first asked for
+        self.wholes: WholeIndex[Task] | None = None  # likewise
+
+    def stage(self, kind: TaskKind) -> Stage:
+        """Its maps or its reduces."""
+        return self.maps if kind is MAP else self.reduces
+
+    def _look_into(self, index: TaskIndex[Task]) -> None:
+        """Questions about unstarted maps go straight to the index."""
+        self.local_map = index.on_host
+        self.rack_map = index.on_rack
+        self.free_map = index.anywhere
+        self.any_map = index.first
+
+    @property
+    def active(self) -> bool:
+        """Has it not ended?"""
+        return self.state is JOB_RUNNING
+
+    @property
+    def maps_all_done(self) -> bool:
+        """Is every map's output there?"""
+        return self.maps.done == self.maps.total
+
+    def whole_map(self, rack: str) -> Task | None:
+        """A map that may be split, in that rack if there is one."""
+        if self.wholes is None:
+            self.wholes = WholeIndex(self.maps.tasks if self.maps.shuffled else ())
+        return self.wholes.near(rack)
+
+    def any_reduce(self) -> Task | None:
+        """Any unstarted reduce, when slow-start lets them run."""
+        return self.reduces.index.first() if self.reduces.open else None
+
+    def release(self) -> None:
+        """Forgets what only a running job needs, with the circles that would keep it until a garbage collection."""
+        for stage in (self.maps, self.reduces):
+            for task in stage.tasks:
+                task.winner = None
+            stage.tasks = []
+            stage.index = TaskIndex()
+        self._look_into(self.maps.index)
+        self.spec = replace(self.spec, splits=(), map_costs=(), reduce_costs=())
+        self.outputs = []
+        self.blocks = self.wholes = None
+
+
+class Node:
+    """A node in one of its lives, with what it holds."""
+
+    __slots__ = (
+        "alive",
+        "attempts",
+        "feeds",
+        "free_maps",
+        "free_memory_bytes",
+        "free_reduces",
+        "free_vcores",
+        "heard_s",
+        "incarnation",
+        "node",
+        "outbox",
+        "rack",
+        "reply",
+        "sequence",
+        "spec",
+        "usage",
+    )
+
+    def __init__(self, spec: NodeSpec, incarnation: int, heard_s: float) -> None:
+        self.spec = spec
+        self.node = spec.node
+        self.rack = spec.rack
+        self.incarnation = incarnation
+        self.alive = True
+        self.heard_s = heard_s
+        self.sequence = -1  # of the last beat answered
+        self.reply: Reply | None = None
+        self.usage = NO_USAGE
+        self.attempts: dict[str, Attempt] = {}  # held: promised, running, being killed
+        self.feeds: dict[str, Feed] = {}  # by job
+        self.outbox: list[Action] = []
+        self.free_maps = spec.map_slots
+        self.free_reduces = spec.reduce_slots
+        self.free_memory_bytes = spec.memory_bytes
+        self.free_vcores = spec.cores
+
+    def free_slots(self, kind: TaskKind) -> int:
+        """Typed slots that nothing holds or was promised."""
+        return self.free_maps if kind is MAP else self.free_reduces
+
+    @property
+    def running_maps(self) -> int:
+        """Maps that it runs or was promised."""
+        return self.spec.map_slots - self.free_maps
+
+    @property
+    def running_reduces(self) -> int:
+        """Reduces that it runs or was promised."""
+        return self.spec.reduce_slots - self.free_reduces
+
+    def hold(self, attempt: Attempt, stage: Stage) -> None:
+        """The attempt, of that stage, takes its slot and its demand."""
+        self.attempts[attempt.attempt] = attempt
+        if stage.kind is MAP:
+            self.free_maps -= 1
+        else:
+            self.free_reduces -= 1
+        demand = stage.demand
+        self.free_memory_bytes -= demand.memory_bytes
+        self.free_vcores -= demand.vcores
+
+    def free(self, attempt: Attempt, stage: Stage) -> None:
+        """The attempt is gone."""
+        del self.attempts[attempt.attempt]
+        if stage.kind is MAP:
+            self.free_maps += 1
+        else:
+            self.free_reduces += 1
+        demand = stage.demand
+        self.free_memory_bytes += demand.memory_bytes
+        self.free_vcores += demand.vcores

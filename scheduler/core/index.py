@@ -1,0 +1,184 @@
+"""Which maps of a job are unstarted, by replica host and rack: stacks with lazy deletion, so that a look costs O(1)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from schedbed.scheduler.core.states import TaskState
+from schedbed.tasks.specs import NodeId
+
+UNSTARTED = TaskState.UNSTARTED
+
+
+class Placed(Protocol):
+    """What the index needs of a task."""
+
+    state: TaskState
+
+    @property
+    def hosts(self) -> tuple[NodeId, ...]:
+        """Where its input is."""
+        ...
+
+    @property
+    def racks(self) -> tuple[str, ...]:
+        """Those of the hosts."""
+        ...
+
+
+T = TypeVar("T", bound=Placed)
+
+
+class TaskIndex(Generic[T]):
+    """Unstarted tasks of one job. A task that starts stays in the stacks until somebody looks there.
+
+    The lowest index is on top at first; a task that must run again goes on top. The racks' stacks are made when
+    somebody first looks there: many jobs never need them.
+    """
+
+    __slots__ = ("_anywhere", "_by_host", "_by_rack", "_every")
+
+    def __init__(self, tasks: Iterable[T] = ()) -> None:
+        self._by_host: defaultdict[NodeId, list[T]] = defaultdict(list)
+        self._by_rack: defaultdict[str, list[T]] | None = None
+        self._anywhere: list[T] = []
+        self._every: list[T] = []
+        for task in tasks:
+            self.add(task)
+
+    def fill(self, tasks: Sequence[T]) -> None:
+        """Adds a new job's tasks, the last first."""
+        by_host = self._by_host
+        self._every = list(reversed(tasks))
+        for task in self._every:
+            if not task.hosts:
+                self._anywhere.append(task)
+            for host in task.hosts:
+                by_host[host].append(task)
+
+    def add(self, task: T) -> None:
+        """A task became unstarted, or changed its hosts while it was."""
+        self._every.append(task)
+        if not task.hosts:
+            self._anywhere.append(task)
+            return
+        for host in task.hosts:
+            self._by_host[host].append(task)
+        if self._by_rack is not None:
+            self.add_racks(task)
+
+    def add_racks(self, task: T) -> None:
+        """The task's racks became known, or more of them did."""
+        by_rack = self._racks()
+        for rack in task.racks:
+            by_rack[rack].append(task)
+
+    def _racks(self) -> defaultdict[str, list[T]]:
+        """The racks' stacks. `_every` has all that was ever added, but for what nobody could take."""
+        by_rack = self._by_rack
+        if by_rack is None:
+            by_rack = self._by_rack = defaultdict(list)
+            for task in self._every:
+                if task.state is UNSTARTED:
+                    for rack in task.racks:
+                        by_rack[rack].append(task)
+        return by_rack
+
+    def on_host(self, node: NodeId) -> T | None:
+        """The next unstarted task with a replica on that node."""
+        stack = self._by_host.get(node)
+        while stack:
+            task = stack[-1]
+            if task.state is UNSTARTED and node in task.hosts:
+                return task
+            stack.pop()
+        return None
+
+    def on_rack(self, rack: str) -> T | None:
+        """The next unstarted task with a replica in that rack."""
+        by_rack = self._by_rack
+        stack = (self._racks() if by_rack is None else by_rack).get(rack)
+        while stack:
+            task = stack[-1]
+            if task.state is UNSTARTED and rack in task.racks:
+                return task
+            stack.pop()
+        return None
+
+    def anywhere(self) -> T | None:
+        """The next unstarted task that prefers no node."""
+        stack = self._anywhere
+        while stack:
+            task = stack[-1]
+            if task.state is UNSTARTED and not task.hosts:
+                return task
+            stack.pop()
+        return None
+
+    def first(self) -> T | None:
+        """The next unstarted task of all."""
+        stack = self._every
+        while stack:
+            task = stack[-1]
+            if task.state is UNSTARTED:
+                return task
+            stack.pop()
+        return None
+
+    def holds(self, task: T) -> bool:
+        """Would a look at each place where the task belongs find it, sooner or later? For audits."""
+        stacks = [self._every]
+        stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
+        if self._by_rack is not None:
+            stacks += [self._by_rack.get(rack, []) for rack in task.racks]
+        return all(any(entry is task for entry in stack) for stack in stacks)
+
+
+class Whole(Placed, Protocol):
+    """What the index of whole tasks needs of a task."""
+
+    tries: int
+
+    @property
+    def part(self) -> object | None:
+        """Not None for a part."""
+        ...
+
+
+W = TypeVar("W", bound=Whole)
+
+
+class WholeIndex(Generic[W]):
+    """Maps with input that were never tried and are no parts, by rack; made anew when input has moved."""
+
+    __slots__ = ("_by_rack", "_every")
+
+    def __init__(self, tasks: Sequence[W]) -> None:
+        self._every = [task for task in reversed(tasks) if _is_whole(task)]
+        self._by_rack: defaultdict[str, list[W]] = defaultdict(list)
+        for task in self._every:
+            for rack in task.racks:
+                self._by_rack[rack].append(task)
+
+    def near(self, rack: str) -> W | None:
+        """The next one in that rack, else of all."""
+        return _top(self._by_rack.get(rack)) or _top(self._every)
+
+
+def _top(stack: list[W] | None) -> W | None:
+    while stack:
+        if _is_whole(stack[-1]):
+            return stack[-1]
+        stack.pop()
+    return None
+
+
+def _is_whole(task: Whole) -> bool:
+    return task.state is UNSTARTED and not task.tries and task.part is None and bool(task.hosts)
+
+
+def racks_of(hosts: Iterable[NodeId], rack_by_node: Mapping[NodeId, str]) -> tuple[str, ...]:
+    """The racks of those hosts that are known, each once, in the order of the hosts."""
+    return tuple(dict.fromkeys(filter(None, map(rack_by_node.get, hosts))))

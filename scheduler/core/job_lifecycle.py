@@ -1,0 +1,163 @@
+"""The books of jobs: how they enter, open their reduces, lose map outputs and end."""
+
+from __future__ import annotations
+
+from schedbed.cluster.messages import ForgetJob, MapOutput
+from schedbed.scheduler.core.books import Books, count
+from schedbed.scheduler.core.entities import MAP, NO_SPLIT, Job, Stage, Tally, Task
+from schedbed.scheduler.core.records import JobEnded
+from schedbed.scheduler.core.rows import job_row
+from schedbed.scheduler.core.states import AttemptState, JobState, TaskState, step
+from schedbed.tasks.parts import cut
+from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_id
+
+ENDED_KEPT = 1000
+"""Ended jobs that are kept for the live display."""
+
+
+class JobBooks(Books):
+    """Steps of whole jobs."""
+
+    def add_job(self, spec: JobSpec) -> None:
+        """A job enters; ValueError when its id was used before or its splits are misnumbered."""
+        if spec.job in self.used_ids:
+            raise ValueError(f"job {spec.job} was submitted before")
+        if any(split.index != place for place, split in enumerate(spec.splits)):
+            raise ValueError(f"job {spec.job}: splits must be numbered from 0 without gaps")
+        job = Job(spec, self.submissions, self.rack_by_node)
+        self.used_ids.add(spec.job)
+        self.submissions += 1
+        self.jobs[spec.job] = job
+        for stage in (job.maps, job.reduces):
+            stage.user = self._tally(self.users, spec.user, stage.kind)
+            stage.queue = self._tally(self.queues, spec.queue, stage.kind)
+            self._make_tasks(stage)
+            count(stage, 0, stage.total)
+        if self._on_submitted is not None:
+            self._on_submitted(self, job)
+        self._open_reduces(job)
+        self._changed(job.maps)
+        self._changed(job.reduces)
+        self._end_if_done(job)
+
+    @staticmethod
+    def _tally(tallies: dict[tuple[str, TaskKind], Tally], name: str, kind: TaskKind) -> Tally:
+        tally = tallies.get((name, kind))
+        if tally is None:
+            tally = tallies[name, kind] = Tally(name)
+        return tally
+
+    def _make_tasks(self, stage: Stage) -> None:
+        spec, kind = stage.job.spec, stage.kind
+        splits = spec.splits if kind is MAP else [NO_SPLIT] * spec.reduces
+        prefix = task_id(spec.job, kind, 0)[:-6]
+        stage.tasks = [
+            Task(stage, index, f"{prefix}{index:06d}", split) for index, split in enumerate(splits)
+        ]
+        for task in stage.tasks if self.moved else ():
+            task.hosts = self.moved.get(task.split.block or "", task.hosts)
+        stage.index.fill(stage.tasks)
+
+    def split_task(self, task: Task, share: float) -> Task:
+        """Makes two tasks of a whole map: itself with the first share of its bytes, and a new one with the rest."""
+        stage = task.stage
+        job = stage.job
+        parts = cut(task.split, share)
+        assert parts is not None, task.task
+        rest = Task(stage, stage.total, task_id(job.job, MAP, stage.total), task.split)
+        task.be(parts[0])
+        rest.be(parts[1])
+        rest.move(task.hosts)
+        stage.tasks.append(rest)
+        stage.total += 1
+        stage.index.add(rest)
+        if job.blocks is not None and rest.split.block is not None:
+            job.blocks.setdefault(rest.split.block, []).append(rest)
+        count(stage, 0, 1)
+        self._changed(stage)
+        self._open_reduces(job)
+        return rest
+
+    def _open_reduces(self, job: Job) -> None:
+        reduces = job.reduces
+        if reduces.total:
+            opened = job.maps.done >= self._slowstart * job.maps.total
+            if opened is not reduces.open:
+                reduces.open = opened
+                self._changed(reduces)
+
+    def _end_if_done(self, job: Job) -> None:
+        last = job.reduces if job.reduces.total else job.maps
+        if last.done == last.total:
+            self.end_job(job, JobState.SUCCEEDED, "")
+
+    def end_job(self, job: Job, state: JobState, reason: str) -> None:
+        """The job is over; what still runs of it is killed."""
+        job.state = step(job.job, job.state, state)
+        job.reason = reason
+        job.finish_s = self.now_s
+        del self.jobs[job.job]
+        self._keep_ended(job)
+        committing = [task for task in self.committing.values() if task.stage.job is job]
+        for task in sorted(committing, key=lambda task: task.index):
+            self._commit_ended(task, AttemptState.KILLED, f"job {state}")
+        for stage in (job.maps, job.reduces):
+            count(stage, 0, -stage.unstarted)
+            self._changed(stage)
+        for attempt in list(job.attempts.values()):
+            self.kill(attempt, f"job {state}")
+        for name in job.nodes:
+            node = self.nodes[name]
+            if node.alive:
+                node.feeds.pop(job.job, None)
+                node.outbox.append(ForgetJob(job=job.job))
+        self._sink.job(job_row(job))
+        self.effects.append(JobEnded(job.job, state.value, reason))
+        if self._on_finished is not None:
+            self._on_finished(self, job)
+        job.release()
+
+    def _keep_ended(self, job: Job) -> None:
+        self.ended[job.job] = job
+        while len(self.ended) > ENDED_KEPT:
+            oldest = next(iter(self.ended))
+            if self.ended[oldest].attempts:  # still being killed, so still in the counters
+                return
+            del self.ended[oldest]
+
+    def lose_output(self, task: Task) -> None:
+        """A finished map's output is gone: reduces are told, and the map runs again."""
+        winner = task.winner
+        assert winner is not None
+        job = task.stage.job
+        output = MapOutput(task.index, winner.attempt, winner.node.node, lost=True, after=task.after)
+        job.outputs.append(output)
+        task.winner = None
+        task.stage.done -= 1
+        self._run_again(task)
+        self._open_reduces(job)
+
+    def _index_racks(self, host: NodeId) -> None:
+        """A host's rack became known: maps with input there are rack-local there too."""
+        for job in self.jobs.values():
+            near = [task for task in job.maps.tasks if host in task.hosts]
+            job.wholes = None
+            for task in near:
+                task.move(task.hosts)
+            for task in near:
+                job.maps.index.add_racks(task)
+
+    def move_block(self, block: str, hosts: tuple[NodeId, ...]) -> None:
+        """A block has other replicas now: maps that read it prefer those nodes, also of jobs that are yet to come."""
+        self.moved[block] = hosts
+        for job in self.jobs.values():
+            if job.blocks is None:
+                job.blocks = {}
+                for task in job.maps.tasks:
+                    if task.split.block is not None:
+                        job.blocks.setdefault(task.split.block, []).append(task)
+            for task in job.blocks.get(block, ()):
+                job.wholes = None
+                task.move(hosts)
+                if task.state is TaskState.UNSTARTED:
+                    job.maps.index.add(task)

@@ -1,0 +1,277 @@
+"""The core's books: every change of a node, job, task or attempt, with the counters and indices that follow.
+
+It knows nothing of heartbeats; `scheduler.core.core` does.
+"""
+
+from __future__ import annotations
+
+from schedbed.cluster.messages import AttemptReport, MapOutput
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler import policy as policies
+from schedbed.scheduler.core.books import count
+from schedbed.scheduler.core.entities import REDUCE, Attempt, Feed, Job, Node, Task
+from schedbed.scheduler.core.job_lifecycle import JobBooks
+from schedbed.scheduler.core.records import Commit, Discard
+from schedbed.scheduler.core.states import (
+    ASSIGNED,
+    COMMITTING,
+    FAILED,
+    JOB_FAILED,
+    JOB_RUNNING,
+    KILLED,
+    KILLING,
+    LOST,
+    RUNNING,
+    SUCCEEDED,
+    TASK_COMMITTING,
+    TASK_DONE,
+    TASK_RUNNING,
+    TASK_UNSTARTED,
+    AttemptState,
+    step,
+)
+from schedbed.tasks.parts import cut
+from schedbed.tasks.specs import TaskKind
+
+
+class Ledger(JobBooks):
+    """Steps of nodes and attempts, on top of those of jobs."""
+
+    def add_node(self, spec: NodeSpec, incarnation: int) -> None:
+        """A node begins a life; the books must not hold another life of it."""
+        node = Node(spec, incarnation, self.now_s)
+        self.nodes[spec.node] = node
+        self.map_slots += spec.map_slots
+        self.reduce_slots += spec.reduce_slots
+        if self.rack_by_node.get(spec.node) != spec.rack:
+            self.rack_by_node[spec.node] = spec.rack
+            self._index_racks(spec.node)
+
+    def remove_node(self, node: Node, reason: str) -> None:
+        """A life ends: its attempts are lost, and its map outputs too."""
+        node.alive = False
+        self.map_slots -= node.spec.map_slots
+        self.reduce_slots -= node.spec.reduce_slots
+        for attempt in list(node.attempts.values()):
+            self.end_attempt(attempt, LOST, reason)
+        for job in self.jobs.values():
+            if node.node in job.nodes and job.reduces.total:
+                self._lose_outputs(job, node)
+        node.feeds = {}
+        node.outbox = []
+
+    def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
+        """Promises the task to the node, after checking the proposal; PolicyError when it cannot be."""
+        task = proposal.task
+        if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
+            raise policies.PolicyError(f"{task!r} is not a task of a running job")
+        fault = self._fault(node, kind, task, proposal.speculative)
+        if fault is None and proposal.split is not None:
+            fault = self._uncut(task, proposal)
+        if fault is not None:
+            raise policies.PolicyError(f"{task.task} on {node.node} at {self.now_s:.3f} s: {fault}")
+        stage = task.stage
+        job = stage.job
+        attempt = Attempt(f"{task.task}_{task.tries}", task, node, self.now_s, self.launches)
+        if node.node in task.hosts:
+            attempt.locality = "node"
+        elif task.hosts and node.rack in task.racks:
+            attempt.locality = "rack"
+        self.launches += 1
+        self.live_attempts += 1
+        task.tries += 1
+        task.attempts += (attempt,)
+        task.state = TASK_RUNNING  # from UNSTARTED, as was checked
+        job.attempts[attempt.attempt] = attempt
+        if job.start_s is None:
+            job.start_s = self.now_s
+        job.nodes[node.node] = None
+        node.hold(attempt, stage)
+        if stage.kind is REDUCE:
+            self._feed(node, job).reduces += 1
+        if proposal.speculative:
+            attempt.speculative = True
+            count(stage, 1, 0)
+        else:
+            count(stage, 1, -1)
+        if proposal.split is None:
+            self._decided(node.node, task, "launch", proposal.reason)
+        else:
+            rest = self.split_task(task, proposal.split)
+            self._decided(node.node, task, "split", f"{proposal.reason}; the rest is {rest.task}")
+        if not stage.unstarted or self._on_changed is not None:
+            self._changed(stage)
+        return attempt
+
+    @staticmethod
+    def _feed(node: Node, job: Job) -> Feed:
+        feed = node.feeds.get(job.job)
+        if feed is None:
+            feed = node.feeds[job.job] = Feed(job)
+        return feed
+
+    @staticmethod
+    def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
+        """Why the task cannot be split as proposed."""
+        share, split = proposal.split, task.split
+        assert share is not None
+        if not task.stage.shuffled or not task.hosts:
+            return "only maps with input whose output goes to reduces can be split"
+        if task.part is not None:
+            return "it is a part already"
+        if task.tries or proposal.speculative:
+            return "it was tried as a whole, so its output may have been read"
+        if cut(split, share) is None:
+            return f"{share} of {split.length} bytes leaves a part without any"
+        return None
+
+    def _fault(self, node: Node, kind: TaskKind, task: Task, copy: bool) -> str | None:
+        stage = task.stage
+        if stage.kind is not kind:
+            return f"a {stage.label} was proposed where a {kind.value} was asked for"
+        if copy:
+            if task.state is not TASK_RUNNING:
+                return f"the task is {task.state}, so there is nothing to copy"
+            if any(attempt.node is node for attempt in task.attempts):
+                return "it runs there already"
+        elif task.state is not TASK_UNSTARTED:
+            return f"the task is {task.state}, not unstarted"
+        if not stage.open:
+            return "its reduces may not start yet"
+        limits = self.limits
+        if not limits.slots or limits.memory or limits.vcores or node.free_slots(kind) <= 0:
+            lack = self._lack(node, stage)
+            if lack is not None:
+                return lack
+        if stage.job.excluded and self.avoids(stage.job, node, kind):
+            return "the job failed too often there"
+        return None
+
+    def preempt(self, proposal: policies.Kill) -> None:
+        """Kills what a policy wants killed, after checking that it is live."""
+        attempt = proposal.attempt
+        if not isinstance(attempt, Attempt) or attempt.state not in (
+            ASSIGNED,
+            RUNNING,
+        ):
+            raise policies.PolicyError(f"{attempt.attempt} is {attempt.state}, it cannot be pre-empted")
+        self._decided(attempt.node.node, attempt.task, "kill", proposal.reason)
+        self.kill(attempt, proposal.reason)
+
+    def reported(self, attempt: Attempt, report: AttemptReport) -> None:
+        """The node says how the attempt ended."""
+        attempt.counters = report.counters
+        attempt.started_s = report.start_s
+        attempt.end_s = report.end_s
+        if report.state == "succeeded":
+            self._succeeded(attempt)
+        elif report.state == "failed" and attempt.state is not KILLING:
+            self.end_attempt(attempt, FAILED, report.reason)
+        else:
+            self.end_attempt(attempt, KILLED, attempt.reason or report.reason)
+
+    def _succeeded(self, attempt: Attempt) -> None:
+        task = attempt.task
+        job = task.stage.job
+        if job.state is not JOB_RUNNING:
+            self.end_attempt(attempt, KILLED, attempt.reason or f"job {job.state}")
+        elif task.state is not TASK_RUNNING:
+            self.end_attempt(attempt, KILLED, "superseded")
+        elif task.stage.shuffled:
+            self._map_done(attempt)
+        else:
+            self._commit(attempt)
+
+    def _map_done(self, attempt: Attempt) -> None:
+        task, node = attempt.task, attempt.node
+        job = task.stage.job
+        task.winner = attempt
+        task.fetch_failures = 0
+        task.state = TASK_DONE  # from RUNNING, as `_succeeded` knows
+        task.stage.done += 1
+        output = MapOutput(task.index, attempt.attempt, node.node)
+        if task.part is not None:
+            output = MapOutput(task.index, attempt.attempt, node.node, after=task.after)
+        job.outputs.append(output)
+        attempt.reason = ""
+        self._release(attempt, SUCCEEDED)
+        self._record(attempt)
+        if task.attempts:
+            self._kill_others(task)
+        self._open_reduces(job)
+
+    def _lose_outputs(self, job: Job, node: Node) -> None:
+        """What the job's maps have left on the node is gone; in the order in which they ended."""
+        for output in list(job.outputs):
+            if output.node == node.node and not output.lost:
+                task = job.maps.tasks[output.index]
+                winner = task.winner
+                if winner is not None and winner.attempt == output.attempt and winner.node is node:
+                    self.lose_output(task)
+
+    def _commit(self, attempt: Attempt) -> None:
+        task = attempt.task
+        task.winner = attempt
+        self.committing[attempt.attempt] = task
+        task.state = step(task.task, task.state, TASK_COMMITTING)
+        self._release(attempt, COMMITTING)
+        self._kill_others(task)
+        self.effects.append(Commit(task.stage.job.job, task.task, attempt.attempt, task.index))
+
+    @staticmethod
+    def _others(task: Task) -> list[Attempt]:
+        return [attempt for attempt in task.attempts if attempt.state is not AttemptState.KILLING]
+
+    def _kill_others(self, task: Task) -> None:
+        for other in self._others(task):
+            self.kill(other, "superseded")
+
+    def commit_succeeded(self, task: Task) -> None:
+        """The output is in place."""
+        winner = task.winner
+        assert winner is not None
+        job = task.stage.job
+        task.state = step(task.task, task.state, TASK_DONE)
+        task.stage.done += 1
+        job.output_bytes += winner.counters.output_bytes
+        self._commit_ended(task, SUCCEEDED, "")
+        self._changed(task.stage)
+        self._end_if_done(job)
+
+    def commit_failed(self, task: Task, reason: str) -> None:
+        """The output is unusable: a failure of the attempt, the task runs again."""
+        winner = task.winner
+        assert winner is not None
+        self._commit_ended(task, FAILED, reason)
+        task.winner = None
+        self._run_again(task)
+        self._failed(winner)
+
+    def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
+        """The attempt is gone from its node; its task runs again if nothing else has it."""
+        task = attempt.task
+        job = task.stage.job
+        attempt.reason = reason
+        if state is LOST:
+            attempt.end_s = self.now_s
+        self._release(attempt, state)
+        self._record(attempt)
+        if not task.stage.shuffled:
+            self.effects.append(Discard(job.job, attempt.attempt))
+        if not job.active:
+            return
+        if state is FAILED:
+            self._failed(attempt)
+        if job.active and task.state is TASK_RUNNING and not task.attempts:
+            self._run_again(task)
+
+    def _failed(self, attempt: Attempt) -> None:
+        task = attempt.task
+        job, name = task.stage.job, attempt.node.node
+        task.failures += 1
+        failures = job.node_failures[name] = job.node_failures.get(name, 0) + 1
+        if failures >= self._node_failures:
+            job.excluded[name] = None
+        if task.failures >= self._max_attempts:
+            reason = f"{task.task} failed {task.failures} times; the last: {attempt.reason}"
+            self.end_job(job, JOB_FAILED, reason)

@@ -1,0 +1,127 @@
+"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion, and the slots a deadline asks.
+
+Eq. 7 is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, sqrt
+from typing import NamedTuple
+
+from schedbed.scheduler.models.job_profile import JobProfile
+
+BOUNDS = ("avg", "low", "up")
+"""Which estimate of the completion is set equal to the deadline."""
+
+_SLACK = 1e-9  # a whole number of slots may come out a hair above it
+
+
+class Bounds(NamedTuple):
+    """Completion of a job from now."""
+
+    low_s: float
+    avg_s: float
+    up_s: float
+
+
+class Curve(NamedTuple):
+    """Completion as a function of map slots m and reduce slots r (eq. 9): a/m + b/r + c."""
+
+    a: float
+    b: float
+    c: float
+
+    def time_s(self, maps: int, reduces: int) -> float:
+        """The completion with so many slots; inf when a kind has work and no slot."""
+        return _share(self.a, maps) + _share(self.b, reduces) + self.c
+
+
+class Slots(NamedTuple):
+    """An allocation; `capped` says that it is all there is and may not be enough."""
+
+    maps: int
+    reduces: int
+    capped: bool = False
+
+
+def _share(work: float, slots: int) -> float:
+    if work <= 0:
+        return 0.0
+    return work / slots if slots > 0 else inf
+
+
+def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
+    """Eq. 1 to 7 for a job with so many tasks left on so many slots; with one wave no typical shuffle is added."""
+    low_s = _share(maps * profile.map.avg_s, map_slots)
+    up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
+    if reduces:
+        shuffle_s, reduce_s = profile.typical_shuffle.avg_s, profile.reduce.avg_s
+        slots = max(reduce_slots, 1e-9)
+        low_s += profile.first_shuffle.avg_s
+        low_s += max(0.0, reduces / slots - 1) * shuffle_s + reduces * reduce_s / slots
+        up_s += profile.first_shuffle.max_s + profile.typical_shuffle.max_s + profile.reduce.max_s
+        up_s += max(0.0, (reduces - 1) / slots - 1) * shuffle_s + (reduces - 1) * reduce_s / slots
+    return Bounds(low_s, (low_s + up_s) / 2, up_s)
+
+
+def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
+    """The coefficients of eq. 9 for one of `BOUNDS` and the tasks that are left."""
+    low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
+    if bound == "low":
+        return low
+    if bound == "up":
+        return up
+    return Curve((low.a + up.a) / 2, (low.b + up.b) / 2, (low.c + up.c) / 2)
+
+
+def _low(profile: JobProfile, maps: int, reduces: int) -> Curve:
+    a = maps * profile.map.avg_s
+    if not reduces:
+        return Curve(a, 0.0, 0.0)
+    shuffle_s = profile.typical_shuffle.avg_s
+    return Curve(a, reduces * (shuffle_s + profile.reduce.avg_s), profile.first_shuffle.avg_s - shuffle_s)
+
+
+def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
+    a = max(0, maps - 1) * profile.map.avg_s
+    last_s = profile.map.max_s if maps else 0.0
+    if not reduces:
+        return Curve(a, 0.0, last_s)
+    shuffle_s = profile.typical_shuffle.avg_s
+    last_s += profile.first_shuffle.max_s + profile.typical_shuffle.max_s + profile.reduce.max_s
+    return Curve(a, (reduces - 1) * (shuffle_s + profile.reduce.avg_s), last_s - shuffle_s)
+
+
+def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> Slots:
+    """The fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
+
+    `most_maps` and `most_reduces` are what can be used: slots of the cluster, and tasks that are left (0 only
+    when none are). Where eq. 15 asks more of one kind than that, all of it is taken and the other kind gets
+    what eq. 11 then asks. Where even that is not enough, it is all there is.
+    """
+    everything = Slots(most_maps, most_reduces, capped=True)
+    left_s = time_s - curve.c
+    if left_s <= 0:
+        return everything
+    root_a, root_b = sqrt(max(0.0, curve.a)), sqrt(max(0.0, curve.b))
+    maps = _whole(root_a * (root_a + root_b) / left_s, most_maps)
+    reduces = _whole(root_b * (root_a + root_b) / left_s, most_reduces)
+    if maps > most_maps:
+        maps = most_maps
+        reduces = _rest(curve.b, left_s - _share(curve.a, maps), most_reduces)
+    elif reduces > most_reduces:
+        reduces = most_reduces
+        maps = _rest(curve.a, left_s - _share(curve.b, reduces), most_maps)
+    return everything if maps > most_maps or reduces > most_reduces else Slots(maps, reduces)
+
+
+def _whole(slots: float, most: int) -> int:
+    """Rounded up; at least one where there are tasks."""
+    return max(min(1, most), ceil(min(slots, 1e9) - _SLACK))
+
+
+def _rest(work: float, left_s: float, most: int) -> int:
+    """Slots that do `work` in what is left; more than there are when nothing is."""
+    if left_s <= 0:
+        return most + 1
+    return _whole(work / left_s, most)

@@ -1,0 +1,262 @@
+"""RAS's placement (polo2011 Algorithm 1): so many maps and reduces of each job on each node, within its capacity.
+
+Where the paper leaves it open:
+- Reduces come first, whatever maps run: maps that no longer fit beside them leave the placement.
+- A node takes reduces only if they fit together in each of their phases, so that the switch from shuffle to
+  reduce never overloads it by itself; and one in its shuffle must leave room for the largest map of any job, so
+  that reduces that wait for maps never keep them from running.
+- A task leaves its node as long as its job stays no poorer than the poorest other job that could run there (as
+  the text says; the listing asks for one that fits already, which a job with large tasks never would).
+- No job gives up its last map to a job that has none: the least utility would stay what it is.
+- A round after which the ordered utilities are not better is taken back, and is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from schedbed.scheduler.models.ras_utility import map_utility, reduce_utility
+from schedbed.scheduler.models.resource_profiles import FULL, Amounts, NodeDemands
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+
+_FITS = FULL + 1e-6  # sums of fractions
+_NONE = -float("inf")
+
+
+@dataclass(eq=False, slots=True)
+class PlacedJob:
+    """A job in one control cycle: what it needs, and how many of its tasks each node is to run.
+
+    `pending`: maps not finished; `required`: slots that its goal needs; `reduces_pending`: reduces not finished
+    (0 while they may not start). `reducing`: its reduces count with their reduce profile. `demands`: by kind of
+    node. `barred`: nodes that must not get more of its tasks.
+    """
+
+    job: str
+    serial: int
+    demands: Sequence[NodeDemands]
+    pending: int
+    required: int
+    reduces_pending: int = 0
+    reducing: bool = False
+    barred: frozenset[int] = frozenset()
+    maps: dict[int, int] = field(default_factory=dict)  # by node
+    reduces: dict[int, int] = field(default_factory=dict)
+    placed: int = 0
+    reduces_placed: int = 0
+    utility: float = _NONE
+
+    def key(self) -> tuple[float, int]:
+        """Poorest first."""
+        return (self.utility, self.serial)
+
+
+class Placement:
+    """One control cycle. `kinds`: each node's kind, an index into the jobs' `demands`.
+
+    Jobs bring what runs now as their first placement.
+    """
+
+    def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
+        self.jobs = jobs
+        self.kinds = kinds
+        nodes = range(len(kinds))
+        self.used = [[0.0, 0.0, 0.0] for _ in nodes]
+        # By reduces: the most of each in any phase, and in its present one.
+        self._held = [[0.0, 0.0, 0.0] for _ in nodes]
+        self._present = [[0.0, 0.0, 0.0] for _ in nodes]
+        self._mapped: list[dict[PlacedJob, None]] = [{} for _ in nodes]  # jobs with maps there
+        self._wanting: SortedKeys[PlacedJob] = SortedKeys()  # jobs with pending maps that are not placed
+        for job in jobs:
+            job.placed, job.reduces_placed = sum(job.maps.values()), sum(job.reduces.values())
+            for node, count in job.maps.items():
+                self._take(node, job.demands[kinds[node]].map, count)
+                self._mapped[node][job] = None
+            for node, count in job.reduces.items():
+                self._reserve(job, node, count)
+            self._valued(job)
+
+    def utilities(self) -> list[float]:
+        """Of the jobs with pending maps, lowest first: what is maximised (equation 4)."""
+        return sorted(job.utility for job in self.jobs if job.pending)
+
+    def play(self, rounds: int) -> Iterator[None]:
+        """Improves the placement, a node or a job at a step, so that a caller may do other things in between."""
+        yield from self._place_reduces()
+        for node in range(len(self.kinds)):
+            self._trim(node)
+        best = self.utilities()
+        for _ in range(rounds):
+            before = [(job.maps.copy(), job.placed, job.utility) for job in self.jobs]
+            for node in range(len(self.kinds)):
+                self._improve(node)
+                yield
+            utilities = self.utilities()
+            if utilities <= best:
+                for job, (maps, placed, utility) in zip(self.jobs, before, strict=True):
+                    job.maps, job.placed, job.utility = maps, placed, utility
+                return
+            best = utilities
+
+    # Reduces
+
+    def _place_reduces(self) -> Iterator[None]:
+        """Lines 1 to 8, repeated over the nodes until all are placed or nowhere is room."""
+        nodes = range(len(self.kinds))
+        total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
+        largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
+        for job in self.jobs:
+            going, mine = job.reduces_placed < job.reduces_pending, job.reduces
+            while going:
+                going = False
+                for node in sorted(nodes, key=lambda node: (total[node], mine.get(node, 0))):
+                    if self._room_for_reduce(job, node, largest[self.kinds[node]]):
+                        self._put_reduce(job, node)
+                        total[node] += 1
+                        going = True
+                        if job.reduces_placed == job.reduces_pending:
+                            going = False
+                            break
+            self._valued(job)
+            yield
+
+    def _largest_map(self, kind: int) -> Amounts:
+        """The most of each resource that a map of any job takes on that kind of node."""
+        maps = [job.demands[kind].map for job in self.jobs if job.pending]
+        return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
+
+    def _most(self, job: PlacedJob, node: int) -> Amounts:
+        """What a reduce of the job takes in its present phase, with all fetches under way."""
+        demands = job.demands[self.kinds[node]]
+        return demands.reduce if job.reducing else demands.shuffling(demands.copies)
+
+    def _room_for_reduce(self, job: PlacedJob, node: int, largest: Amounts) -> bool:
+        if node in job.barred or not _fits(self._held[node], self._hold(job, node)):
+            return False
+        if job.reducing:
+            return True
+        present = self._present[node]
+        return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
+
+    def _hold(self, job: PlacedJob, node: int) -> Amounts:
+        """The most that a reduce of the job takes in any of its phases."""
+        demands = job.demands[self.kinds[node]]
+        return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
+
+    def _put_reduce(self, job: PlacedJob, node: int) -> None:
+        job.reduces[node] = job.reduces.get(node, 0) + 1
+        job.reduces_placed += 1
+        self._reserve(job, node, 1)
+
+    def _reserve(self, job: PlacedJob, node: int, count: int) -> None:
+        self._take(node, self._reduce_demand(job, node), count)
+        _add(self._held[node], self._hold(job, node), count)
+        _add(self._present[node], self._most(job, node), count)
+
+    def _reduce_demand(self, job: PlacedJob, node: int) -> Amounts:
+        demands = job.demands[self.kinds[node]]
+        return demands.reduce if job.reducing else demands.shuffling(job.placed)
+
+    # Maps
+
+    def _trim(self, node: int) -> None:
+        """What runs may be more than fits, now that reduces are placed or have changed their profile."""
+        while max(self.used[node]) > _FITS:
+            out = self._richest(node)
+            if out is None:
+                return
+            self._remove(out, node)
+
+    def _improve(self, node: int) -> None:
+        """Lines 11 to 23: the richest give room while they stay no poorer than the poorest, who then get it."""
+        while (out := self._richest(node)) is not None:
+            poorest = self._poorest_of_others(node, out)
+            if poorest is None:
+                break
+            self._remove(out, node)
+            if out.utility < poorest.utility or out.utility == _NONE:
+                self._put(out, node)
+                break
+        while (job := self._poorest(node)) is not None:
+            self._put(job, node)
+
+    def _richest(self, node: int) -> PlacedJob | None:
+        return max(self._mapped[node], key=PlacedJob.key, default=None)
+
+    def _poorest(self, node: int) -> PlacedJob | None:
+        used, kind = self.used[node], self.kinds[node]
+        for job in self._wanting:
+            if _fits(used, job.demands[kind].map) and self._shuffle_fits(job, node):
+                return job
+        return None
+
+    def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
+        """Who would get room there; all that reduces leave, if need be."""
+        reduces, kind = self._present[node], self.kinds[node]
+        for job in self._wanting:
+            if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):
+                return job
+        return None
+
+    def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
+        """One more map makes its job's reduces fetch more, wherever they are."""
+        if node in job.barred:
+            return False
+        if job.reducing or not job.reduces:
+            return True
+        for place, count in job.reduces.items():
+            demands = job.demands[self.kinds[place]]
+            if job.placed < demands.copies:
+                io = self.used[place][1] + count * demands.shuffle.io
+                if io + (demands.map.io if place == node else 0.0) > _FITS:
+                    return False
+        return True
+
+    def _put(self, job: PlacedJob, node: int) -> None:
+        job.maps[node] = job.maps.get(node, 0) + 1
+        self._mapped[node][job] = None
+        self._take(node, job.demands[self.kinds[node]].map, 1)
+        self._fetch(job, 1)
+        job.placed += 1
+        self._valued(job)
+
+    def _remove(self, job: PlacedJob, node: int) -> None:
+        job.maps[node] -= 1
+        if not job.maps[node]:
+            del job.maps[node], self._mapped[node][job]
+        self._take(node, job.demands[self.kinds[node]].map, -1)
+        job.placed -= 1
+        self._fetch(job, -1)
+        self._valued(job)
+
+    def _fetch(self, job: PlacedJob, sign: int) -> None:
+        """The shuffle demand of the job's reduces between `placed` and one more map."""
+        if not job.reducing:
+            for place, count in job.reduces.items():
+                demands = job.demands[self.kinds[place]]
+                if job.placed < demands.copies:
+                    self.used[place][1] += sign * count * demands.shuffle.io
+
+    def _take(self, node: int, amounts: Amounts, count: int) -> None:
+        _add(self.used[node], amounts, count)
+
+    def _valued(self, job: PlacedJob) -> None:
+        """Its utility (equation 1) after a change."""
+        job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
+        job.utility += map_utility(job.placed, job.required, job.pending)
+        if job.placed < job.pending:
+            self._wanting.put(job, job.key())
+        else:
+            self._wanting.drop(job)
+
+
+def _fits(used: Sequence[float], amounts: Amounts) -> bool:
+    cpu, io, memory = amounts
+    return used[0] + cpu <= _FITS and used[1] + io <= _FITS and used[2] + memory <= _FITS
+
+
+def _add(used: list[float], amounts: Amounts, count: int) -> None:
+    used[0] += count * amounts.cpu
+    used[1] += count * amounts.io
+    used[2] += count * amounts.memory

@@ -1,0 +1,157 @@
+"""Resource profiles: what a task of a job uses of a node in each of its phases (polo2011 3.6 and Table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.specs import JobSpec
+
+RESOURCES = "resources"
+"""Kind of these profiles in the profile store."""
+
+FULL = 100.0
+"""What a node has of each resource, in percent of itself."""
+
+PARALLEL_COPIES = 4
+"""Fetches that a reduce has under way at most, unless its profile says otherwise."""
+
+
+class Amounts(NamedTuple):
+    """Percents of a node: of its CPU, of its disk's bandwidth, of its memory."""
+
+    cpu: float = 0.0
+    io: float = 0.0
+    memory: float = 0.0
+
+
+NOTHING = Amounts()
+
+
+class NodeDemands(NamedTuple):
+    """A profile on one kind of node. `shuffle.io` is for each map placed, `copies` of them at most."""
+
+    map: Amounts
+    shuffle: Amounts
+    reduce: Amounts
+    copies: int
+
+    def of_capacity(self, capacity: float) -> NodeDemands:
+        """The same in percent of so many percents of the node's CPU and disk; its memory never counts twice."""
+        factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
+        return NodeDemands(
+            _times(self.map, factors),
+            _times(self.shuffle, factors),
+            _times(self.reduce, factors),
+            self.copies,
+        )
+
+    def shuffling(self, maps: int) -> Amounts:
+        """A reduce in its shuffle while so many maps of its job are placed."""
+        return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceProfile:
+    """A job's demands in percent of one node, `map_s` its mean map (seconds, of the scenario before `scale`).
+
+    `node` is what was profiled on: host cores, disk bytes/s, memory bytes; None means that percents hold anywhere.
+    """
+
+    map: Amounts = NOTHING
+    shuffle: Amounts = NOTHING
+    reduce: Amounts = NOTHING
+    parallel_copies: int = PARALLEL_COPIES
+    map_s: float | None = None
+    node: Amounts | None = None
+
+    def on(self, spec: NodeSpec) -> NodeDemands:
+        """The demands on such a node. What asks for more than there is gets the node alone."""
+        factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
+        shuffle = _times(self.shuffle, factors)
+        most_io = FULL / self.parallel_copies
+        return NodeDemands(
+            map=_times(self.map, factors),
+            shuffle=shuffle._replace(io=min(shuffle.io, most_io)),
+            reduce=_times(self.reduce, factors),
+            copies=self.parallel_copies,
+        )
+
+    def at_scale(self, scale: float) -> ResourceProfile:
+        """The profile in a scenario of that scale."""
+        return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
+
+    def to_values(self) -> dict[str, Any]:
+        """JSON values that `read_profile` takes."""
+        values: dict[str, Any] = {
+            phase: getattr(self, phase)._asdict() for phase in ("map", "shuffle", "reduce")
+        }
+        node = None if self.node is None else self.node._asdict()
+        return values | {"parallel_copies": self.parallel_copies, "map_s": self.map_s, "node": node}
+
+
+def rates_of(spec: NodeSpec) -> Amounts:
+    """What a node has, in its own units."""
+    return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
+
+
+def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
+    """For a job without a profile: the vcores and the memory that its tasks ask for, as containers count them.
+
+    A shuffle waits: it takes memory only.
+    """
+    map_, reduce = (
+        Amounts(
+            min(FULL, FULL * demand.vcores / spec.cores),
+            0.0,
+            min(FULL, FULL * demand.memory_bytes / spec.memory_bytes),
+        )
+        for demand in (job.map_demand, job.reduce_demand)
+    )
+    return NodeDemands(map=map_, shuffle=Amounts(memory=reduce.memory), reduce=reduce, copies=PARALLEL_COPIES)
+
+
+def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
+    """A profile as a person or the store wrote it; ValueError says what is wrong."""
+    known = dict(values)
+    node = known.pop("node", None)
+    made: dict[str, Any] = {
+        phase: _amounts(phase, known.pop(phase, {}), FULL) for phase in ("map", "shuffle", "reduce")
+    }
+    made["parallel_copies"] = copies = known.pop("parallel_copies", PARALLEL_COPIES)
+    made["map_s"] = map_s = known.pop("map_s", None)
+    if known:
+        expected = "map, shuffle, reduce, parallel_copies, map_s or node"
+        raise ValueError(f"{next(iter(known))!r} is unknown, expected {expected}")
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
+        raise ValueError(f"parallel_copies: {copies!r} is not a whole number above 0")
+    if map_s is not None and not _is_number(map_s):
+        raise ValueError(f"map_s: {map_s!r} is not a number of seconds")
+    if node is not None:
+        made["node"] = _amounts("node", node, float("inf"))
+        if not all(made["node"]):
+            raise ValueError("node: cpu, io and memory must all be above 0")
+    return ResourceProfile(**made)
+
+
+def _amounts(name: str, raw: object, most: float) -> Amounts:
+    if not isinstance(raw, Mapping) or not all(key in Amounts._fields for key in raw):
+        raise ValueError(f"{name}: {raw!r} is not a mapping of cpu, io and memory")
+    for key, value in raw.items():
+        if not _is_number(value) or value > most:
+            raise ValueError(f"{name}: {key}: {value!r} is not from 0 to {most:g}")
+    return Amounts(**{key: float(value) for key, value in raw.items()})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _ratio(above: Amounts, below: Amounts) -> Amounts:
+    return Amounts(above.cpu / below.cpu, above.io / below.io, above.memory / below.memory)
+
+
+def _times(amounts: Amounts, factors: Amounts) -> Amounts:
+    return Amounts(*(min(FULL, amount * factor) for amount, factor in zip(amounts, factors, strict=True)))

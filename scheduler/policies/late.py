@@ -1,0 +1,182 @@
+"""LATE speculation, beside any policy: copies of the tasks that will end last, on nodes that are not slow.
+
+Zaharia et al., OSDI 2008, 4. A copy takes only what the policy has left free. Decided here: a rate is held against
+those of the same stage, of ended tasks too (else two stragglers that are left would be each other's measure); a
+task is copied once in its life, so that copies that fail cannot use up its attempts; a reduce is copied only when
+all maps are done, since before it waits for them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from schedbed.scheduler.models.time_left import percentile, time_left_s
+from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import NodeId, TaskKind
+
+NEWEST = 0.3  # the weight of the newest attempt in a node's speed
+
+
+class Candidate(NamedTuple):
+    """An attempt that is slow, as it was at the last tick."""
+
+    left_s: float
+    serial: int
+    attempt: AttemptView
+    why: str
+
+
+class Late:
+    """`cap`: share of the slots that copies may hold, at least one; percentiles from 0 to 100.
+
+    `slow_task`: percentile of its stage's rates below which a task is slow; `slow_node`: percentile of the nodes'
+    speeds below which a node gets no copies; `min_runtime_s`: before an attempt is judged.
+    """
+
+    def __init__(
+        self,
+        *,
+        cap: float = 0.1,
+        slow_task: float = 25.0,
+        slow_node: float = 25.0,
+        min_runtime_s: float = 60.0,
+    ) -> None:
+        self._cap, self._slow_task, self._slow_node = cap, slow_task, slow_node
+        self._min_runtime_s = min_runtime_s
+        self.admission: Any = None  # of the policy, if that has one
+        self._copies = dict.fromkeys(TaskKind, 0)  # live ones
+        self._copied: dict[str, dict[str, None]] = {}  # tasks, by job
+        self._rates: dict[tuple[str, TaskKind], list[float]] = {}  # of attempts that succeeded, sorted
+        self._speeds: dict[NodeId, float] = {}  # of nodes, by what runs or ended there; 1 is usual
+        self._slow: dict[NodeId, None] = {}
+        self._candidates: dict[TaskKind, list[Candidate]] = {kind: [] for kind in TaskKind}
+
+    # ---------------------------------------------------------------- hooks
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`."""
+        task, started_s = attempt.task, attempt.started_s
+        if attempt.speculative:
+            self._copies[task.kind] -= 1
+        if attempt.state == "succeeded" and started_s is not None and task.job.active:
+            rates = self._rates.setdefault((task.job.job, task.kind), [])
+            rate = _weight(task) / max(1e-3, attempt.end_s - started_s)
+            insort(rates, rate)
+            node, usual = attempt.node.node, percentile(rates, 50)
+            before = self._speeds.get(node, 1.0)
+            self._speeds[node] = before + NEWEST * (rate / usual - before)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._copied.pop(job.job, None)
+        for kind in TaskKind:
+            self._rates.pop((job.job, kind), None)
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: finds the slow tasks and the slow nodes."""
+        found: dict[TaskKind, list[Candidate]] = {kind: [] for kind in TaskKind}
+        relative: dict[NodeId, list[float]] = {}
+        for job in view.jobs.values():
+            running: dict[TaskKind, list[AttemptView]] = {}
+            for attempt in job.attempts.values():
+                if self._is_judged(view, attempt):
+                    running.setdefault(attempt.task.kind, []).append(attempt)
+            for kind, attempts in running.items():
+                if kind is TaskKind.MAP or job.maps.done == job.maps.total:
+                    found[kind] += self._judge(view, job, kind, attempts, relative)
+        for kind, candidates in found.items():
+            self._candidates[kind] = sorted(candidates, key=lambda each: (-each.left_s, each.serial))
+        self._find_slow_nodes(view, relative)
+
+    def _is_judged(self, view: View, attempt: AttemptView) -> bool:
+        started_s = attempt.started_s
+        return (
+            attempt.state == "running"
+            and started_s is not None
+            and view.now_s - started_s >= self._min_runtime_s
+            and view.now_s > started_s
+        )
+
+    def _judge(
+        self,
+        view: View,
+        job: JobView,
+        kind: TaskKind,
+        attempts: Iterable[AttemptView],
+        relative: dict[NodeId, list[float]],
+    ) -> Iterable[Candidate]:
+        """The slow ones of a stage; adds to the speeds of the nodes."""
+        rates = {id(each): _rate(each, view.now_s) for each in attempts}
+        known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
+        limit, usual = percentile(known, self._slow_task), percentile(known, 50)
+        copied = self._copied.get(job.job, {})
+        for attempt in attempts:
+            rate, task = rates[id(attempt)], attempt.task
+            if usual > 0:
+                relative.setdefault(attempt.node.node, []).append(rate / usual)
+            if (
+                rate < limit
+                and not attempt.speculative
+                and len(task.attempts) == 1
+                and task.task not in copied
+            ):
+                elapsed_s = view.now_s - (attempt.started_s or 0.0)
+                left_s = time_left_s(attempt.progress, elapsed_s)
+                why = f"{attempt.progress:.0%} after {elapsed_s:.1f} s, {left_s:.1f} s left"
+                yield Candidate(left_s, attempt.serial, attempt, why)
+
+    def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
+        """A node's speed is that of what runs there, else of what did: a copy may have won before it could end."""
+        for name, values in relative.items():
+            self._speeds[name] = sum(values) / len(values)
+        speeds = {name: speed for name, speed in self._speeds.items() if view.nodes[name].alive}
+        self._slow = {}
+        if speeds:
+            limit = percentile(sorted(speeds.values()), self._slow_node)
+            self._slow = {name: None for name, speed in speeds.items() if speed < limit}
+
+    # --------------------------------------------------------------- copies
+
+    def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Speculation`."""
+        candidates = self._candidates[kind]
+        if not candidates or node.node in self._slow:
+            return None
+        if self._copies[kind] >= max(1, int(self._cap * view.slots(kind))):
+            return None
+        for place, candidate in enumerate(candidates):
+            attempt = candidate.attempt
+            task = attempt.task
+            if attempt.state != "running" or len(task.attempts) != 1 or attempt.node is node:
+                continue
+            if not self._fits(view, node, task):
+                continue
+            del candidates[place]
+            self._copies[kind] += 1
+            self._copied.setdefault(task.job.job, {})[task.task] = None
+            return Proposal(
+                task, f"copy of {attempt.attempt} on {attempt.node.node}: {candidate.why}", speculative=True
+            )
+        return None
+
+    def _fits(self, view: View, node: NodeView, task: TaskView) -> bool:
+        job, kind, admission = task.job, task.kind, self.admission
+        if view.avoids(job, node, kind) or not view.fits(node, job.stage(kind)):
+            return False
+        return admission is None or (
+            admission.room(node, kind) and admission.refuses(node, job, kind) is None
+        )
+
+
+def _rate(attempt: AttemptView, now_s: float) -> float:
+    started_s = attempt.started_s
+    assert started_s is not None
+    return attempt.progress * _weight(attempt.task) / (now_s - started_s)
+
+
+def _weight(task: TaskView) -> float:
+    """A part of a map is not fast because it is small."""
+    return task.part.share if task.part is not None else 1.0

@@ -1,0 +1,290 @@
+"""What may follow a policy's name: parameters with defaults and units, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from schedbed.scheduler.order.pools import PoolSettings
+from schedbed.scheduler.order.queues import QueueSettings
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.units import parse_duration, parse_rate, parse_size
+
+Reader = Callable[[object], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter. `default` is as a person would write it; `read` makes the value, ValueError says what it wants.
+
+    A `duration` is a policy time: it is scaled with the scenario. `argument` is the constructor's name for it.
+    """
+
+    name: str
+    default: str
+    unit: str
+    doc: str
+    read: Reader
+    argument: str = ""
+    duration: bool = False
+
+    def value(self, raw: object, scale: float) -> Any:
+        """The constructor's value."""
+        value = self.read(raw)
+        return value * scale if self.duration and value is not None else value
+
+
+def duration(name: str, default: str, doc: str) -> Parameter:
+    """A time; `off` as the default makes it one that may be off."""
+    read = _maybe_duration if default == "off" else parse_duration
+    return Parameter(
+        name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
+    )
+
+
+def choice(name: str, options: tuple[str, ...], doc: str) -> Parameter:
+    """One of a few words; the first is the default."""
+
+    def read(raw: object) -> str:
+        if raw not in options:
+            raise ValueError(f"{raw!r} is not one of {', '.join(options)}")
+        return str(raw)
+
+    return Parameter(name=name, default=options[0], unit="", doc=doc, read=read, argument=name)
+
+
+def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> Parameter:
+    """A whole number."""
+
+    def read(raw: object) -> int:
+        number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number < 10**9:
+            raise ValueError(f"{raw!r} is not a whole number, {least} or more")
+        return number
+
+    return Parameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
+
+
+def maybe_rate(name: str, doc: str) -> Parameter:
+    """Bytes a second above 0, or `auto` (None), which is the default."""
+
+    def read(raw: object) -> float | None:
+        rate = None if raw is None or raw == "auto" else parse_rate(raw)
+        if rate == 0:
+            raise ValueError(f"{raw!r} is not above 0")
+        return rate
+
+    return Parameter(
+        name=name,
+        default="auto",
+        unit="B/s",
+        doc=doc,
+        read=read,
+        argument=f"{name.removesuffix('_rate')}_bps",
+    )
+
+
+def maybe_share(name: str, default: str, doc: str) -> Parameter:
+    """A share from 0 to 1, or `auto` (None)."""
+
+    def read(raw: object) -> float | None:
+        return None if raw == "auto" else share(raw)
+
+    return Parameter(name=name, default=default, unit="", doc=doc, read=read, argument="share")
+
+
+def pools(doc: str) -> Parameter:
+    """Settings by pool, which only YAML can write."""
+    example = "{ana: {weight: 2, min_share: 1}}"
+    readers = {"weight": positive, "min_share": _count, "inside": _inside}
+    return _by_name("pools", "pool", doc, example, readers, PoolSettings)
+
+
+def queues(doc: str) -> Parameter:
+    """Settings by queue, which only YAML can write; capacities may not add up to more than 100."""
+    example = "{prod: {capacity: 70, max_capacity: 90}}"
+    readers = {
+        "capacity": percent,
+        "max_capacity": percent,
+        "minimum_user_limit_percent": percent,
+        "user_limit_factor": positive,
+        "priorities": switch,
+    }
+    return _by_name("queues", "queue", doc, example, readers, _queue_settings, _within_100)
+
+
+def number(name: str, default: str, unit: str, doc: str, read: Reader) -> Parameter:
+    """A number; `read` is one of the readers of this module."""
+    return Parameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
+
+
+def size(name: str, default: str, doc: str) -> Parameter:
+    """Bytes; `off` as the default makes it one that may be off."""
+
+    def read(raw: object) -> int | None:
+        off = default == "off" and (raw is None or raw is False or raw == "off")
+        return None if off else parse_size(raw)
+
+    return Parameter(name=name, default=default, unit="bytes", doc=doc, read=read, argument=f"{name}_bytes")
+
+
+def _by_name(
+    name: str,
+    what: str,
+    doc: str,
+    example: str,
+    readers: Mapping[str, Reader],
+    make: Callable[..., Any],
+    check: Callable[[dict[str, Any]], None] | None = None,
+) -> Parameter:
+    def read(raw: object) -> dict[str, Any]:
+        if raw == "{}":
+            return {}
+        if not isinstance(raw, Mapping):
+            raise ValueError(f"{raw!r} is not a mapping such as {example} (YAML only)")
+        made = {str(key): _settings(f"{what} {key}", value, readers, make) for key, value in raw.items()}
+        if check is not None:
+            check(made)
+        return made
+
+    return Parameter(name=name, default="{}", unit="", doc=doc, read=read, argument=name)
+
+
+def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Callable[..., Any]) -> Any:
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"{where}: {raw!r} is not a mapping of {', '.join(readers)}")
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        if key not in readers:
+            raise ValueError(f"{where}: {key!r} is unknown{hint(str(key), readers)}")
+        try:
+            values[key] = readers[key](value)
+        except ValueError as error:
+            raise ValueError(f"{where}: {key}: {error}") from None
+    try:
+        return make(**values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _queue_settings(**values: Any) -> QueueSettings:
+    settings = QueueSettings(**values)
+    if settings.capacity is None:
+        raise ValueError("capacity is missing: the percentage of the cluster that the queue is promised")
+    if settings.max_capacity < settings.capacity:
+        raise ValueError(f"max_capacity {settings.max_capacity:g} is below capacity {settings.capacity:g}")
+    return settings
+
+
+def _within_100(made: dict[str, QueueSettings]) -> None:
+    total = sum(settings.capacity or 0.0 for settings in made.values())
+    if total > 100 + 1e-9:
+        raise ValueError(f"capacities add up to {total:g}, expected at most 100")
+
+
+def percent(raw: object) -> float:
+    """Above 0, at most 100."""
+    value = _float(raw)
+    if value is None or not 0 < value <= 100:
+        raise ValueError(f"{raw!r} is not a percentage (above 0, at most 100)")
+    return value
+
+
+def percentile(raw: object) -> float:
+    """From 0 to 100."""
+    value = _float(raw)
+    if value is None or not 0 <= value <= 100:
+        raise ValueError(f"{raw!r} is not a percentile (0 to 100)")
+    return value
+
+
+def share(raw: object) -> float:
+    """From 0 to 1."""
+    value = _float(raw)
+    if value is None or not 0 <= value <= 1:
+        raise ValueError(f"{raw!r} is not a share (0 to 1)")
+    return value
+
+
+def positive(raw: object) -> float:
+    """Any number above 0."""
+    value = _float(raw)
+    if value is None or not 0 < value < 1e9:
+        raise ValueError(f"{raw!r} is not a number above 0")
+    return value
+
+
+def at_least_one(raw: object) -> int:
+    """A whole number of 1 or more."""
+    value = _float(raw)
+    if value is None or value != int(value) or not 1 <= value < 1e6:
+        raise ValueError(f"{raw!r} is not a whole number above 0")
+    return int(value)
+
+
+def switch(raw: object) -> bool:
+    """On or off, as YAML or text has it."""
+    words = {"true": True, "on": True, "false": False, "off": False}
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in words:
+        return words[raw.lower()]
+    raise ValueError(f"{raw!r} is not one of true, false")
+
+
+def _float(raw: object) -> float | None:
+    """The number that YAML or text means, None when it is none."""
+    if isinstance(raw, str):
+        try:
+            raw = float(raw)
+        except ValueError:
+            return None
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not abs(raw) < 1e300:
+        return None
+    return float(raw)
+
+
+def _maybe_duration(raw: object) -> float | None:
+    # YAML reads a bare `off` as False.
+    return None if raw is None or raw is False or raw == "off" else parse_duration(raw)
+
+
+def _count(raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
+    return raw
+
+
+def _inside(raw: object) -> str:
+    if raw not in ("fair", "fifo"):
+        raise ValueError(f"{raw!r} is not one of fair, fifo")
+    return str(raw)
+
+
+def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
+    """`, did you mean x?` or the list of what there is, to end a sentence about an unknown word."""
+    names = list(known)
+    close = get_close_matches(word, names, 1)
+    if close:
+        return f", did you mean {close[0]}? (there are: {', '.join(names)})"
+    return f"; there are: {', '.join(names)}" if names else "; there are none"
+
+
+def read_parameters(
+    where: str, parameters: tuple[Parameter, ...], given: Mapping[str, object], scale: float
+) -> dict[str, Any]:
+    """The constructor's arguments, defaults filled in; BadInput names the parameter and what was expected."""
+    known = {parameter.name: parameter for parameter in parameters}
+    for name in given:
+        if name not in known:
+            raise BadInput(f"{where}: parameter {name!r} is unknown{hint(name, known)}")
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        raw = given.get(parameter.name, parameter.default)
+        try:
+            values[parameter.argument] = parameter.value(raw, scale)
+        except ValueError as error:
+            raise BadInput(f"{where}: {parameter.name}: {error}") from None
+    return values

@@ -1,0 +1,48 @@
+"""The scenario's `speculation`: `none`, `late`, or `{late: {cap: 0.2}}`, put beside a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedbed.scheduler.policies.late import Late
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.parameters import (
+    Parameter,
+    duration,
+    number,
+    percentile,
+    read_parameters,
+    share,
+)
+from schedbed.tasks.errors import BadInput
+
+PARAMETERS: tuple[Parameter, ...] = (
+    number("cap", "0.1", "", "share of the slots that copies may hold", share),
+    number("slow_task", "25", "%", "percentile of its stage's rates below which a task is slow", percentile),
+    number(
+        "slow_node", "25", "%", "percentile of the nodes' speeds below which a node gets no copy", percentile
+    ),
+    duration("min_runtime", "60s", "before a task is judged"),
+)
+
+
+def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
+    """None for `none`; BadInput in one line when it is nothing that there is."""
+    if given is None or given == "none":
+        return None
+    name, parameters = given, {}
+    if isinstance(given, Mapping) and len(given) == 1:
+        [(name, parameters)] = given.items()
+    if name != "late" or not isinstance(parameters, Mapping | None):
+        raise BadInput(f"speculation: {given!r} is not one of none, late, {{late: {{key: value}}}}")
+    return Late(**read_parameters("speculation late", PARAMETERS, parameters or {}, scale))
+
+
+def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
+    """The policy, with what the scenario says of speculation beside it."""
+    late = make_speculation(given, scale)
+    if late is not None:
+        late.admission = getattr(policy, "admission", None)
+        policy.speculation = late  # type: ignore[attr-defined]
+    return policy

@@ -1,0 +1,81 @@
+"""A user's own policy: one class with `decide` in one Python file, named as `path/to/file.py:ClassName`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.parameters import hint
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.units import parse_duration
+
+
+def is_policy_file(name: str) -> bool:
+    """Does the name of a SPEC mean a file?"""
+    return name.endswith(".py") or ".py:" in name
+
+
+def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
+    """Makes the class with its parameters as keyword arguments; BadInput in one line when that fails.
+
+    Values in text become whole numbers, numbers, true or false where they look so, and times (`5s`, times
+    `scale`, in seconds); the rest stays text.
+    """
+    path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
+    if not class_name:
+        raise BadInput(f"policy {name!r}: expected path/to/file.py:ClassName")
+    module = _load(name, Path(path))
+    classes = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "decide")
+    }
+    made = classes.get(class_name)
+    if made is None:
+        raise BadInput(
+            f"policy {name!r}: no class {class_name!r} with a decide method{hint(class_name, classes)}"
+        )
+    try:
+        return made(**{key: _value(raw, scale) for key, raw in given.items()})
+    except Exception as error:
+        raise BadInput(f"policy {name!r}: {class_name} refused its parameters: {_one_line(error)}") from error
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise BadInput(f"policy {name!r}: there is no file {path}")
+    module_name = f"policy_of_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"policy {name!r}: {path} cannot be loaded: {_one_line(error)}") from error
+    return module
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _value(raw: Any, scale: float) -> Any:
+    if not isinstance(raw, str):
+        return raw
+    if raw.lower() in ("true", "false"):
+        return raw.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(raw)
+        except ValueError:
+            continue
+    try:
+        return parse_duration(raw) * scale
+    except ValueError:
+        return raw

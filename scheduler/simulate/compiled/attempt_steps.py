@@ -1,0 +1,230 @@
+"""What attempts do that do not contend, as in `cluster.virtual.exact.exact` and `phase_costs` (compiled)."""
+
+from __future__ import annotations
+
+import math
+
+from schedbed.scheduler.simulate.compiled.contended.board_arrays import board_of, own_board
+from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push, set_off
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import ENDS, N_FILES, REPLICATION, SERIAL, WRITTEN, State
+
+TASK_BITS = 31
+TASK_MASK = (1 << TASK_BITS) - 1
+
+
+@compiled
+def launch(state: State, task: int, node: int, now_s: float) -> None:
+    """The attempt starts on the node."""
+    entry, run = state.nodes[node], state.tasks[task]
+    run.start = now_s + entry.latency
+    run.since = run.start
+    run.work = 0.0
+    state.runs[node, entry.runs] = task
+    entry.runs += 1
+    if run.is_map:
+        run.work = _map_seconds(state, task, node)
+        _schedule(state, task, run.start + run.work)
+        return
+    run.waits = 1
+    if _is_complete(state, node, run.job):
+        _start_reduce(state, task, node, now_s)
+
+
+@compiled
+def _schedule(state: State, task: int, due_s: float) -> None:
+    state.num[SERIAL] += 1
+    code = (state.num[SERIAL] << TASK_BITS) | task
+    heap_push(state.end_s, state.end_code, state.num[ENDS], due_s, code)
+    state.num[ENDS] += 1
+
+
+@compiled
+def _write_seconds(state: State, node: int, output_bytes: int) -> float:
+    """As `phase_costs.write_seconds`, for an attempt that writes a file."""
+    entry = state.nodes[node]
+    rate = entry.disk if state.num[REPLICATION] < 2 else min(entry.disk, entry.network)
+    return output_bytes / rate
+
+
+@compiled
+def _map_seconds(state: State, task: int, node: int) -> float:
+    """As `ExactCosts.of_map`; what it reads is noted."""
+    run, entry = state.tasks[task], state.nodes[node]
+    cost = state.costs[run.cost]
+    local, remote, remote_s = cost.read, 0, 0.0
+    if run.reads_block:
+        source = source_of(state, task, node)
+        if source != node:
+            local, remote = 0, cost.read
+            other = state.nodes[source]
+            remote_s = remote / min(min(other.disk, other.network), entry.network)
+    run.local_bytes, run.remote_bytes = local, remote
+    shuffled = state.jobs[run.job].reduces > 0
+    spill = max(cost.spill, cost.output) if shuffled else 0
+    run.spill_bytes = spill
+    if not math.isnan(cost.duration):
+        return cost.duration + remote_s
+    merged = max(0, spill - cost.output)
+    spill_s = (spill + merged) / entry.disk
+    write_s = 0.0 if shuffled else _write_seconds(state, node, cost.output)
+    if cost.sort_cpu == 0.0:
+        local_s = local / entry.disk
+        return max(max(cost.cpu, local_s + spill_s + write_s), remote_s)
+    read_s = max(max(cost.cpu, local / entry.disk), remote_s)
+    return read_s + max(cost.sort_cpu, spill_s + write_s)
+
+
+@compiled
+def source_of(state: State, task: int, node: int) -> int:
+    """As `ExactCosts._source` with `nearest_first`: whose replica is read."""
+    run = state.tasks[task]
+    rack = state.nodes[node].rack
+    beside = far = 0
+    for at in range(run.holders_at, run.holders_end):
+        other = state.holder[at]
+        if other == node:
+            return node
+        if state.nodes[other].rack == rack:
+            beside += 1
+        else:
+            far += 1
+    index = task - state.jobs[run.job].first
+    turn = index % (beside if beside else far)
+    for at in range(run.holders_at, run.holders_end):
+        other = state.holder[at]
+        if not beside or state.nodes[other].rack == rack:
+            if turn == 0:
+                return other
+            turn -= 1
+    return node
+
+
+# --------------------------------------------------------------------- reduces
+
+
+@compiled
+def _is_complete(state: State, node: int, job: int) -> bool:
+    """Were the job's reduces on the node told of all map outputs?"""
+    board = board_of(state, node, job)
+    return board >= 0 and state.boards[board].all_done > 0
+
+
+@compiled
+def all_told(state: State, node: int, job: int, now_s: float) -> None:
+    """The node's reduces of the job hear that they know all map outputs: those that wait go on."""
+    state.boards[own_board(state, node, job)].all_done = 1
+    for place in range(state.nodes[node].runs):
+        task = state.runs[node, place]
+        if state.tasks[task].waits and state.tasks[task].job == job:
+            _start_reduce(state, task, node, now_s)
+
+
+@compiled
+def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
+    """As `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`."""
+    run, entry = state.tasks[task], state.nodes[node]
+    cost = state.costs[run.cost]
+    run.waits = 0
+    run.shuffle_bytes = cost.read
+    run.spill_bytes = cost.spill
+    begin_s = max(now_s, run.start)
+    shuffle_s = sort_s = 0.0
+    if math.isnan(cost.duration):
+        job = state.jobs[run.job]
+        here = 0
+        for other in range(job.first, job.first + job.maps):
+            if state.tasks[other].node == node:
+                here += 1
+        away = 1 - here / max(1, job.maps)
+        shuffle_s = cost.read * max((1 - away) / entry.disk, away / entry.network)
+        sort_s = max(cost.sort_cpu, 2 * cost.spill / entry.disk)
+        run.work = shuffle_s + sort_s + max(cost.cpu, _write_seconds(state, node, cost.output))
+    else:
+        run.work = cost.duration
+    run.shuffle_end = begin_s + shuffle_s
+    run.sort_end = begin_s + shuffle_s + sort_s
+    run.since = begin_s
+    _schedule(state, task, begin_s + run.work)
+
+
+# ------------------------------------------------------------------------ ends
+
+
+@compiled
+def writes_file(state: State, task: int) -> bool:
+    """Does the task leave bytes in the block store?"""
+    run = state.tasks[task]
+    return state.costs[run.cost].output > 0 and (not run.is_map or state.jobs[run.job].reduces == 0)
+
+
+@compiled
+def note_file(state: State, at_s: float, number: int, step: int) -> None:
+    """A step of a file, for the NameNode to take when the loop pauses."""
+    row = state.file_rows[state.num[N_FILES]]
+    state.num[N_FILES] += 1
+    row.t = at_s
+    row.number = number
+    row.step = step
+
+
+@compiled
+def take(state: State, now_s: float) -> None:
+    """As `Beats.take`: what has ended by now waits for its node's heartbeat, which is set off."""
+    while state.num[ENDS] > 0 and state.end_s[0] <= now_s:
+        at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
+        heap_drop(state.end_s, state.end_code, state.num[ENDS])
+        state.num[ENDS] -= 1
+        state.tasks[task].end = at_s
+        node = state.tasks[task].node
+        entry = state.nodes[node]
+        place = 0
+        while state.runs[node, place] != task:
+            place += 1
+        entry.runs -= 1
+        for at in range(place, entry.runs):
+            state.runs[node, at] = state.runs[node, at + 1]
+        _count(state, node, task, at_s)
+        entry.running -= 1
+        if writes_file(state, task):
+            note_file(state, at_s, task, WRITTEN)
+        state.finished[node, entry.finished] = task
+        entry.finished += 1
+        set_off(state, node, now_s)
+
+
+@compiled
+def _count(state: State, node: int, task: int, now_s: float) -> None:
+    """As `_Node.count` of the emulation."""
+    entry, run = state.nodes[node], state.tasks[task]
+    worked_s = now_s - max(run.since, entry.asked)
+    if worked_s <= 0.0 or run.waits or run.work == 0.0:
+        return
+    cost = state.costs[run.cost]
+    local = run.local_bytes if run.is_map else 0
+    entry.cpu_s += (cost.cpu + cost.sort_cpu) * entry.speed / run.work * worked_s
+    entry.disk_bytes += (local + run.spill_bytes) / run.work * worked_s
+
+
+@compiled
+def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
+    """As `ExactEmulation.usage`: shares of CPU, disk and network, bytes of memory."""
+    entry = state.nodes[node]
+    if now_s <= entry.asked:
+        return 0.0, 0.0, 0.0, 0
+    memory_bytes = 0
+    for place in range(entry.runs):
+        task = state.runs[node, place]
+        run = state.tasks[task]
+        cost = state.costs[run.cost]
+        if cost.peak and run.work != 0.0:
+            left_s = run.work - max(0.0, now_s - run.since)
+            memory_bytes += int(cost.peak * min(1.0, max(0.0, 1.0 - left_s / run.work)))
+        _count(state, node, task, now_s)
+    lasted_s = now_s - entry.asked
+    cpu = min(1.0, entry.cpu_s / (entry.cpu_rate * lasted_s))
+    disk = min(1.0, entry.disk_bytes / (entry.disk * lasted_s))
+    entry.asked = now_s
+    entry.cpu_s = 0.0
+    entry.disk_bytes = 0.0
+    return cpu, disk, 0.0, memory_bytes

@@ -1,0 +1,172 @@
+"""Arrays of the compiled loop as columns of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from schedbed.scheduler.core.records import JobRow
+from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.row_frames import Column, Text
+from schedbed.tasks.specs import JobSpec, TaskKind, task_id
+
+LOCALITIES = ("off", "rack", "node")
+KINDS = ("map", "reduce")
+
+
+class Said:
+    """Texts of nodes, racks, jobs and reasons, for one simulation."""
+
+    def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[Any], node_wait_s: float) -> None:
+        self.jobs = [job.job for job in jobs]
+        self.nodes = [node.spec.node for node in nodes]
+        self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
+        self._ids = np.array([*chain.from_iterable(map(_ids, jobs)), ""], object)
+        self._templates = {
+            names.NODE_LOCAL: "node-local",
+            names.RACK_LOCAL: "rack-local",
+            names.OFF_RACK: "off-rack",
+            names.NO_PREFERENCE: "no preferred node",
+            names.REDUCE_REASON: "reduce",
+            names.RACK_AFTER: "rack-local after {:.1f} s",
+            names.RACK_BEFORE: "rack-local, waited before",
+            names.OFF_AFTER: "off-rack after {:.1f} s",
+            names.OFF_BEFORE: "off-rack, waited before",
+            names.WAITS_LOCAL: "waits for a local node: {:.1f}" + f" of {node_wait_s:.1f} s",
+            names.WAITS_RACK: "waits for a rack-local node: {:.1f} s",
+        }
+
+    def tasks(self, tasks: Any) -> list[str]:
+        """Ids of tasks, "" for -1."""
+        return self._ids[tasks].tolist()
+
+    def launched(self, tasks: Any) -> Text:
+        """Ids of tasks, "" for -1, which most decisions may have."""
+        is_task = tasks >= 0
+        codes = np.zeros(len(tasks), np.int32)
+        codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
+        return Text(codes, ["", *self.tasks(tasks[is_task])])
+
+    def reasons(self, rows: Any) -> Text:
+        """Of decisions; each different one is written once."""
+        import pandas as pd
+
+        places, values = pd.factorize(_tenths(rows["value"]))
+        codes, found = pd.factorize(rows["reason"].astype(np.int64) * len(values) + places)
+        pairs = (divmod(key, len(values)) for key in found.tolist())
+        texts = [self._templates[reason].format(float(values[place])) for reason, place in pairs]
+        return Text(codes, texts)
+
+
+def _tenths(values: Any) -> Any:
+    """Values that are written alike with one decimal; those that are nearly half way between two stay as they are."""
+    tenths = np.rint(values * 10)
+    half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
+    return np.where(half_way, values, tenths / 10)
+
+
+def _ids(job: JobSpec) -> Iterator[str]:
+    """Of the job's tasks, maps first."""
+    for kind, count in ((TaskKind.MAP, job.maps), (TaskKind.REDUCE, job.reduces)):
+        prefix = task_id(job.job, kind, 0)[:-6]
+        yield from [f"{prefix}{number:06d}" for number in range(count)]
+
+
+def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
+    """Rows of decisions from `low` to `high`."""
+    rows = state.decision_rows[low:high]
+    return {
+        "t": rows["t"],
+        "node": Text(rows["node"], said.nodes),
+        "job": Text(rows["job"], said.jobs),
+        "task": said.launched(rows["task"]),
+        "kind": Text(rows["kind"], KINDS),
+        "answer": Text((rows["task"] < 0).astype(np.int8), ("launch", "skip")),
+        "reason": said.reasons(rows),
+    }
+
+
+def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
+    """The first rows of heartbeats."""
+    rows = state.beat_rows[:count]
+    return {
+        "t": rows["t"],
+        "node": Text(rows["node"], said.nodes),
+        "running_maps": rows["maps"],
+        "running_reduces": rows["reduces"],
+        "cpu_util": rows["cpu"],
+        "disk_util": rows["disk"],
+        "net_util": rows["net"],
+        "memory_bytes": rows["memory"],
+        "service_s": np.full(count, decision_s),
+    }
+
+
+def attempts(state: State, said: Said, splits: Any, which: Any) -> dict[str, Column]:
+    """Rows of those tasks' attempts, in that order; `splits` are all tasks' offsets and lengths."""
+    tasks = state.tasks[which]
+    costs, nodes = state.costs[tasks["cost"]], tasks["node"]
+    is_map, count = tasks["is_map"] > 0, len(which)
+    ids = said.tasks(which)
+    nothing = Text(np.zeros(count, np.int8), ("",))
+    return {
+        "job": Text(tasks["job"], said.jobs),
+        "task": ids,
+        "attempt": [f"{each}_0" for each in ids],
+        "kind": Text(1 - tasks["is_map"], KINDS),
+        "split_of": nothing,
+        "node": Text(nodes, said.nodes),
+        "rack": Text(state.nodes["rack"][nodes], said.racks),
+        "locality": Text(tasks["locality"], LOCALITIES),
+        "speculative": np.zeros(count, bool),
+        "assigned": tasks["assigned"],
+        "start": tasks["start"],
+        "end": tasks["end"],
+        "state": Text(np.zeros(count, np.int8), ("succeeded",)),
+        "reason": nothing,
+        "offset": splits[0][which],
+        "length": splits[1][which],
+        "cpu_s": (costs["cpu"] + costs["sort_cpu"]) * state.nodes["speed"][nodes],
+        "read_local_bytes": tasks["local_bytes"],
+        "read_remote_bytes": tasks["remote_bytes"],
+        "shuffle_bytes": tasks["shuffle_bytes"],
+        "spill_bytes": tasks["spill_bytes"],
+        "output_bytes": costs["output"],
+        "shuffle_end": np.where(is_map, np.nan, tasks["shuffle_end"]),
+        "sort_end": np.where(is_map, np.nan, tasks["sort_end"]),
+    }
+
+
+def splits_of(jobs: Sequence[JobSpec]) -> tuple[Any, Any]:
+    """Offsets and lengths of all tasks' splits."""
+    offsets: list[int] = []
+    lengths: list[int] = []
+    for job in jobs:
+        offsets += [split.offset for split in job.splits] + [0] * job.reduces
+        lengths += [split.length for split in job.splits] + [0] * job.reduces
+    return np.array(offsets, np.int64), np.array(lengths, np.int64)
+
+
+def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
+    """The row of a job that has ended."""
+    entry = state.jobs[number]
+    return JobRow(
+        spec.job,
+        spec.name,
+        spec.user,
+        spec.queue,
+        spec.app,
+        spec.submit_s,
+        float(entry.start) if entry.started else None,
+        float(entry.finish),
+        spec.deadline_s,
+        spec.maps,
+        spec.reduces,
+        spec.input_bytes,
+        int(entry.output_bytes),
+        "succeeded",
+    )

@@ -1,0 +1,1 @@
+"""The compiled twins of the fluid model (`cluster.virtual.fluid`)."""

@@ -1,0 +1,41 @@
+"""What nodes' reduces have been told of map outputs, as in `cluster.virtual.boards` (compiled)."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import BOARDS, State
+
+
+@compiled
+def board_of(state: State, node: int, job: int) -> int:
+    """What the job's reduces on the node were told, -1 when nothing. Ended jobs are forgotten on the way."""
+    before, board = -1, state.nodes[node].board
+    while board >= 0:
+        entry = state.boards[board]
+        if entry.job == job:
+            return board
+        if state.jobs[entry.job].ended:
+            if before < 0:
+                state.nodes[node].board = entry.next
+            else:
+                state.boards[before].next = entry.next
+        else:
+            before = board
+        board = entry.next
+    return -1
+
+
+@compiled
+def own_board(state: State, node: int, job: int) -> int:
+    """As `board_of`; there is one from now on."""
+    board = board_of(state, node, job)
+    if board < 0:
+        board = state.num[BOARDS]
+        state.num[BOARDS] += 1
+        entry = state.boards[board]
+        entry.job = job
+        entry.heard = 0
+        entry.all_done = 0
+        entry.next = state.nodes[node].board
+        state.nodes[node].board = board
+    return board

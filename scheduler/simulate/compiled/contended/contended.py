@@ -1,0 +1,215 @@
+"""Attempts that contend, as the driver sees them: as in `cluster.virtual.fluid.fluid` (compiled)."""
+
+from __future__ import annotations
+
+from math import inf
+
+from schedbed.scheduler.simulate.compiled.contended import due_items
+from schedbed.scheduler.simulate.compiled.contended.board_arrays import own_board
+from schedbed.scheduler.simulate.compiled.contended.fetches import copied, fetched, hear, start_reduce
+from schedbed.scheduler.simulate.compiled.contended.flow_records import (
+    COPY,
+    CPU,
+    DISK,
+    END,
+    FETCH,
+    IN,
+    MAPPING,
+    OUT,
+    SHUFFLING,
+    START,
+    WRITE,
+)
+from schedbed.scheduler.simulate.compiled.contended.sharing import moved_until, settle
+from schedbed.scheduler.simulate.compiled.contended.works import (
+    ask_for_block,
+    end_flow,
+    memory_bytes,
+    start_map,
+    stream_over,
+)
+from schedbed.scheduler.simulate.compiled.heaps import set_off
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    AGENDA,
+    AGENDA_S,
+    FREE_BASKETS,
+    FREE_ITEMS,
+    FREE_WORK,
+    ROOM,
+    TOLD,
+    TOUCHED,
+    WANTS,
+    State,
+)
+
+
+@compiled
+def launch(state: State, task: int, node: int, now_s: float) -> None:
+    """As `Run.__init__`."""
+    num = state.num
+    state.sec[AGENDA_S] = now_s
+    num[FREE_WORK] -= 1
+    work = state.work_free[num[FREE_WORK]]
+    entry, run, where = state.work[work], state.tasks[task], state.nodes[node]
+    entry.task = task
+    entry.node = node
+    entry.streams = entry.flows = entry.fetching = entry.pending = 0
+    entry.started = entry.ended = 0
+    entry.fetched = entry.left = 0
+    entry.pace = entry.phase_bytes = entry.phase_moved = entry.buffered = entry.on_disk = 0.0
+    run.start = now_s + where.latency
+    if run.is_map:
+        entry.phase = MAPPING
+    else:
+        entry.phase = SHUFFLING
+        entry.picks = task - state.jobs[run.job].first - state.jobs[run.job].maps
+        num[FREE_BASKETS] -= 1
+        entry.basket = state.basket_free[num[FREE_BASKETS]]
+    state.runs[node, where.runs] = work
+    where.runs += 1
+    entry.timer = due_items.new_item(state, work, START)
+    due_items.at(state, entry.timer, run.start)
+
+
+@compiled
+def next_s(state: State) -> float:
+    """As `FluidEmulation.next_s`."""
+    if state.num[TOLD] > 0:
+        return state.sec[AGENDA_S]
+    if state.num[TOUCHED] > 0:
+        settle(state)
+    return due_items.next_s(state)
+
+
+@compiled
+def has_room(state: State) -> bool:
+    """Do the arrays hold what the next step may add?"""
+    num, width = state.num, state.way.shape[1]
+    return (
+        num[FREE_ITEMS] >= state.num[ROOM]
+        and num[AGENDA] + 4 * len(state.flows) <= len(state.agenda_s)
+        and num[TOUCHED] + state.num[ROOM] * width <= len(state.touched)
+    )
+
+
+@compiled
+def advance(state: State, now_s: float) -> bool:
+    """As `Sharing.advance`; False when it must go on later: a block is wanted, or room."""
+    sec = state.sec
+    while True:
+        if state.num[WANTS] > 0 or not has_room(state):
+            return False
+        at_s = due_items.next_s(state)
+        if state.num[TOUCHED] > 0 and at_s > sec[AGENDA_S]:
+            settle(state)
+        elif at_s > now_s or at_s == inf:
+            break
+        else:
+            _fire(state, due_items.pop(state))
+    sec[AGENDA_S] = max(sec[AGENDA_S], now_s)
+    return True
+
+
+@compiled
+def _fire(state: State, item: int) -> None:
+    """As `Run.fire`."""
+    flow = state.flows[item]
+    role, work = flow.role, flow.work
+    entry = state.work[work]
+    if role == START:
+        entry.started = 1
+        if state.tasks[entry.task].is_map:
+            start_map(state, work)
+        else:
+            start_reduce(state, work)
+    elif role == END:
+        _tell(state, work)
+    elif role == FETCH:
+        fetched(state, item)
+    elif role == COPY:
+        copied(state, item)
+    else:
+        end_flow(state, item)
+        if role == WRITE and entry.left > 0:
+            ask_for_block(state, work)
+        else:
+            stream_over(state, work)
+
+
+@compiled
+def _tell(state: State, work: int) -> None:
+    """As `Run._tell`."""
+    entry = state.work[work]
+    due_items.drop_item(state, entry.timer)
+    where = state.nodes[entry.node]
+    place = 0
+    while state.runs[entry.node, place] != work:
+        place += 1
+    where.runs -= 1
+    for later in range(place, where.runs):
+        state.runs[entry.node, later] = state.runs[entry.node, later + 1]
+    state.told[state.num[TOLD]] = entry.task
+    state.num[TOLD] += 1
+    if not state.tasks[entry.task].is_map:
+        state.basket_free[state.num[FREE_BASKETS]] = entry.basket
+        state.num[FREE_BASKETS] += 1
+    state.work_free[state.num[FREE_WORK]] = work
+    state.num[FREE_WORK] += 1
+
+
+@compiled
+def take(state: State, now_s: float) -> bool:
+    """As `Beats.take`; False when it must go on later."""
+    if not advance(state, now_s):
+        return False
+    for place in range(state.num[TOLD]):
+        task = state.told[place]
+        node = state.tasks[task].node
+        entry = state.nodes[node]
+        entry.running -= 1
+        state.finished[node, entry.finished] = task
+        entry.finished += 1
+        set_off(state, node, now_s)
+    state.num[TOLD] = 0
+    return True
+
+
+@compiled
+def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
+    """As the first half of `FluidEmulation.map_outputs`."""
+    board = state.boards[own_board(state, node, job)]
+    board.heard = until
+    board.all_done = all_done
+
+
+@compiled
+def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
+    """The other half, for one of the node's attempts."""
+    work = state.runs[node, place]
+    task = state.tasks[state.work[work].task]
+    if task.job == job and not task.is_map:
+        hear(state, work, since, until)
+
+
+@compiled
+def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
+    """As `Host.usage`: shares of CPU, disk and network, bytes of memory."""
+    state.sec[AGENDA_S] = max(state.sec[AGENDA_S], now_s)
+    host, where = state.hosts[node], state.nodes[node]
+    cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)
+    tx, rx = moved_until(state, 4 * node + OUT, now_s), moved_until(state, 4 * node + IN, now_s)
+    elapsed_s = max(now_s - host.seen, 1e-6)
+    network = max(tx - host.tx_seen, rx - host.rx_seen)
+    cpu_util = min(1.0, (cpu - host.cpu_seen) / elapsed_s / host.cores)
+    disk_util = min(1.0, (disk - host.disk_seen) / elapsed_s / where.disk)
+    net_util = min(1.0, network / elapsed_s / where.network)
+    host.seen = now_s
+    host.cpu_seen = cpu
+    host.disk_seen = disk
+    host.tx_seen = tx
+    host.rx_seen = rx
+    held = 0
+    for place in range(where.runs):
+        held += memory_bytes(state, state.runs[node, place], now_s)
+    return cpu_util, disk_util, net_util, held

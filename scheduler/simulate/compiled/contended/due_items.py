@@ -1,0 +1,91 @@
+"""What will happen to attempts that contend, as in `cluster.virtual.agenda` (compiled)."""
+
+from __future__ import annotations
+
+from math import inf
+
+from schedbed.scheduler.simulate.compiled.contended.flow_records import ITEM_BITS, ITEM_MASK
+from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import AGENDA, AGENDA_S, FREE_ITEMS, ITEM_SERIAL, State
+
+
+@compiled
+def new_item(state: State, work: int, role: int) -> int:
+    """An item, or a flow to be, of an attempt."""
+    state.num[FREE_ITEMS] -= 1
+    item = state.item_free[state.num[FREE_ITEMS]]
+    flow = state.flows[item]
+    flow.work = work
+    flow.role = role
+    flow.due = flow.queued = inf
+    flow.ways = 0
+    flow.live = 1
+    flow.seen = 0
+    return item
+
+
+@compiled
+def drop_item(state: State, item: int) -> None:
+    """It will never be due; its place is free when the agenda has forgotten it."""
+    flow = state.flows[item]
+    flow.due = inf
+    flow.live = 0
+    if flow.entries == 0:
+        _free(state, item)
+
+
+@compiled
+def _free(state: State, item: int) -> None:
+    state.item_free[state.num[FREE_ITEMS]] = item
+    state.num[FREE_ITEMS] += 1
+
+
+@compiled
+def at(state: State, item: int, due_s: float) -> None:
+    """As `Agenda.at`."""
+    flow, num = state.flows[item], state.num
+    flow.due = due_s
+    if due_s < flow.queued:
+        flow.queued = due_s
+        flow.entries += 1
+        num[ITEM_SERIAL] += 1
+        code = (num[ITEM_SERIAL] << ITEM_BITS) | item
+        heap_push(state.agenda_s, state.agenda_code, num[AGENDA], due_s, code)
+        num[AGENDA] += 1
+
+
+@compiled
+def _take_first(state: State) -> int:
+    item = state.agenda_code[0] & ITEM_MASK
+    heap_drop(state.agenda_s, state.agenda_code, state.num[AGENDA])
+    state.num[AGENDA] -= 1
+    state.flows[item].entries -= 1
+    return item
+
+
+@compiled
+def next_s(state: State) -> float:
+    """As `Agenda.next_s`."""
+    while state.num[AGENDA] > 0:
+        at_s = state.agenda_s[0]
+        flow = state.flows[state.agenda_code[0] & ITEM_MASK]
+        if flow.due == at_s:
+            return at_s
+        item = _take_first(state)
+        if flow.queued == at_s:
+            flow.queued = inf
+            if flow.due < inf:
+                at(state, item, flow.due)
+        if flow.live == 0 and flow.entries == 0:
+            _free(state, item)
+    return inf
+
+
+@compiled
+def pop(state: State) -> int:
+    """As `Agenda.pop`."""
+    state.sec[AGENDA_S] = state.agenda_s[0]
+    item = _take_first(state)
+    state.flows[item].queued = state.flows[item].due = inf
+    return item

@@ -1,0 +1,144 @@
+"""How reduces that contend get their input, as in `cluster.virtual.fluid.reduce_phases` (compiled)."""
+
+from __future__ import annotations
+
+from schedbed.cluster.virtual.fluid.reduce_phases import PARALLEL_COPIES
+from schedbed.scheduler.simulate.compiled.contended.board_arrays import own_board
+from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_item, new_item
+from schedbed.scheduler.simulate.compiled.contended.flow_records import COPY, DISK, FETCH, SHUFFLING
+from schedbed.scheduler.simulate.compiled.contended.sharing import start, stop
+from schedbed.scheduler.simulate.compiled.contended.works import (
+    go_over,
+    narrowest,
+    pass_through,
+    phases,
+    stream_over,
+)
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import AGENDA_S, State
+
+
+@compiled
+def start_reduce(state: State, work: int) -> None:
+    """As `ReduceRun.start`."""
+    entry = state.work[work]
+    board = own_board(state, entry.node, state.tasks[entry.task].job)
+    hear(state, work, 0, state.boards[board].heard)
+
+
+@compiled
+def hear(state: State, work: int, since: int, until: int) -> None:
+    """As `ReduceRun.hear`, of the job's map outputs from one to another."""
+    entry = state.work[work]
+    if not entry.started or entry.phase != SHUFFLING or entry.ended:
+        return
+    job, basket = state.tasks[entry.task].job, entry.basket
+    first, part = state.jobs[job].first, entry.task - state.jobs[job].first - state.jobs[job].maps
+    for number in range(first + since, first + until):
+        output = state.outputs[number]
+        source = state.tasks[output].node
+        place = 0
+        while place < entry.pending and state.pending_node[basket, place] != source:
+            place += 1
+        if place == entry.pending:
+            entry.pending += 1
+            state.pending_node[basket, place] = source
+            state.pending_count[basket, place] = 0
+            state.pending_bytes[basket, place] = 0
+        state.pending_count[basket, place] += 1
+        state.pending_bytes[basket, place] += _share(state, output, part)
+    _fetch(state, work)
+
+
+@compiled
+def _share(state: State, output: int, part: int) -> int:
+    """As `plans.equal_shares`: the bytes of one reduce's part of a map's output."""
+    total = state.costs[state.tasks[output].cost].output
+    parts = state.jobs[state.tasks[output].job].reduces
+    return total * (part + 1) // parts - total * part // parts
+
+
+@compiled
+def _fetch(state: State, work: int) -> None:
+    """As `ReduceRun._fetch`."""
+    entry = state.work[work]
+    while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
+        entry.picks += 1
+        _fetch_from(state, work, entry.picks % entry.pending)
+    phases(state, work)
+
+
+@compiled
+def _fetch_from(state: State, work: int, place: int) -> None:
+    """As `ReduceRun._fetch_from`, of the source at that place."""
+    entry = state.work[work]
+    basket = entry.basket
+    source, count = state.pending_node[basket, place], state.pending_count[basket, place]
+    total = float(state.pending_bytes[basket, place])
+    entry.pending -= 1
+    for later in range(place, entry.pending):
+        state.pending_node[basket, later] = state.pending_node[basket, later + 1]
+        state.pending_count[basket, later] = state.pending_count[basket, later + 1]
+        state.pending_bytes[basket, later] = state.pending_bytes[basket, later + 1]
+    latency_s = count * state.hosts[entry.node].fetch_latency
+    if total == 0.0 and latency_s == 0.0:
+        _keep(state, work, count, total)
+        return
+    entry.fetching += 1
+    item = new_item(state, work, FETCH)
+    flow = state.flows[item]
+    flow.batch = count
+    flow.total = total
+    if total > 0.0:
+        pass_through(state, item, 4 * source + DISK)
+        if source != entry.node:
+            go_over(state, item, source, entry.node)
+        cap = narrowest(state, item)
+        flow.cap = min(cap, total / latency_s) if latency_s != 0.0 else cap
+        start(state, item)
+    else:
+        at(state, item, state.sec[AGENDA_S] + latency_s)
+
+
+@compiled
+def fetched(state: State, item: int) -> None:
+    """As `ReduceRun.fire` for a fetch."""
+    flow = state.flows[item]
+    work, count, total = flow.work, flow.batch, flow.total
+    if flow.ways > 0:
+        stop(state, item)
+    drop_item(state, item)
+    state.work[work].fetching -= 1
+    _keep(state, work, count, total)
+    _fetch(state, work)
+
+
+@compiled
+def _keep(state: State, work: int, count: int, total: float) -> None:
+    """As `ReduceRun._keep`."""
+    entry = state.work[work]
+    task = state.tasks[entry.task]
+    entry.fetched += count
+    task.shuffle_bytes += int(total)
+    kept = max(0.0, min(total, state.jobs[task.job].room - entry.buffered))
+    entry.buffered += kept
+    over = total - kept
+    if over > 0.0:
+        entry.on_disk += over
+        task.spill_bytes += int(over)
+        entry.streams += 1
+        item = new_item(state, work, COPY)
+        pass_through(state, item, 4 * entry.node + DISK)
+        flow = state.flows[item]
+        flow.total = over
+        flow.cap = narrowest(state, item)
+        start(state, item)
+
+
+@compiled
+def copied(state: State, item: int) -> None:
+    """What did not fit into memory is on disk."""
+    work = state.flows[item].work
+    stop(state, item)
+    drop_item(state, item)
+    stream_over(state, work)

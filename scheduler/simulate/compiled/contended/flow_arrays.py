@@ -1,0 +1,186 @@
+"""The arrays of attempts that contend: at a simulation's start, and larger when they are full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.contended import flow_records as kinds
+from schedbed.scheduler.simulate.compiled.state import State, records
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.simulation import Simulation
+
+ITEMS_A_SLOT = 2
+MORE_ITEMS = MORE_REPLIES = 1024
+"""Beside two items a slot, and four replies a node: the arrays begin with so many and grow."""
+AGENDA_ENTRIES = 8  # for each item
+PENDING_MAX = 1 << 30
+"""Pending map outputs of all reduces that the arrays may have to hold."""
+
+
+def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
+    """Why the compiled loop does not play these attempts, which contend."""
+    if any(cost.duration_s is not None for cost in costs):
+        return "durations are known of tasks that contend"
+    if any(cost.partitions is not None for cost in costs):
+        return "reduces get unequal parts"
+    if any(node.start_s <= 0.0 for node in simulation.nodes):
+        return "attempts start at the very time of their launch"
+    slots = sum(node.spec.reduce_slots for node in simulation.nodes)
+    if slots * _sources(simulation) > PENDING_MAX:
+        return "there may be too many fetches"
+    return None
+
+
+def _sources(simulation: Simulation) -> int:
+    """Nodes from which one reduce may have to fetch."""
+    most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
+    return min(most, len(simulation.nodes)) + 1
+
+
+def no_fluid() -> dict[str, Any]:
+    """The arrays where nothing contends."""
+    small = np.zeros(1, np.int64)
+    few = small.reshape(1, 1)
+    two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
+    tables = {"hosts": kinds.HOST, "resources": kinds.RESOURCE, "flows": kinds.FLOW, "work": kinds.WORK}
+    return {
+        **{name: records(1, kind) for name, kind in tables.items()},
+        **{name: _of_kind(name, few) for name in two},
+        **{name: _of_kind(name, small) for name in _LINES},
+        "agenda_s": np.zeros(1),
+    }
+
+
+_LINES = (
+    *("before", "after", "item_free", "agenda_code", "touched", "found", "in_order", "spare", "links", "far"),
+    *("work_free", "basket_free", "outputs", "told", "targets"),
+)
+_WIDE = ("agenda_code", "before", "after", "pending_bytes")
+
+
+def _of_kind(name: str, values: Any) -> Any:
+    return values.astype(np.int64 if name in _WIDE else np.int32)
+
+
+def fluid(simulation: Simulation, tasks: int) -> dict[str, Any]:
+    """The arrays, with nothing running."""
+    nodes = simulation.nodes
+    reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
+    slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
+    racks = len({node.spec.rack for node in nodes})
+    resources = 4 * len(nodes) + racks
+    replication = simulation.setup.cluster.blocks.replication
+    items, width = ITEMS_A_SLOT * slots + MORE_ITEMS, max(4, 4 * replication - 2)
+    sources = _sources(simulation)
+    return {
+        "hosts": _hosts(simulation),
+        "resources": _resources(simulation, racks),
+        "flows": records(items, kinds.FLOW),
+        "way": np.zeros((items, width), np.int32),
+        "before": np.zeros(items * width, np.int64),
+        "after": np.zeros(items * width, np.int64),
+        "item_free": np.arange(items - 1, -1, -1, dtype=np.int32),
+        "agenda_s": np.zeros(AGENDA_ENTRIES * items),
+        "agenda_code": np.zeros(AGENDA_ENTRIES * items, np.int64),
+        "touched": np.zeros(items * width, np.int32),
+        "found": np.zeros(items, np.int32),
+        "in_order": np.zeros(items, np.int32),
+        "spare": np.zeros(items, np.int32),
+        "links": np.zeros(resources, np.int32),
+        "far": np.zeros(resources, np.int32),
+        "work": records(slots, kinds.WORK),
+        "work_flows": np.zeros((slots, kinds.PHASE_FLOWS), np.int32),
+        "work_free": np.arange(slots - 1, -1, -1, dtype=np.int32),
+        "pending_node": np.zeros((reduces, sources), np.int32),
+        "pending_count": np.zeros((reduces, sources), np.int32),
+        "pending_bytes": np.zeros((reduces, sources), np.int64),
+        "basket_free": np.arange(reduces - 1, -1, -1, dtype=np.int32),
+        "outputs": np.zeros(max(1, tasks), np.int32),
+        "told": np.zeros(slots, np.int32),
+        "targets": np.zeros(replication, np.int32),
+    }
+
+
+def _hosts(simulation: Simulation) -> Any:
+    table, latencies = records(len(simulation.nodes), kinds.HOST), simulation.setup.latencies
+    table["seen"] = simulation.setup.timing.begin_s
+    for node, entry in zip(simulation.nodes, table, strict=False):
+        speed = node.spec.core_speed
+        entry.cores = node.spec.cores
+        entry.end_latency, entry.fetch_latency = latencies.end(speed), latencies.fetch(speed)
+        entry.block_latency = latencies.block(speed)
+    return table
+
+
+def _resources(simulation: Simulation, racks: int) -> Any:
+    nodes, setup = simulation.nodes, simulation.setup
+    table = records(4 * len(nodes) + racks, kinds.RESOURCE)
+    capacity = table["capacity"]
+    capacity[: 4 * len(nodes)] = [
+        rate
+        for spec in (node.spec for node in nodes)
+        for rate in (spec.cores * setup.latencies.core_share, spec.disk_bps, *(spec.network_bps,) * 2)
+    ]
+    capacity[4 * len(nodes) :] = setup.cluster.uplink_bps or 0.0
+    table["head"] = table["tail"] = -1
+    return table
+
+
+def begin(simulation: Simulation, state: State) -> None:
+    """The numbers to begin with."""
+    num, setup = state.num, simulation.setup
+    num[names.IS_FLUID] = 1
+    num[names.HAS_UPLINKS] = setup.cluster.uplink_bps is not None
+    num[names.BLOCK_BYTES] = setup.cluster.blocks.size_bytes
+    num[names.FREE_ITEMS], num[names.FREE_WORK] = len(state.item_free), len(state.work_free)
+    num[names.FREE_BASKETS] = len(state.basket_free)
+    num[names.ROOM] = len(state.launched) + 16
+    state.sec[names.CORE_SHARE] = setup.latencies.core_share
+    for job, entry in zip(simulation.jobs, state.jobs, strict=False):
+        entry.room = buffer_bytes(job.reduce_demand.memory_bytes)
+
+
+def replies(simulation: Simulation, reduces: int, widest: int) -> dict[str, Any]:
+    """Rings for what replies tell of map outputs, and places for so many more events."""
+    count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
+    return {"replies": records(count, names.REPLY), "reply_items": records(count + widest, names.NEWS)}
+
+
+def grown(state: State) -> State:
+    """The same state in arrays twice as long, as far as they may be full."""
+    num, items = state.num, len(state.flows)
+    changed: dict[str, Any] = {
+        name: _longer(getattr(state, name))
+        for name in ("flows", "way", "before", "after", "agenda_s", "agenda_code", "touched")
+    }
+    changed |= {name: np.zeros(2 * items, np.int32) for name in ("found", "in_order", "spare")}
+    changed["item_free"] = free = _longer(state.item_free)
+    count = int(num[names.FREE_ITEMS])
+    free[count : count + items] = np.arange(2 * items - 1, items - 1, -1)
+    num[names.FREE_ITEMS] += items
+    changed["replies"] = _longer_ring(state.replies, num[names.REPLIES_DONE], num[names.REPLIES])
+    changed["reply_items"] = _longer_ring(state.reply_items, num[names.ITEMS_DONE], num[names.REPLY_ITEMS])
+    more = np.zeros(len(state.replies))
+    changed["event_s"] = np.concatenate([state.event_s, more])
+    changed["event_code"] = np.concatenate([state.event_code, more.astype(np.int64)])
+    return state._replace(**changed)
+
+
+def _longer(array: Any) -> Any:
+    longer = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer.view(np.recarray) if isinstance(array, np.recarray) else longer
+
+
+def _longer_ring(ring: Any, first: int, end: int) -> Any:
+    """Entries have the place of their number in the ring."""
+    longer = records(2 * len(ring), ring.dtype)
+    for number in range(int(first), int(end)):
+        longer[number % len(longer)] = ring[number % len(ring)]
+    return longer

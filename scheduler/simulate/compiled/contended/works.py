@@ -1,0 +1,376 @@
+"""What an attempt that contends does, phase after phase, as in `running` and `map_phases` of `cluster.virtual.fluid`.
+
+Where the objects ask the NameNode for a block, `WANTS` is set and nothing else happens until `write` has the answer.
+"""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.attempt_steps import note_file, source_of, writes_file
+from schedbed.scheduler.simulate.compiled.contended.board_arrays import board_of
+from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_item, new_item
+from schedbed.scheduler.simulate.compiled.contended.flow_records import (
+    COMPUTE,
+    CPU,
+    DISK,
+    END,
+    IN,
+    MAPPING,
+    OUT,
+    OWN_DISK,
+    READ,
+    REDUCING,
+    SHUFFLING,
+    SORTING,
+    WRITE,
+)
+from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    AGENDA_S,
+    BLOCK_BYTES,
+    CORE_SHARE,
+    HAS_UPLINKS,
+    REPLICATION,
+    TARGETS,
+    WANTS,
+    WANTS_BYTES,
+    WRITTEN,
+    State,
+)
+
+# ---------------------------------------------------------------------- flows
+
+
+@compiled
+def pass_through(state: State, item: int, number: int) -> None:
+    """The flow passes one more resource, if that is new to it."""
+    flow = state.flows[item]
+    for place in range(flow.ways):
+        if state.way[item, place] == number:
+            return
+    state.way[item, flow.ways] = number
+    flow.ways += 1
+
+
+@compiled
+def go_over(state: State, item: int, node: int, other: int) -> None:
+    """As `Host.way_to`: the flow leaves one node for another."""
+    pass_through(state, item, 4 * node + OUT)
+    rack = state.nodes[node].rack
+    if state.num[HAS_UPLINKS] and rack != state.nodes[other].rack:
+        pass_through(state, item, 4 * len(state.nodes) + rack)
+    pass_through(state, item, 4 * other + IN)
+
+
+@compiled
+def narrowest(state: State, item: int) -> float:
+    """The least capacity on the flow's way."""
+    least = state.resources[state.way[item, 0]].capacity
+    for place in range(1, state.flows[item].ways):
+        least = min(least, state.resources[state.way[item, place]].capacity)
+    return least
+
+
+@compiled
+def _cap(state: State, item: int, stream_bytes: float) -> float:
+    """As `Run.cap`."""
+    cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
+    return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
+
+
+@compiled
+def _begin(state: State, item: int, total: float, cap: float) -> None:
+    """A flow of the phase starts."""
+    flow = state.flows[item]
+    flow.total = total
+    flow.cap = cap
+    entry = state.work[flow.work]
+    state.work_flows[flow.work, entry.flows] = item
+    entry.flows += 1
+    start(state, item)
+
+
+@compiled
+def end_flow(state: State, item: int) -> None:
+    """As `Run.drop` with `Run.credit` of a flow of the phase that is done."""
+    flow = state.flows[item]
+    stop(state, item)
+    work = flow.work
+    entry = state.work[work]
+    if flow.role != COMPUTE:
+        entry.phase_moved += flow.total
+    place = 0
+    while state.work_flows[work, place] != item:
+        place += 1
+    entry.flows -= 1
+    for later in range(place, entry.flows):
+        state.work_flows[work, later] = state.work_flows[work, later + 1]
+    drop_item(state, item)
+
+
+@compiled
+def _core_seconds(state: State, cpu_s: float) -> float:
+    return cpu_s / state.sec[CORE_SHARE]
+
+
+@compiled
+def _compute(state: State, work: int, cpu_s: float) -> None:
+    """As `Run.compute`."""
+    if cpu_s > 0:
+        entry = state.work[work]
+        entry.streams += 1
+        item = new_item(state, work, COMPUTE)
+        pass_through(state, item, 4 * entry.node + CPU)
+        _begin(state, item, cpu_s, cpu_s / entry.pace)
+
+
+@compiled
+def _use_disk(state: State, work: int, total: float) -> None:
+    """As `Run.use_disk`."""
+    if total > 0:
+        entry = state.work[work]
+        entry.streams += 1
+        entry.phase_bytes += total
+        item = new_item(state, work, OWN_DISK)
+        pass_through(state, item, 4 * entry.node + DISK)
+        _begin(state, item, total, _cap(state, item, total))
+
+
+# --------------------------------------------------------------------- output
+
+
+@compiled
+def _writes(state: State, task: int) -> bool:
+    """Is the attempt's output a file?"""
+    return not state.tasks[task].is_map or state.jobs[state.tasks[task].job].reduces == 0
+
+
+@compiled
+def _write_seconds(state: State, work: int) -> float:
+    """As `Run.write_seconds`."""
+    entry = state.work[work]
+    if not _writes(state, entry.task):
+        return 0.0
+    node = state.nodes[entry.node]
+    rate = node.disk if state.num[REPLICATION] < 2 else min(node.disk, node.network)
+    return state.costs[state.tasks[entry.task].cost].output / rate
+
+
+@compiled
+def _write_output(state: State, work: int) -> None:
+    """As `Run.write_output`."""
+    entry = state.work[work]
+    if _writes(state, entry.task):
+        entry.left = state.costs[state.tasks[entry.task].cost].output
+        entry.phase_bytes += entry.left
+        if entry.left > 0:
+            entry.streams += 1
+            ask_for_block(state, work)
+
+
+@compiled
+def ask_for_block(state: State, work: int) -> None:
+    """The next block of the output needs its nodes."""
+    size, left = state.num[BLOCK_BYTES], state.work[work].left
+    state.num[WANTS] = work + 1
+    state.num[WANTS_BYTES] = min(size, left) if size else left
+
+
+@compiled
+def write(state: State) -> None:
+    """As `Run._write`, of the block that was asked for, along `targets`."""
+    work, length = state.num[WANTS] - 1, state.num[WANTS_BYTES]
+    state.num[WANTS] = 0
+    entry = state.work[work]
+    entry.left -= length
+    item = new_item(state, work, WRITE)
+    chain, count = state.targets, state.num[TARGETS]
+    if chain[0] != entry.node:
+        pass_through(state, item, 4 * chain[0] + IN)
+    for place in range(count):
+        pass_through(state, item, 4 * chain[place] + DISK)
+        if place + 1 < count:
+            go_over(state, item, chain[place], chain[place + 1])
+    cap = _cap(state, item, float(state.costs[state.tasks[entry.task].cost].output))
+    latency_s = state.hosts[entry.node].block_latency
+    _begin(state, item, float(length), min(cap, length / latency_s) if latency_s != 0.0 else cap)
+
+
+# --------------------------------------------------------------------- phases
+
+
+@compiled
+def start_map(state: State, work: int) -> None:
+    """As `MapRun.start`."""
+    entry = state.work[work]
+    task, node = state.tasks[entry.task], state.nodes[entry.node]
+    cost = state.costs[task.cost]
+    source, away, local = entry.node, 0.0, float(cost.read)
+    if task.reads_block:
+        source = source_of(state, entry.task, entry.node)
+    away_s = 0.0
+    if source != entry.node:
+        away, local = local, 0.0
+        other = state.nodes[source]
+        away_s = away / min(min(other.disk, other.network), node.network)
+    task.local_bytes, task.remote_bytes = int(local), int(away)
+    sorts = cost.sort_cpu != 0.0
+    spilled, write_s = 0.0, 0.0
+    if not sorts:
+        spilled, write_s = _spill(state, entry.task), _write_seconds(state, work)
+    disk_s = (local + spilled) / node.disk + write_s
+    entry.pace = max(max(_core_seconds(state, cost.cpu), disk_s), away_s)
+    entry.streams = 1  # keeps the phase open until all have begun
+    _compute(state, work, cost.cpu)
+    _use_disk(state, work, local + spilled)
+    if away > 0.0:
+        entry.streams += 1
+        entry.phase_bytes += away
+        item = new_item(state, work, READ)
+        pass_through(state, item, 4 * source + DISK)
+        go_over(state, item, source, entry.node)
+        _begin(state, item, away, _cap(state, item, away))
+    if not sorts:
+        _write_output(state, work)
+    stream_over(state, work)
+
+
+@compiled
+def _spill(state: State, task: int) -> float:
+    """As `MapRun._spill`: bytes written, and those of them that are read again."""
+    run = state.tasks[task]
+    cost = state.costs[run.cost]
+    run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
+    back = max(0, run.spill_bytes - cost.output) if run.spill_bytes else 0
+    return float(run.spill_bytes) + float(back)
+
+
+@compiled
+def _sort(state: State, work: int) -> None:
+    """As `MapRun._sort`."""
+    entry = state.work[work]
+    cost = state.costs[state.tasks[entry.task].cost]
+    entry.phase = SORTING
+    entry.phase_bytes = entry.phase_moved = 0.0
+    spilled = _spill(state, entry.task)
+    written_s = spilled / state.nodes[entry.node].disk + _write_seconds(state, work)
+    entry.pace = max(_core_seconds(state, cost.sort_cpu), written_s)
+    entry.streams = 1
+    _compute(state, work, cost.sort_cpu)
+    _use_disk(state, work, spilled)
+    _write_output(state, work)
+    entry.streams -= 1
+
+
+@compiled
+def _merge(state: State, work: int) -> None:
+    """As `ReduceRun._merge`."""
+    entry = state.work[work]
+    cost = state.costs[state.tasks[entry.task].cost]
+    state.tasks[entry.task].shuffle_end = state.sec[AGENDA_S]
+    entry.phase = SORTING
+    entry.phase_bytes = entry.phase_moved = 0.0
+    back = entry.on_disk if cost.merges else 0.0
+    entry.pace = max(_core_seconds(state, cost.sort_cpu), back / state.nodes[entry.node].disk)
+    entry.streams = 1
+    _compute(state, work, cost.sort_cpu)
+    _use_disk(state, work, back)
+    entry.streams -= 1
+
+
+@compiled
+def _reduce(state: State, work: int) -> None:
+    """As `ReduceRun._reduce`."""
+    entry = state.work[work]
+    cost = state.costs[state.tasks[entry.task].cost]
+    state.tasks[entry.task].sort_end = state.sec[AGENDA_S]
+    entry.phase = REDUCING
+    entry.phase_bytes = entry.phase_moved = 0.0
+    entry.pace = max(_core_seconds(state, cost.cpu), _write_seconds(state, work))
+    entry.streams = 1
+    _compute(state, work, cost.cpu)
+    _write_output(state, work)
+    entry.streams -= 1
+
+
+@compiled
+def _all_fetched(state: State, work: int) -> bool:
+    """As the question of `ReduceRun._look`."""
+    entry = state.work[work]
+    board = board_of(state, entry.node, state.tasks[entry.task].job)
+    if board < 0 or entry.fetching:
+        return False
+    return state.boards[board].all_done > 0 and entry.fetched == state.boards[board].heard
+
+
+@compiled
+def phases(state: State, work: int) -> None:
+    """Goes on to the next phase, as long as the present one is over."""
+    entry = state.work[work]
+    while entry.streams == 0 and not entry.ended:
+        if entry.phase == MAPPING and state.costs[state.tasks[entry.task].cost].sort_cpu != 0.0:
+            _sort(state, work)
+        elif entry.phase == SHUFFLING:
+            if not _all_fetched(state, work):
+                return
+            _merge(state, work)
+        elif entry.phase == SORTING and not state.tasks[entry.task].is_map:
+            _reduce(state, work)
+        else:
+            _succeed(state, work)
+
+
+@compiled
+def stream_over(state: State, work: int) -> None:
+    """As `Run.stream_over`."""
+    state.work[work].streams -= 1
+    phases(state, work)
+
+
+@compiled
+def _succeed(state: State, work: int) -> None:
+    """As `Run.succeed`."""
+    entry, now_s = state.work[work], state.sec[AGENDA_S]
+    if writes_file(state, entry.task):
+        note_file(state, now_s, entry.task, WRITTEN)
+    entry.ended = 1
+    state.tasks[entry.task].end = now_s
+    state.flows[entry.timer].role = END
+    at(state, entry.timer, now_s + state.hosts[entry.node].end_latency)
+
+
+# ------------------------------------------------------------------- progress
+
+
+@compiled
+def _done(state: State, work: int, now_s: float) -> float:
+    """As `Run.done`."""
+    entry = state.work[work]
+    share, moved = 1.0, entry.phase_moved
+    for place in range(entry.flows):
+        item = state.work_flows[work, place]
+        flow = state.flows[item]
+        if flow.role == COMPUTE:
+            share = 1.0 - left_at(state, item, now_s) / flow.total
+        else:
+            moved += flow.total - left_at(state, item, now_s)
+    return min(share, moved / entry.phase_bytes) if entry.phase_bytes != 0.0 else share
+
+
+@compiled
+def memory_bytes(state: State, work: int, now_s: float) -> int:
+    """As `Run.memory_bytes`."""
+    entry = state.work[work]
+    if entry.ended or not entry.started:
+        return 0
+    task = state.tasks[entry.task]
+    cost = state.costs[task.cost]
+    if entry.phase == SHUFFLING:
+        progress = entry.fetched / max(1, state.jobs[task.job].maps) / 3
+    elif entry.phase == SORTING:
+        progress = 0.95 if task.is_map else 1 / 3
+    elif entry.phase == MAPPING:
+        progress = _done(state, work, now_s) * (0.95 if cost.sort_cpu != 0.0 else 1.0)
+    else:
+        progress = (2 + _done(state, work, now_s)) / 3
+    return int(cost.peak * progress)

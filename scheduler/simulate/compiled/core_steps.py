@@ -1,0 +1,400 @@
+"""The core's steps for jobs and attempts that all succeed, as in `ledger` and `job_lifecycle` of `scheduler.core`."""
+
+from __future__ import annotations
+
+from math import inf
+
+from schedbed.scheduler.simulate.compiled import attempt_steps, job_orders, map_picks, timer_chains
+from schedbed.scheduler.simulate.compiled.contended import contended
+from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    ACTIVE_JOBS,
+    BEATS,
+    COMMIT_EVENT,
+    COMMITS,
+    COMMITTED,
+    DUE,
+    DUE_EVENT,
+    IN_PLACE,
+    IS_DELAY,
+    IS_FLUID,
+    JOB_OVER,
+    JOBS,
+    LAUNCHED,
+    LIVE,
+    N_ATTEMPTS,
+    N_BEATS,
+    N_DECISIONS,
+    N_JOBS,
+    NEXT_JOB,
+    NOW,
+    PASSING,
+    POOLS_MAPS,
+    READY_MAPS,
+    REDUCE_REASON,
+    REPLIED,
+    REPLIES,
+    REPLY_EVENT,
+    REPLY_ITEMS,
+    REPORTED,
+    SKIPPED,
+    SLOWSTART,
+    WRITES_BEATS,
+    WRITES_SKIPS,
+    State,
+)
+
+
+@compiled
+def stage_changed(state: State, stage: int) -> None:
+    """As `Books._changed`."""
+    entry = state.stages[stage]
+    ready = entry.unstarted > 0 and entry.open > 0
+    if ready != (entry.ready > 0):
+        entry.ready = 1 if ready else 0
+        state.num[READY_MAPS + (stage & 1)] += 1 if ready else -1
+    job_orders.touch(state, stage)
+
+
+@compiled
+def open_reduces(state: State, job: int) -> None:
+    """As `JobBooks._open_reduces`."""
+    reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
+    if reduces.total > 0:
+        opened = maps.done >= state.sec[SLOWSTART] * maps.total
+        if opened != (reduces.open > 0):
+            reduces.open = 1 if opened else 0
+            stage_changed(state, 2 * job + 1)
+
+
+@compiled
+def end_if_done(state: State, job: int) -> None:
+    """As `JobBooks._end_if_done` with `end_job`."""
+    last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
+    if state.stages[last].done < state.stages[last].total:
+        return
+    state.jobs[job].ended = 1
+    state.jobs[job].finish = state.sec[NOW]
+    state.num[ACTIVE_JOBS] -= 1
+    stage_changed(state, 2 * job)
+    stage_changed(state, 2 * job + 1)
+    state.job_rows[state.num[N_JOBS]] = job
+    state.num[N_JOBS] += 1
+    if state.jobs[job].wrote:
+        attempt_steps.note_file(state, state.sec[NOW], job, JOB_OVER)
+
+
+@compiled
+def submit_due(state: State, now_s: float) -> None:
+    """As `Simulation.submit_due` with `JobBooks.add_job`."""
+    num = state.num
+    while num[NEXT_JOB] < num[JOBS] and state.jobs[num[NEXT_JOB]].submit <= now_s:
+        job = num[NEXT_JOB]
+        num[NEXT_JOB] += 1
+        num[ACTIVE_JOBS] += 1
+        for stage in (2 * job, 2 * job + 1):
+            state.stages[stage].unstarted = state.stages[stage].total
+        open_reduces(state, job)
+        stage_changed(state, 2 * job)
+        stage_changed(state, 2 * job + 1)
+        end_if_done(state, job)
+    state.sec[DUE] = inf
+    if num[NEXT_JOB] < num[JOBS]:
+        state.sec[DUE] = state.jobs[num[NEXT_JOB]].submit
+        push_event(state, max(state.sec[DUE], now_s), DUE_EVENT, 0)
+
+
+@compiled
+def _record(state: State, task: int) -> None:
+    """The attempt has its row."""
+    state.attempt_rows[state.num[N_ATTEMPTS]] = task
+    state.num[N_ATTEMPTS] += 1
+
+
+@compiled
+def reported(state: State, task: int, node: int, now_s: float) -> None:
+    """As `Ledger.reported` for an attempt that has succeeded."""
+    run, entry = state.tasks[task], state.nodes[node]
+    job = run.job
+    kind = 0 if run.is_map else 1
+    state.stages[2 * job + kind].running -= 1
+    state.pool_stages[2 * state.jobs[job].pool + kind].running -= 1
+    state.num[LIVE] -= 1
+    if run.is_map:
+        entry.free_maps += 1
+    else:
+        entry.free_reduces += 1
+        _feed_less(state, node, job)
+    job_orders.touch(state, 2 * job + kind)
+    if run.is_map and state.jobs[job].reduces > 0:
+        if state.num[IS_FLUID]:
+            state.outputs[state.jobs[job].first + state.stages[2 * job].done] = task
+        state.stages[2 * job].done += 1
+        _record(state, task)
+        open_reduces(state, job)
+    else:
+        state.commits[state.num[COMMITS]] = task
+        push_event(state, now_s + state.sec[COMMITTED], COMMIT_EVENT, state.num[COMMITS])
+        state.num[COMMITS] += 1
+
+
+@compiled
+def committed(state: State, task: int) -> None:
+    """As `Ledger.commit_succeeded`."""
+    job = state.tasks[task].job
+    if attempt_steps.writes_file(state, task):
+        attempt_steps.note_file(state, state.sec[NOW], task, IN_PLACE)
+        state.jobs[job].wrote = 1
+    stage = 2 * job + (0 if state.tasks[task].is_map else 1)
+    state.stages[stage].done += 1
+    state.jobs[job].output_bytes += state.costs[state.tasks[task].cost].output
+    _record(state, task)
+    stage_changed(state, stage)
+    end_if_done(state, job)
+
+
+# ---------------------------------------------------------------------- offers
+
+
+@compiled
+def _decided(state: State, task: int, job: int, node: int, kind: int, reason: int, value: float) -> None:
+    row = state.decision_rows[state.num[N_DECISIONS]]
+    state.num[N_DECISIONS] += 1
+    row.t = state.sec[NOW]
+    row.value = value
+    row.node = node
+    row.job = job
+    row.task = task
+    row.kind = kind
+    row.reason = reason
+
+
+@compiled
+def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
+    """As `Composed.decide`: the task, its reason, and a value for that; or no task."""
+    for place in range(state.num[POOLS_MAPS + kind]):
+        pool = state.order[kind * len(state.pools) + place]
+        base = kind * state.num[JOBS] + state.pools[pool].at
+        for at in range(state.pool_stages[2 * pool + kind].ready):
+            job = state.ready[base + at]
+            if kind:
+                return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
+            if not state.num[IS_DELAY]:
+                return map_picks.greedy(state, job, node)
+            task, reason, value = map_picks.delay(state, job, node)
+            if task >= 0:
+                return task, reason, value
+            if task == map_picks.WAITS and state.num[WRITES_SKIPS]:
+                _decided(state, -1, job, node, kind, reason, value)
+    return -1, 0, 0.0
+
+
+@compiled
+def _launch(state: State, task: int, node: int, kind: int) -> None:
+    """As `Ledger.launch`."""
+    run, entry = state.tasks[task], state.nodes[node]
+    job = run.job
+    run.node = node
+    run.assigned = state.sec[NOW]
+    run.locality = _locality(state, task, node)
+    state.num[LIVE] += 1
+    if not state.jobs[job].started:
+        state.jobs[job].started = 1
+        state.jobs[job].start = state.sec[NOW]
+    if kind:
+        entry.free_reduces -= 1
+        _feed_more(state, node, job)
+    else:
+        entry.free_maps -= 1
+    stage = state.stages[2 * job + kind]
+    stage.running += 1
+    stage.unstarted -= 1
+    state.pool_stages[2 * state.jobs[job].pool + kind].running += 1
+    stage_changed(state, 2 * job + kind)
+    state.launched[state.num[LAUNCHED]] = task
+    state.num[LAUNCHED] += 1
+
+
+@compiled
+def _locality(state: State, task: int, node: int) -> int:
+    """2 on a node with its input, 1 in a rack with it, 0 elsewhere."""
+    run, rack, found = state.tasks[task], state.nodes[node].rack, 0
+    for at in range(run.hosts_at, run.hosts_end):
+        host = state.host[at]
+        if host == node:
+            return 2
+        if host >= 0 and state.nodes[host].rack == rack:
+            found = 1
+    return found
+
+
+@compiled
+def _offer(state: State, node: int, kind: int) -> None:
+    """As `Core._offer`."""
+    entry = state.nodes[node]
+    while state.num[READY_MAPS + kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
+        job_orders.settle(state)
+        task, reason, value = _decide(state, node, kind)
+        if task < 0:
+            return
+        _decided(state, task, state.tasks[task].job, node, kind, reason, value)
+        _launch(state, task, node, kind)
+
+
+# ----------------------------------------------------------------------- feeds
+
+
+@compiled
+def _feed_more(state: State, node: int, job: int) -> None:
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces += 1
+            return
+    new = state.feeds[node, entry.feeds]
+    new.job = job
+    new.reduces = 1
+    new.cursor = 0
+    new.all_done = 0
+    entry.feeds += 1
+
+
+@compiled
+def _feed_less(state: State, node: int, job: int) -> None:
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces -= 1
+            if state.feeds[node, place].reduces == 0:
+                entry.feeds -= 1
+                for at in range(place, entry.feeds):
+                    old, new = state.feeds[node, at + 1], state.feeds[node, at]
+                    new.job = old.job
+                    new.reduces = old.reduces
+                    new.cursor = old.cursor
+                    new.all_done = old.all_done
+            return
+
+
+@compiled
+def _feed(state: State, node: int) -> int:
+    """As `core._feed`; of how many jobs there is news. Where nothing contends nobody waits but for all map outputs."""
+    count, fluid_too = 0, state.num[IS_FLUID] > 0
+    for place in range(state.nodes[node].feeds):
+        feed = state.feeds[node, place]
+        maps = state.stages[2 * feed.job]
+        done = maps.done == maps.total
+        if (done and not feed.all_done) or (fluid_too and feed.cursor < maps.done):
+            news = state.reply_items[(state.num[REPLY_ITEMS] + count) % len(state.reply_items)]
+            news.job = feed.job
+            news.since = feed.cursor
+            news.until = maps.done
+            news.all_done = 1 if done else 0
+            feed.cursor = maps.done
+            feed.all_done = news.all_done
+            count += 1
+    return count
+
+
+# ------------------------------------------------------------------- heartbeat
+
+
+@compiled
+def _count(state: State, node: int, finished: int, now_s: float) -> None:
+    """As `Beats._count`."""
+    state.num[REPORTED] += finished
+    for place in range(finished):
+        task = state.finished[node, place]
+        job = state.tasks[task].job
+        if not state.tasks[task].is_map:
+            state.nodes[node].reduces -= 1
+            timer_chains.reduce_ended(state, job, node)
+        elif not state.jobs[job].ended and (
+            state.num[IS_FLUID] or state.stages[2 * job].done == state.stages[2 * job].total
+        ):
+            timer_chains.fed(state, job, now_s)
+
+
+@compiled
+def _act(state: State, node: int, told: int, now_s: float) -> None:
+    """As `Beats._act`."""
+    entry, num = state.nodes[node], state.num
+    for place in range(num[LAUNCHED]):
+        task = state.launched[place]
+        entry.running += 1
+        if not state.tasks[task].is_map:
+            entry.reduces += 1
+            timer_chains.reduce_starts(state, state.tasks[task].job, node)
+        if num[IS_FLUID]:
+            contended.launch(state, task, node, now_s)
+        else:
+            attempt_steps.launch(state, task, node, now_s)
+    if told:
+        reply = state.replies[num[REPLIES] % len(state.replies)]
+        reply.node = node
+        reply.first = num[REPLY_ITEMS]
+        reply.count = told
+        push_event(state, now_s + state.sec[REPLIED], REPLY_EVENT, num[REPLIES])
+        num[REPLIES] += 1
+        num[REPLY_ITEMS] += told
+
+
+@compiled
+def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
+    """As `Emulation.usage`."""
+    if state.num[IS_FLUID]:
+        return contended.usage(state, node, now_s)
+    return attempt_steps.usage(state, node, now_s)
+
+
+@compiled
+def _write_beat(
+    state: State, node: int, running: int, used: tuple[float, float, float, int], now_s: float
+) -> None:
+    row = state.beat_rows[state.num[N_BEATS]]
+    state.num[N_BEATS] += 1
+    row.t = now_s
+    row.node = node
+    row.reduces = state.nodes[node].reduces
+    row.maps = running - state.nodes[node].reduces
+    row.cpu, row.disk, row.net, row.memory = used
+
+
+@compiled
+def note(state: State, node: int, now_s: float) -> None:
+    """As `Beats.note`."""
+    if state.num[WRITES_BEATS]:
+        used = _usage(state, node, now_s)
+        _write_beat(state, node, state.nodes[node].running, used, now_s)
+
+
+@compiled
+def beat(state: State, node: int, now_s: float) -> None:
+    """As `Beats._beat` with `Core.heartbeat`."""
+    num, entry = state.num, state.nodes[node]
+    running, finished = entry.running, entry.finished
+    used = _usage(state, node, now_s) if num[WRITES_BEATS] else (0.0, 0.0, 0.0, 0)
+    if state.sec[DUE] <= now_s:
+        submit_due(state, now_s)
+    if state.sec[PASSING] < now_s:
+        map_picks.waited(state, state.sec[PASSING])
+    num[BEATS] += 1
+    num[LAUNCHED] = 0
+    for place in range(finished):
+        reported(state, state.finished[node, place], node, now_s)
+    if num[IS_DELAY]:
+        map_picks.waited(state, now_s)
+        state.sec[PASSING] = inf
+    for kind in range(2):
+        if num[READY_MAPS + kind] > 0:
+            _offer(state, node, kind)
+    told = _feed(state, node)
+    _count(state, node, finished, now_s)
+    entry.finished = 0
+    if num[WRITES_BEATS]:
+        _write_beat(state, node, running, used, now_s)
+    _act(state, node, told, now_s)
+    timer_chains.served(state, node, now_s)
+    if num[IS_DELAY] and num[SKIPPED] > 0:
+        state.sec[PASSING], _ = ring_after(state, 0, now_s)

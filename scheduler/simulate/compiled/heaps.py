@@ -1,0 +1,212 @@
+"""Heaps of times with codes, and rings of nodes in the order of their timers (compiled)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    BEAT_EVENT,
+    EVENTS,
+    INTERVAL,
+    NOW,
+    PASSED,
+    PASSED_AT,
+    REQUEST,
+    SHIFT,
+    TIMER_EVENT,
+    State,
+)
+
+WORD = 32  # bits of a word of a ring
+
+
+@compiled
+def heap_push(times: Any, codes: Any, size: int, at_s: float, code: int) -> None:
+    """One more entry in a heap of `size`, ordered by time, then code."""
+    place = size
+    while place > 0:
+        parent = (place - 1) >> 1
+        above_s = times[parent]
+        if above_s < at_s or (above_s == at_s and codes[parent] < code):
+            break
+        times[place] = above_s
+        codes[place] = codes[parent]
+        place = parent
+    times[place] = at_s
+    codes[place] = code
+
+
+@compiled
+def heap_drop(times: Any, codes: Any, size: int) -> None:
+    """Takes the first entry out of a heap of `size`."""
+    last = size - 1
+    at_s, code = times[last], codes[last]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= last:
+            break
+        other = child + 1
+        if other < last and (
+            times[other] < times[child] or (times[other] == times[child] and codes[other] < codes[child])
+        ):
+            child = other
+        if at_s < times[child] or (at_s == times[child] and code < codes[child]):
+            break
+        times[place] = times[child]
+        codes[place] = codes[child]
+        place = child
+    times[place] = at_s
+    codes[place] = code
+
+
+@compiled
+def push_event(state: State, at_s: float, kind: int, number: int) -> None:
+    """As `queue.Queue.push`."""
+    heap_push(state.event_s, state.event_code, state.num[EVENTS], at_s, (kind << SHIFT) | int(number))
+    state.num[EVENTS] += 1
+
+
+# ----------------------------------------------------------------------- rings
+
+
+@compiled
+def ring_add(state: State, ring: int, node: int) -> None:
+    """A node enters."""
+    rank = state.nodes[node].rank
+    state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
+
+
+@compiled
+def ring_remove(state: State, ring: int, node: int) -> None:
+    """A node that is in leaves."""
+    rank = state.nodes[node].rank
+    state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
+
+
+@compiled
+def first_from(state: State, ring: int, rank: int) -> int:
+    """The first member from that rank on; -1 when there is none."""
+    words = state.bits.shape[1]
+    word = rank // WORD
+    if word >= words:
+        return -1
+    found = (state.bits[ring, word] >> (rank % WORD)) << (rank % WORD)
+    while found == 0:
+        word += 1
+        if word >= words:
+            return -1
+        found = state.bits[ring, word]
+    bit = 0
+    while not (found >> bit) & 0xFF:
+        bit += 8
+    while not (found >> bit) & 1:
+        bit += 1
+    return word * WORD + bit
+
+
+@compiled
+def last_before(state: State, ring: int, rank: int) -> int:
+    """The last member before that rank; -1 when there is none."""
+    word = rank // WORD
+    words = state.bits.shape[1]
+    found = 0
+    if word < words:
+        found = state.bits[ring, word] & ((1 << (rank % WORD)) - 1)
+    while found == 0:
+        word -= 1
+        if word < 0:
+            return -1
+        found = state.bits[ring, word]
+    bit = WORD - 1
+    while not (found >> bit) & 1:
+        bit -= 1
+    return word * WORD + bit
+
+
+@compiled
+def passed(state: State) -> int:
+    """As `queue.Queue.passed`."""
+    return state.num[PASSED] if state.sec[PASSED_AT] == state.sec[NOW] else -1
+
+
+@compiled
+def next_grid(state: State, node: int, now_s: float) -> float:
+    """As `nodes.next_grid_s`."""
+    interval_s = state.sec[INTERVAL]
+    base_s = state.nodes[node].number_0
+    number = max(1, int((now_s - base_s) / interval_s) - 1)
+    at_s = base_s + number * interval_s
+    done = passed(state)
+    while at_s < now_s or (at_s == now_s and node <= done):
+        number += 1
+        at_s = base_s + number * interval_s
+    return at_s
+
+
+@compiled
+def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
+    """As `nodes.Ring.after`: when the next timer of a member goes and whose; (0.0, -1) when there is none."""
+    cut_s = now_s % state.sec[INTERVAL]
+    low, high = 0, len(state.ring_s)
+    while low < high:
+        middle = (low + high) >> 1
+        if state.ring_s[middle] < cut_s:
+            low = middle + 1
+        else:
+            high = middle
+    end = state.bits.shape[1] * WORD
+    here = first_from(state, ring, low)
+    if here < 0:
+        here = first_from(state, ring, 0)
+    if here < 0:
+        return 0.0, -1
+    before = last_before(state, ring, low)
+    if before < 0:
+        before = last_before(state, ring, end)
+    behind = first_from(state, ring, here + 1)
+    if behind < 0:
+        behind = first_from(state, ring, 0)
+    best_s, best = 0.0, -1
+    for rank in (before, here, behind):
+        node = state.ring_node[rank]
+        at_s = next_grid(state, node, now_s)
+        if best < 0 or at_s < best_s or (at_s == best_s and node < best):
+            best_s, best = at_s, node
+    return best_s, best
+
+
+# ---------------------------------------------------------------------- timers
+
+
+@compiled
+def want(state: State, node: int, now_s: float) -> None:
+    """As `wakes.Wakes.want`."""
+    entry = state.nodes[node]
+    if entry.grid < 0.0:
+        entry.grid = next_grid(state, node, now_s)
+        push_event(state, entry.grid, TIMER_EVENT, node)
+
+
+@compiled
+def want_any(state: State, now_s: float) -> None:
+    """As `wakes.Wakes.want_any`."""
+    _, node = ring_after(state, 0, now_s)
+    if node >= 0:
+        want(state, node, now_s)
+
+
+@compiled
+def set_off(state: State, node: int, now_s: float) -> None:
+    """As `beats.Beats.set_off`."""
+    entry = state.nodes[node]
+    if entry.event >= now_s:
+        return
+    at_s = now_s + state.sec[REQUEST]
+    entry.event = at_s
+    push_event(state, at_s, BEAT_EVENT, node)
+    if entry.grid < 0.0 and entry.timer <= at_s:
+        entry.timer = next_grid(state, node, now_s)
+        if entry.timer <= at_s:
+            want(state, node, now_s)

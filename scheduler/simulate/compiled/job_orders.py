@@ -1,0 +1,178 @@
+"""Which job comes first, as in `scheduler.order.fifo` and `fair` (compiled). FIFO is one pool of that order."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import DIRTY, IS_FAIR, JOBS, POOLS_MAPS, State
+
+
+@compiled
+def touch(state: State, stage: int) -> None:
+    """The stage's counters have changed since the policy was asked."""
+    if not state.stages[stage].dirty:
+        state.stages[stage].dirty = 1
+        state.dirty[state.num[DIRTY]] = stage
+        state.num[DIRTY] += 1
+
+
+@compiled
+def settle(state: State) -> None:
+    """As `Books.settle`."""
+    count = state.num[DIRTY]
+    state.num[DIRTY] = 0
+    for place in range(count):
+        stage = state.dirty[place]
+        state.stages[stage].dirty = 0
+        if state.num[IS_FAIR]:
+            _fair_changed(state, stage >> 1, stage & 1)
+        else:
+            _fifo_changed(state, stage >> 1, stage & 1)
+
+
+@compiled
+def _fifo_changed(state: State, job: int, kind: int) -> None:
+    if state.stages[2 * job + kind].ready:
+        if state.stages[2 * job + kind].place < 0:
+            _put_job(state, job, kind)
+    else:
+        _drop_job(state, job, kind)
+    state.num[POOLS_MAPS + kind] = 1 if state.pool_stages[kind].ready else 0
+
+
+@compiled
+def _fair_changed(state: State, job: int, kind: int) -> None:
+    pool = state.jobs[job].pool
+    stage = state.stages[2 * job + kind]
+    if stage.ready:
+        if not state.pools[pool].fifo:
+            stage.ratio = stage.running / state.jobs[job].weight
+            _put_job(state, job, kind)
+        elif stage.place < 0:
+            _put_job(state, job, kind)
+    else:
+        _drop_job(state, job, kind)
+    if state.pool_stages[2 * pool + kind].ready:
+        _set_pool_key(state, pool, kind)
+        _put_pool(state, pool, kind)
+    else:
+        _drop_pool(state, pool, kind)
+
+
+# ------------------------------------------------------------- jobs in a pool
+
+
+@compiled
+def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> bool:
+    if fifo:
+        mine, its = state.jobs[job].priority, state.jobs[other].priority
+        return mine < its or (mine == its and job < other)
+    ratio, against = state.stages[2 * job + kind].ratio, state.stages[2 * other + kind].ratio
+    return ratio < against or (ratio == against and job < other)
+
+
+@compiled
+def _put_job(state: State, job: int, kind: int) -> None:
+    """In its pool's list, where its key belongs."""
+    pool = state.jobs[job].pool
+    fifo = state.pools[pool].fifo
+    base = kind * state.num[JOBS] + state.pools[pool].at
+    ready, stages = state.ready, state.stages
+    place = stages[2 * job + kind].place
+    if place < 0:
+        place = state.pool_stages[2 * pool + kind].ready
+        state.pool_stages[2 * pool + kind].ready += 1
+    while place > 0 and _job_before(state, job, ready[base + place - 1], kind, fifo):
+        other = ready[base + place - 1]
+        ready[base + place] = other
+        stages[2 * other + kind].place = place
+        place -= 1
+    last = state.pool_stages[2 * pool + kind].ready - 1
+    while place < last and _job_before(state, ready[base + place + 1], job, kind, fifo):
+        other = ready[base + place + 1]
+        ready[base + place] = other
+        stages[2 * other + kind].place = place
+        place += 1
+    ready[base + place] = job
+    stages[2 * job + kind].place = place
+
+
+@compiled
+def _drop_job(state: State, job: int, kind: int) -> None:
+    place = state.stages[2 * job + kind].place
+    if place < 0:
+        return
+    pool = state.jobs[job].pool
+    base = kind * state.num[JOBS] + state.pools[pool].at
+    state.pool_stages[2 * pool + kind].ready -= 1
+    for at in range(place, state.pool_stages[2 * pool + kind].ready):
+        other = state.ready[base + at + 1]
+        state.ready[base + at] = other
+        state.stages[2 * other + kind].place = at
+    state.stages[2 * job + kind].place = -1
+
+
+# ------------------------------------------------------------------ the pools
+
+
+@compiled
+def _set_pool_key(state: State, pool: int, kind: int) -> None:
+    """As `Pool.key`."""
+    entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
+    while state.jobs[state.pool_jobs[entry.oldest]].ended:
+        entry.oldest += 1
+    stage.submit = state.jobs[state.pool_jobs[entry.oldest]].submit
+    if stage.running < entry.min_share:
+        stage.tier = 0
+        stage.ratio = stage.running / entry.min_share
+    else:
+        stage.tier = 1
+        stage.ratio = stage.running / entry.weight
+
+
+@compiled
+def _pool_before(state: State, pool: int, other: int, kind: int) -> bool:
+    mine, its = state.pool_stages[2 * pool + kind], state.pool_stages[2 * other + kind]
+    if mine.tier != its.tier:
+        return mine.tier < its.tier
+    if mine.ratio != its.ratio:
+        return mine.ratio < its.ratio
+    if mine.submit != its.submit:
+        return mine.submit < its.submit
+    return state.pools[pool].name < state.pools[other].name
+
+
+@compiled
+def _put_pool(state: State, pool: int, kind: int) -> None:
+    base = kind * len(state.pools)
+    order, stages = state.order, state.pool_stages
+    place = stages[2 * pool + kind].place
+    if place < 0:
+        place = state.num[POOLS_MAPS + kind]
+        state.num[POOLS_MAPS + kind] += 1
+    while place > 0 and _pool_before(state, pool, order[base + place - 1], kind):
+        other = order[base + place - 1]
+        order[base + place] = other
+        stages[2 * other + kind].place = place
+        place -= 1
+    last = state.num[POOLS_MAPS + kind] - 1
+    while place < last and _pool_before(state, order[base + place + 1], pool, kind):
+        other = order[base + place + 1]
+        order[base + place] = other
+        stages[2 * other + kind].place = place
+        place += 1
+    order[base + place] = pool
+    stages[2 * pool + kind].place = place
+
+
+@compiled
+def _drop_pool(state: State, pool: int, kind: int) -> None:
+    place = state.pool_stages[2 * pool + kind].place
+    if place < 0:
+        return
+    base = kind * len(state.pools)
+    state.num[POOLS_MAPS + kind] -= 1
+    for at in range(place, state.num[POOLS_MAPS + kind]):
+        other = state.order[base + at + 1]
+        state.order[base + at] = other
+        state.pool_stages[2 * other + kind].place = at
+    state.pool_stages[2 * pool + kind].place = -1

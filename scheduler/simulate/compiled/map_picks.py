@@ -1,0 +1,146 @@
+"""Which map of a job a node gets, as in `scheduler.core.index`, `locality.greedy` and `locality.delay` (compiled).
+
+A pick is a task with its reason and a value for the reason's text. `NONE` is no answer, `WAITS` that the job waits.
+"""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    BEATS,
+    NO_PREFERENCE,
+    NODE_LOCAL,
+    NODE_WAIT,
+    NOW,
+    OFF_AFTER,
+    OFF_BEFORE,
+    OFF_RACK,
+    RACK_AFTER,
+    RACK_BEFORE,
+    RACK_LOCAL,
+    RACK_WAIT,
+    SKIPPED,
+    WAITS_LOCAL,
+    WAITS_RACK,
+    State,
+)
+
+NONE, WAITS = -1, -2
+
+
+@compiled
+def _near(state: State, low: int, high: int, where: int) -> int:
+    """The next unstarted map of one host's or rack's, between those places of `near`; -1 when there is none."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if state.near[middle].where < where:
+            low = middle + 1
+        else:
+            high = middle
+    if low == end or state.near[low].where != where:
+        return -1
+    found = state.near[low]
+    while found.cursor < found.end:
+        task = state.near_task[found.cursor]
+        if state.tasks[task].node < 0:
+            return task
+        found.cursor += 1
+    return -1
+
+
+@compiled
+def local_map(state: State, job: int, node: int) -> int:
+    """As `TaskIndex.on_host`."""
+    return _near(state, state.jobs[job].hosts_at, state.jobs[job].hosts_end, node)
+
+
+@compiled
+def rack_map(state: State, job: int, node: int) -> int:
+    """As `TaskIndex.on_rack`."""
+    return _near(state, state.jobs[job].racks_at, state.jobs[job].racks_end, state.nodes[node].rack)
+
+
+@compiled
+def free_map(state: State, job: int) -> int:
+    """As `TaskIndex.anywhere`."""
+    entry = state.jobs[job]
+    while entry.free_cursor < entry.maps:
+        task = state.tasks[entry.first + entry.free_cursor]
+        if task.node < 0 and task.hosts_at == task.hosts_end:
+            return entry.first + entry.free_cursor
+        entry.free_cursor += 1
+    return -1
+
+
+@compiled
+def first_of(state: State, job: int, kind: int) -> int:
+    """As `TaskIndex.first`."""
+    stage = state.stages[2 * job + kind]
+    first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
+    while stage.cursor < stage.total:
+        if state.tasks[first + stage.cursor].node < 0:
+            return first + stage.cursor
+        stage.cursor += 1
+    return -1
+
+
+@compiled
+def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
+    """As `Greedy.pick`."""
+    task = local_map(state, job, node)
+    if task >= 0:
+        return task, NODE_LOCAL, 0.0
+    task = rack_map(state, job, node)
+    if task >= 0:
+        return task, RACK_LOCAL, 0.0
+    task = first_of(state, job, 0)
+    has_hosts = state.tasks[task].hosts_at < state.tasks[task].hosts_end
+    return task, OFF_RACK if has_hosts else NO_PREFERENCE, 0.0
+
+
+@compiled
+def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
+    """As `Delay.pick`."""
+    entry, sec = state.jobs[job], state.sec
+    if entry.skipped_beat == state.num[BEATS]:
+        return NONE, 0, 0.0
+    task = local_map(state, job, node)
+    if task >= 0:
+        entry.wait = 0.0
+        entry.level = 0
+        return task, NODE_LOCAL, 0.0
+    task = free_map(state, job)
+    if task >= 0:
+        return task, NO_PREFERENCE, 0.0
+    wait_s, level = entry.wait, entry.level
+    if level or wait_s >= sec[NODE_WAIT]:
+        task, new_level = rack_map(state, job, node), 1
+        if task < 0 and (level == 2 or wait_s >= _anywhere_s(state, level)):
+            task, new_level = first_of(state, job, 0), 2
+        if task >= 0:
+            entry.wait = 0.0
+            entry.level = new_level
+            if new_level == 1:
+                return task, RACK_AFTER if wait_s != 0.0 else RACK_BEFORE, wait_s
+            return task, OFF_AFTER if wait_s != 0.0 else OFF_BEFORE, wait_s
+    entry.skipped = sec[NOW]
+    entry.skipped_beat = state.num[BEATS]
+    state.skipped[state.num[SKIPPED]] = job
+    state.num[SKIPPED] += 1
+    return WAITS, WAITS_LOCAL if level == 0 and wait_s < sec[NODE_WAIT] else WAITS_RACK, wait_s
+
+
+@compiled
+def _anywhere_s(state: State, level: int) -> float:
+    """How long a job of that level has to wait for a map anywhere."""
+    return state.sec[RACK_WAIT] if level == 1 else state.sec[NODE_WAIT] + state.sec[RACK_WAIT]
+
+
+@compiled
+def waited(state: State, now_s: float) -> None:
+    """As `Delay.beat`."""
+    for place in range(state.num[SKIPPED]):
+        job = state.jobs[state.skipped[place]]
+        job.wait += now_s - job.skipped
+    state.num[SKIPPED] = 0

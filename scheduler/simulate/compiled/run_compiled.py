@@ -1,0 +1,185 @@
+"""Plays a simulation in the compiled loop, when that can; its rows go where those of the objects would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
+from schedbed.cluster.virtual.plan_arithmetic import block_lengths, write_file
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.simulate.compiled import columns, covers
+from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.columns import Said
+from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
+from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, play
+from schedbed.scheduler.simulate.compiled.state import State
+from schedbed.scheduler.simulate.compiled.tables import NotCovered, make_state
+from schedbed.scheduler.simulate.row_frames import put_columns
+from schedbed.scheduler.simulate.setup import Stuck
+from schedbed.scheduler.simulate.simulation import OnProgress, Simulation
+from schedbed.tasks.specs import TaskKind, task_id
+
+ATTEMPTS_AT_ONCE = 100_000
+
+
+def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
+    """As `Simulation.run`, of one that has not begun; why not, and nothing has happened, when it is not covered."""
+    why = covers.why_not(simulation)
+    if why is not None:
+        return why
+    try:
+        state = make_state(simulation)
+    except NotCovered as error:
+        return str(error)
+    _Played(simulation, state).play(on_progress)
+    return None
+
+
+class _Played:
+    """A simulation on its way."""
+
+    def __init__(self, simulation: Simulation, state: State) -> None:
+        self._simulation, self._state = simulation, state
+        locality: Any = getattr(simulation.master.policy, "locality", None)
+        wait_s = locality.node_wait_s if isinstance(locality, Delay) else 0.0
+        self._said = Said(simulation.jobs, simulation.nodes, wait_s)
+        self._splits = columns.splits_of(simulation.jobs)
+        self._slack = len(simulation.jobs) + state.launched.shape[0] + 8
+        self._attempts = self._jobs = 0
+        self._plans: dict[int, AttemptPlan] = {}
+
+    def play(self, on_progress: OnProgress | None) -> None:
+        """To the end. Raises Stuck when there is none."""
+        for node in self._simulation.nodes:
+            node.up = True
+        while True:
+            outcome = play(self._state, self._slack)
+            self._store_files()
+            if outcome == NEEDS_BLOCK:
+                self._find_targets()
+                continue
+            if outcome == NEEDS_ROOM:
+                self._state = grown(self._state)
+                continue
+            self._hand_on()
+            self._tell()
+            if on_progress is not None:
+                on_progress(self._simulation)
+            if outcome == STUCK:
+                now_s = self._simulation.now_s
+                raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
+            if outcome != GOES_ON:
+                self._finish()
+                return
+
+    def _finish(self) -> None:
+        """As `Simulation._finish`."""
+        simulation = self._simulation
+        simulation._ended = True
+        simulation.upkeep.close()
+        for node in simulation.nodes:
+            passed = int((simulation.now_s - node.base_s) / simulation.interval_s)
+            simulation.statistics.beats_elided += max(0, passed - node.timers)
+
+    def _store_files(self) -> None:
+        """The NameNode takes the files that have come to be."""
+        state, simulation = self._state, self._simulation
+        storage, nodes = simulation.storage, simulation.nodes
+        steps = state.file_rows[: int(state.num[names.N_FILES])]
+        state.num[names.N_FILES] = 0
+        for at_s, number, step in zip(
+            steps["t"].tolist(), steps["number"].tolist(), steps["step"].tolist(), strict=True
+        ):
+            if step == names.JOB_OVER:
+                storage.job_ended(at_s, simulation.jobs[number].job)
+                continue
+            plan = self._plan(number)
+            node = nodes[int(state.tasks["node"][number])].spec.node
+            if step == names.WRITTEN and simulation.setup.contention:
+                lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
+                assert plan.output is not None
+                storage.written(at_s, node, plan.output, lengths)
+            elif step == names.WRITTEN:
+                write_file(storage, at_s, node, plan)
+            else:
+                storage.commit(at_s, plan.job, plan.attempt, plan.index)
+                del self._plans[number]
+        storage.names.take_replica_changes()
+
+    def _find_targets(self) -> None:
+        """The nodes for the block that an attempt is about to write."""
+        state, simulation = self._state, self._simulation
+        work = state.work[int(state.num[names.WANTS]) - 1]
+        plan = self._plan(int(work.task))
+        assert plan.output is not None
+        now_s, length = float(state.sec[names.AGENDA_S]), int(state.num[names.WANTS_BYTES])
+        writer = simulation.nodes[work.node].spec.node
+        found = simulation.storage.allocate(now_s, writer, plan.output, plan.replication, length)
+        if not found:
+            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")  # all nodes are up
+        state.num[names.TARGETS] = len(found)
+        state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
+
+    def _plan(self, number: int) -> AttemptPlan:
+        """Of a task's attempt, as far as files go; kept until it commits."""
+        if number not in self._plans:
+            self._plans[number] = self._make_plan(number)
+        return self._plans[number]
+
+    def _make_plan(self, number: int) -> AttemptPlan:
+        state, simulation = self._state, self._simulation
+        task = state.tasks[number]
+        spec, entry = simulation.jobs[task.job], state.jobs[task.job]
+        index = int(number - entry.first)
+        kind = TaskKind.MAP if task.is_map else TaskKind.REDUCE
+        if not task.is_map:
+            index -= spec.maps
+        name = task_id(spec.job, kind, index)
+        blocks = simulation.setup.cluster.blocks
+        return AttemptPlan(
+            attempt=f"{name}_0",
+            task=name,
+            job=spec.job,
+            kind=kind,
+            index=index,
+            maps=spec.maps,
+            reduces=spec.reduces,
+            cost=TaskCost(output_bytes=int(state.costs[task.cost].output)),
+            memory_bytes=0,
+            output=f"/out/{spec.job}/_temporary/{name}_0",
+            replication=blocks.replication,
+            block_bytes=blocks.size_bytes,
+        )
+
+    def _hand_on(self) -> None:
+        """All rows that have come to be."""
+        state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
+        decided, beats = int(num[names.N_DECISIONS]), int(num[names.N_BEATS])
+        for low in range(0, decided, ATTEMPTS_AT_ONCE):
+            put_columns(
+                rows, "decisions", columns.decisions(state, said, low, min(decided, low + ATTEMPTS_AT_ONCE))
+            )
+        decision_s = self._simulation.setup.timing.decision_s
+        if beats:
+            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, beats))
+        num[names.N_DECISIONS] = num[names.N_BEATS] = 0
+        ended = int(num[names.N_ATTEMPTS])
+        for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
+            which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
+            put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
+        self._attempts = ended
+        for number in state.job_rows[self._jobs : int(num[names.N_JOBS])].tolist():
+            rows.job(columns.job_row(state, self._simulation.jobs[number], number))
+        self._jobs = int(num[names.N_JOBS])
+
+    def _tell(self) -> None:
+        """The simulation knows how far it is."""
+        simulation, num = self._simulation, self._state.num
+        known = simulation.statistics
+        simulation.queue.now_s = float(self._state.sec[names.NOW])
+        known.jobs = int(num[names.N_JOBS])
+        known.ends, known.beats = int(num[names.REPORTED]), int(num[names.BEATS])
+        known.launches = int((self._state.tasks["node"] >= 0).sum())
+        known.events = known.launches + known.ends + known.jobs + int(num[names.NEXT_JOB])
+        for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
+            node.timers = timers

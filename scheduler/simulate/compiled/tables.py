@@ -1,0 +1,371 @@
+"""A simulation that is about to begin, as the arrays of the compiled loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, islice
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.scheduler.core.core import CoreConfig
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.pools import _PRIORITY_WEIGHTS, PoolSettings
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.contended import flow_arrays
+from schedbed.scheduler.simulate.compiled.heaps import WORD
+from schedbed.scheduler.simulate.compiled.state import State, records
+from schedbed.tasks.specs import JobSpec, Split
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.simulation import Simulation
+
+ROWS = 1 << 18
+"""Decisions (and heartbeats) are handed on whenever so many have been made."""
+FILES = 1 << 14
+"""Likewise steps of files."""
+
+
+class NotCovered(Exception):
+    """The compiled loop does not play this; the message says why."""
+
+
+class Costs:
+    """The cost of each task as a place in one table; equal objects are kept once."""
+
+    def __init__(self) -> None:
+        self._place: dict[int, int] = {}
+        self.kept: list[TaskCost] = []
+
+    def place(self, cost: TaskCost) -> int:
+        """Where it is."""
+        found = self._place.get(id(cost))
+        if found is None:
+            found = self._place[id(cost)] = len(self.kept)
+            self.kept.append(cost)
+        return found
+
+    def table(self) -> Any:
+        """All as records."""
+        table, kept = records(len(self.kept), names.COST), self.kept
+        for column, field in (
+            ("cpu", "cpu_s"),
+            ("sort_cpu", "sort_cpu_s"),
+            ("read", "read_bytes"),
+            ("output", "output_bytes"),
+            ("spill", "spill_bytes"),
+            ("peak", "memory_peak_bytes"),
+        ):
+            table[column][: len(kept)] = [getattr(cost, field) for cost in kept]
+        table["duration"][: len(kept)] = [
+            nan if cost.duration_s is None else cost.duration_s for cost in kept
+        ]
+        table["merges"][: len(kept)] = [cost.merges for cost in kept]
+        return table
+
+
+class Inputs:
+    """Of each task: the nodes with its input, those whose replicas are read, and whether it reads a block."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._node = {node.spec.node: node.index for node in simulation.nodes}
+        self._replicas = simulation.storage.replicas_of
+        self.hosts: list[int] = []
+        self.hosts_end: list[int] = []
+        self.holders: list[int] = []
+        self.holders_end: list[int] = []
+        self.reads: list[bool] = []
+
+    def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
+        """One more job, its maps' costs. NotCovered when a map reads what nobody holds."""
+        place = self._node
+        reads = [
+            split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
+        ]
+        hosts = [[place.get(host, -1) for host in split.hosts] for split in splits]
+        held = [
+            self._held(split, at) if read else ()
+            for split, at, read in zip(splits, hosts, reads, strict=True)
+        ]
+        for split, read, nodes in zip(splits, reads, held, strict=True):
+            if read and (not nodes or nodes[0] < 0):
+                raise NotCovered(f"nobody holds {split.block}")
+        self.hosts += chain.from_iterable(hosts)
+        self.holders += chain.from_iterable(held)
+        no_input = [0] * reduces
+        self.hosts_end += _ends(self.hosts_end, [*map(len, hosts), *no_input])
+        self.holders_end += _ends(self.holders_end, [*map(len, held), *no_input])
+        self.reads += [*reads, *[False] * reduces]
+
+    def _held(self, split: Split, hosts: list[int]) -> list[int]:
+        nodes = self._replicas(split)
+        if nodes is split.hosts:
+            return hosts
+        return [self._node[node] for node in nodes if node in self._node]
+
+
+def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
+    """Where parts of these sizes end that come after those before."""
+    return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
+
+
+def make_state(simulation: Simulation) -> State:
+    """The arrays at the run's start. Raises NotCovered when a task is not plain."""
+    jobs, nodes = simulation.jobs, simulation.nodes
+    costs, inputs = Costs(), Inputs(simulation)
+    cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
+    contention = simulation.setup.contention
+    if contention and (why := flow_arrays.why_not(simulation, costs.kept)):
+        raise NotCovered(why)
+    tasks = _tasks(jobs, cost_of, inputs)
+    job_table, stages = _jobs(jobs)
+    near, near_task = _near(simulation, job_table, tasks, inputs)
+    pools, pool_jobs = _pools(simulation, jobs, job_table)
+    node_table, order = _nodes(simulation)
+    slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
+    state = State(
+        sec=np.zeros(names.SECONDS),
+        num=np.zeros(names.NUMBERS, np.int64),
+        nodes=node_table,
+        jobs=job_table,
+        stages=stages,
+        tasks=tasks,
+        costs=costs.table(),
+        pools=pools,
+        pool_stages=records(2 * len(pools), names.POOL_STAGE),
+        pool_jobs=pool_jobs,
+        ready=np.zeros(2 * len(job_table), np.int32),
+        order=np.zeros(2 * len(pools), np.int32),
+        dirty=np.zeros(2 * len(job_table), np.int32),
+        skipped=np.zeros(len(job_table), np.int32),
+        host=_array(inputs.hosts),
+        holder=_array(inputs.holders),
+        near=near,
+        near_task=near_task,
+        end_s=np.zeros(slots + 1),
+        end_code=np.zeros(slots + 1, np.int64),
+        commits=np.zeros(len(tasks), np.int32),
+        ring_s=np.array([nodes[index].base_s % simulation.interval_s for index in order]),
+        ring_node=_array(order),
+        attempt_rows=np.zeros(len(tasks), np.int32),
+        job_rows=np.zeros(len(job_table), np.int32),
+        file_rows=records(FILES + slots + len(nodes), names.FILE),
+        **_of_nodes(simulation),
+        **_of_reduces(simulation, len(tasks)),
+        **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
+    )
+    _begin(state)
+    _fill_numbers(simulation, state)
+    if contention:
+        flow_arrays.begin(simulation, state)
+    return state
+
+
+def _of_nodes(simulation: Simulation) -> dict[str, Any]:
+    """What is as wide as the widest node has slots, and the rows that one heartbeat may make."""
+    specs = [node.spec for node in simulation.nodes]
+    widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
+    reducing = max(spec.reduce_slots for spec in specs) + 1
+    return {
+        "runs": np.zeros((len(specs), widest), np.int32),
+        "finished": np.zeros((len(specs), widest), np.int32),
+        "launched": np.zeros(widest, np.int32),
+        "feeds": _many(len(specs), reducing, names.FEED),
+        "reducing": _many(len(specs), reducing, names.FEED),
+        "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, names.DECISION),
+        "beat_rows": records(ROWS + len(specs), names.BEAT),
+    }
+
+
+def _of_reduces(simulation: Simulation, tasks: int) -> dict[str, Any]:
+    """What is told to reduces, and the driver's queue."""
+    nodes, jobs = simulation.nodes, simulation.jobs
+    reduces = sum(job.reduces for job in jobs)
+    slots = sum(node.spec.reduce_slots for node in nodes)
+    chains = 3 + min(sum(1 for job in jobs if job.reduces), slots)
+    widest = max(node.spec.reduce_slots for node in nodes) + 1
+    rings = flow_arrays.replies(simulation, reduces, widest)
+    events = 4 * len(nodes) + tasks + len(rings["replies"]) + 64
+    return {
+        **rings,
+        "event_s": np.zeros(events),
+        "event_code": np.zeros(events, np.int64),
+        "boards": records(reduces, names.BOARD),
+        "bits": np.zeros((chains + 1, len(nodes) // WORD + 1), np.int64),
+        "chains": records(chains, names.CHAIN),
+        "chain_free": np.arange(chains - 1, 1, -1, dtype=np.int32),
+        "waiting": np.zeros(chains, np.int32),
+    }
+
+
+def _begin(state: State) -> None:
+    """No pool and no stage stands in an order yet, no chain goes along a timer."""
+    state.pool_stages["place"] = -1
+    state.chains["node"] = -1
+    state.chains["until"] = -1.0
+
+
+def _array(values: list[int]) -> Any:
+    return np.array(values or [0], np.int32)
+
+
+def _many(rows: int, columns: int, kind: np.dtype[Any]) -> Any:
+    return np.zeros((rows, columns), kind).view(np.recarray)
+
+
+def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
+    """Of the job's maps and reduces; each is looked at."""
+    model = simulation.setup.costs
+    maps = [model.map_cost(job, index) for index in range(job.maps)]
+    reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
+    for costs, demand in ((maps, job.map_demand), (reduces, job.reduce_demand)):
+        limit = demand.memory_bytes
+        if any(cost.memory_peak_bytes > limit for cost in costs):
+            raise NotCovered(f"a task of {job.job} exceeds its memory")
+    if any(split.index != place for place, split in enumerate(job.splits)):
+        raise NotCovered(f"{job.job} misnumbers its splits")
+    inputs.add(job.splits, maps, job.reduces)
+    return maps + reduces
+
+
+def _tasks(jobs: Any, cost_of: list[int], inputs: Inputs) -> Any:
+    count = len(cost_of)
+    tasks = records(count, names.TASK)
+    tasks["node"] = -1
+    if not count:
+        return tasks
+    sizes = np.array([job.maps + job.reduces for job in jobs], np.int64)
+    tasks["job"] = np.repeat(np.arange(len(jobs)), sizes)
+    tasks["cost"] = cost_of
+    tasks["is_map"] = list(chain.from_iterable([1] * job.maps + [0] * job.reduces for job in jobs))
+    tasks["reads_block"] = inputs.reads
+    for name, ends in (("hosts", inputs.hosts_end), ("holders", inputs.holders_end)):
+        tasks[f"{name}_end"] = ends
+        tasks[f"{name}_at"][1:] = ends[:-1]
+    return tasks
+
+
+def _jobs(jobs: Any) -> tuple[Any, Any]:
+    table, stages = records(len(jobs), names.JOB), records(2 * len(jobs), names.STAGE)
+    first = 0
+    for job, entry in zip(jobs, table, strict=False):
+        entry.first, entry.maps, entry.reduces = first, job.maps, job.reduces
+        first += job.maps + job.reduces
+        entry.priority, entry.submit = job.priority.rank, job.submit_s
+        entry.weight = _PRIORITY_WEIGHTS[job.priority.rank]
+    table["chain"] = -1
+    table["skipped_beat"] = -1
+    stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
+    stages["open"][0::2] = 1
+    stages["place"] = -1
+    return table, stages
+
+
+def _near(simulation: Simulation, jobs: Any, tasks: Any, inputs: Inputs) -> tuple[Any, Any]:
+    """Groups of maps by job and host, then by job and rack; their maps; the jobs learn which are theirs."""
+    hosts = np.array(inputs.hosts, np.int64)
+    owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
+    owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
+    racks, rack_of = _racks(simulation)
+    groups, members = [], []
+    at = done = 0
+    for name, where, count in (("hosts", hosts, len(rack_of)), ("racks", rack_of[hosts], racks)):
+        keys = tasks["job"][owners].astype(np.int64) * count + where
+        order = np.argsort(keys, kind="stable")
+        found, first = np.unique(keys[order], return_index=True)
+        part = records(len(found), names.NEAR)[: len(found)]
+        part["where"], part["cursor"] = found % count, first + done
+        part["end"] = np.append(first[1:], len(order)) + done if len(found) else 0
+        edges = np.searchsorted(found // count, np.arange(len(jobs) + 1)) + at
+        jobs[f"{name}_at"], jobs[f"{name}_end"] = edges[:-1], edges[1:]
+        groups.append(part)
+        members.append(owners[order])
+        at, done = at + len(found), done + len(order)
+    near = records(at, names.NEAR)
+    near[:at] = np.concatenate(groups)
+    return near, np.concatenate([*members, [0]]).astype(np.int32)
+
+
+def _racks(simulation: Simulation) -> tuple[int, Any]:
+    """How many racks there are, and each node's."""
+    place: dict[str, int] = {}
+    rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
+    return max(1, len(place)), np.array(rack_of, np.int64)
+
+
+def _pools(simulation: Simulation, jobs: Any, table: Any) -> tuple[Any, Any]:
+    """Fair's pools; under FIFO all jobs are in one."""
+    policy = simulation.master.policy
+    assert isinstance(policy, Composed)
+    order = policy.order
+    if isinstance(order, Fair):
+        owners = [job.user if order._by_user else job.queue for job in jobs]
+        pools = sorted(set(owners))
+        settings = [order._settings.get(name, order._default) for name in pools]
+    else:
+        owners, pools, settings = [""] * len(jobs), [""], [PoolSettings(inside="fifo")]
+    place = {name: number for number, name in enumerate(pools)}
+    table["pool"][: len(jobs)] = [place[name] for name in owners]
+    entries = records(len(pools), names.POOL)
+    for entry, setting in zip(entries, settings, strict=False):
+        entry.weight, entry.min_share = setting.weight, setting.min_share
+        entry.fifo = setting.inside == "fifo"
+    entries["name"] = np.arange(len(entries))
+    of_jobs = table["pool"][: len(jobs)]
+    edges = np.searchsorted(np.sort(of_jobs), np.arange(len(entries) + 1))
+    entries["at"], entries["end"], entries["oldest"] = edges[:-1], edges[1:], edges[:-1]
+    return entries, _array(np.argsort(of_jobs, kind="stable").tolist())
+
+
+def _nodes(simulation: Simulation) -> tuple[Any, list[int]]:
+    """The nodes, and their order by timers. Their lives begin as `Simulation._join` has them begin."""
+    table = records(len(simulation.nodes), names.NODE)
+    _, rack_of = _racks(simulation)
+    timing = simulation.setup.timing
+    for node, entry in zip(simulation.nodes, table, strict=False):
+        spec = node.spec
+        node.base_s = timing.begin_s + timing.request_s + node.phase_s - simulation.interval_s
+        entry.number_0, entry.latency, entry.speed = node.base_s, node.start_s, spec.core_speed
+        entry.disk, entry.network, entry.cpu_rate = spec.disk_bps, spec.network_bps, spec.cpu_rate
+        entry.free_maps, entry.free_reduces = spec.map_slots, spec.reduce_slots
+    table["rack"][: len(rack_of)] = rack_of
+    for name in ("grid", "event", "timer", "board"):
+        table[name] = -1
+    interval_s = simulation.interval_s
+    order = sorted(
+        range(len(simulation.nodes)), key=lambda index: (simulation.nodes[index].base_s % interval_s, index)
+    )
+    table["rank"][order] = np.arange(len(order))
+    return table, order
+
+
+def _fill_numbers(simulation: Simulation, state: State) -> None:
+    sec, num, timing = state.sec, state.num, simulation.setup.timing
+    policy = simulation.master.policy
+    assert isinstance(policy, Composed)
+    sec[names.PASSED_AT] = sec[names.TICK] = -1.0
+    sec[names.PASSING] = inf
+    sec[names.INTERVAL] = simulation.interval_s
+    sec[names.REQUEST], sec[names.COMMITTED] = timing.request_s, timing.commit_s
+    sec[names.REPLIED] = timing.reply_s + timing.decision_s
+    sec[names.SLOWSTART] = CoreConfig().slowstart
+    if isinstance(policy.locality, Delay):
+        num[names.IS_DELAY] = 1
+        sec[names.NODE_WAIT], sec[names.RACK_WAIT] = policy.locality.node_wait_s, policy.locality.rack_wait_s
+    num[names.IS_FAIR] = isinstance(policy.order, Fair)
+    num[names.WRITES_BEATS] = simulation.setup.heartbeat_rows
+    num[names.WRITES_SKIPS] = simulation.setup.skip_rows
+    num[names.REPLICATION] = simulation.setup.cluster.blocks.replication
+    num[names.JOBS] = len(simulation.jobs)
+    num[names.CHAINS] = len(state.chain_free)
+    sec[names.DUE] = simulation.jobs[0].submit_s if simulation.jobs else inf
+    entries = [(timing.begin_s, names.JOIN_EVENT << names.SHIFT | node.index) for node in simulation.nodes]
+    if simulation.jobs:
+        entries.append((max(float(sec[names.DUE]), 0.0), names.DUE_EVENT << names.SHIFT))
+    for place, (at_s, code) in enumerate(sorted(entries)):  # sorted is a heap
+        state.event_s[place], state.event_code[place] = at_s, code
+    num[names.EVENTS] = len(entries)

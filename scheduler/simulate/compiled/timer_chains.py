@@ -1,0 +1,161 @@
+"""Chains of timers, as in `scheduler.simulate.timers` (compiled). Chain c goes along ring c + 1."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.heaps import ring_add, ring_after, ring_remove, want
+from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.state import (
+    CHAINS,
+    INTERVAL,
+    READY_MAPS,
+    READY_REDUCES,
+    SAW_MAPS,
+    SAW_REDUCES,
+    WAITING_CHAINS,
+    State,
+)
+
+
+@compiled
+def _forget(state: State, chain: int) -> None:
+    """The chain goes on with no timer."""
+    if state.chains[chain].node >= 0:
+        state.chains[chain].node = -1
+        count = state.num[WAITING_CHAINS]
+        for place in range(count):
+            if state.waiting[place] == chain:
+                state.waiting[place] = state.waiting[count - 1]
+                break
+        state.num[WAITING_CHAINS] = count - 1
+
+
+@compiled
+def advance(state: State, chain: int, now_s: float) -> None:
+    """As `Chain.advance`."""
+    _forget(state, chain)
+    if (chain == 0 and state.num[READY_MAPS] == 0) or (chain == 1 and state.num[READY_REDUCES] == 0):
+        return
+    at_s, node = ring_after(state, chain + 1, now_s)
+    if node >= 0 and at_s <= state.chains[chain].until:
+        want(state, node, now_s)
+        entry = state.chains[chain]
+        entry.at = at_s
+        entry.node = node
+        state.waiting[state.num[WAITING_CHAINS]] = chain
+        state.num[WAITING_CHAINS] += 1
+
+
+@compiled
+def start(state: State, chain: int, now_s: float) -> None:
+    """As `Chain.start`."""
+    state.chains[chain].until = now_s + state.sec[INTERVAL]
+    advance(state, chain, now_s)
+
+
+@compiled
+def played(state: State, node: int, now_s: float) -> None:
+    """A timer was played: chains that waited for it go on."""
+    place = 0
+    while place < state.num[WAITING_CHAINS]:
+        chain = state.waiting[place]
+        if state.chains[chain].node == node and state.chains[chain].at == now_s:
+            advance(state, chain, now_s)  # takes itself out of this place, perhaps into the last
+        else:
+            place += 1
+
+
+@compiled
+def changed(state: State, now_s: float) -> None:
+    """As `Wakes.changed`."""
+    num = state.num
+    ready = num[READY_MAPS] > 0
+    if ready != (num[SAW_MAPS] > 0):
+        num[SAW_MAPS] = 1 if ready else 0
+        if ready:
+            start(state, 0, now_s)
+    ready = num[READY_REDUCES] > 0
+    if ready != (num[SAW_REDUCES] > 0):
+        num[SAW_REDUCES] = 1 if ready else 0
+        if ready:
+            start(state, 1, now_s)
+
+
+@compiled
+def served(state: State, node: int, now_s: float) -> None:
+    """As `Wakes.served`."""
+    num, entry = state.num, state.nodes[node]
+    maps_ready, reduces_ready = num[READY_MAPS] > 0, num[READY_REDUCES] > 0
+    if maps_ready != (num[SAW_MAPS] > 0) or reduces_ready != (num[SAW_REDUCES] > 0):
+        changed(state, now_s)
+    free_map, free_reduce = entry.free_maps > 0, entry.free_reduces > 0
+    if free_map != (entry.in_maps > 0):
+        entry.in_maps = 1 if free_map else 0
+        if free_map:
+            ring_add(state, 1, node)
+        else:
+            ring_remove(state, 1, node)
+    if free_reduce != (entry.in_reduces > 0):
+        entry.in_reduces = 1 if free_reduce else 0
+        if free_reduce:
+            ring_add(state, 2, node)
+        else:
+            ring_remove(state, 2, node)
+    if (free_map and maps_ready) or (free_reduce and reduces_ready):
+        want(state, node, now_s)
+
+
+# ----------------------------------------------------------------------- feeds
+
+
+@compiled
+def reduce_starts(state: State, job: int, node: int) -> None:
+    """As `Beats._reduce_starts` with `Wakes.reducer`."""
+    entry, jobs = state.nodes[node], state.jobs
+    for place in range(entry.reducing):
+        if state.reducing[node, place].job == job:
+            state.reducing[node, place].reduces += 1
+            return
+    new = state.reducing[node, entry.reducing]
+    new.job = job
+    new.reduces = 1
+    entry.reducing += 1
+    if jobs[job].chain < 0:
+        state.num[CHAINS] -= 1
+        jobs[job].chain = state.chain_free[state.num[CHAINS]]
+        chain = state.chains[jobs[job].chain]
+        chain.until = -1.0
+        chain.node = -1
+        chain.members = 0
+    state.chains[jobs[job].chain].members += 1
+    ring_add(state, jobs[job].chain + 1, node)
+
+
+@compiled
+def reduce_ended(state: State, job: int, node: int) -> None:
+    """As `Beats._reduce_ended` with `Wakes.reducer`."""
+    entry, jobs = state.nodes[node], state.jobs
+    for place in range(entry.reducing):
+        if state.reducing[node, place].job == job:
+            state.reducing[node, place].reduces -= 1
+            if state.reducing[node, place].reduces > 0:
+                return
+            last = state.reducing[node, entry.reducing - 1]
+            state.reducing[node, place].job = last.job
+            state.reducing[node, place].reduces = last.reduces
+            entry.reducing -= 1
+            chain = jobs[job].chain
+            ring_remove(state, chain + 1, node)
+            state.chains[chain].members -= 1
+            if state.chains[chain].members == 0:
+                _forget(state, chain)
+                state.chain_free[state.num[CHAINS]] = chain
+                state.num[CHAINS] += 1
+                jobs[job].chain = -1
+            return
+
+
+@compiled
+def fed(state: State, job: int, now_s: float) -> None:
+    """As `Wakes.fed`."""
+    if state.jobs[job].chain >= 0:
+        start(state, state.jobs[job].chain, now_s)

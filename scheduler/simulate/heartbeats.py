@@ -1,0 +1,332 @@
+"""Heartbeats in virtual time: what sets them off, what they carry, and what their replies do.
+
+A heartbeat is taken from the node when it is served, `request_s` after its timer or the event that set it off;
+launches reach the node with its reply's delay counted into their start.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from math import inf
+from typing import TYPE_CHECKING
+
+from schedbed.cluster.messages import (
+    NO_USAGE,
+    Action,
+    AttemptReport,
+    AttemptStatus,
+    FetchFailure,
+    ForgetJob,
+    Heartbeat,
+    Kill,
+    Launch,
+    MapOutputs,
+    Reregister,
+    Usage,
+)
+from schedbed.scheduler.core.entities import MAP
+from schedbed.scheduler.simulate.elision import Awaits
+from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.tasks.specs import job_of
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.simulation import Simulation
+
+
+class Beats:
+    """All nodes' heartbeats. `asks`: the policy looks at what running attempts say of themselves."""
+
+    def __init__(self, simulation: Simulation, *, asks: bool) -> None:
+        self._simulation = simulation
+        self._asks = asks
+        self._queue = simulation.queue
+        self._nodes = simulation.nodes
+        self._node_by_name = simulation.node_by_name
+        self._emulation = simulation.emulation
+        self._master = simulation.master
+        self._wakes = simulation.wakes
+        self._faults = simulation.faults
+        self._statistics = simulation.statistics
+        self._plans = simulation.plans
+        self._copies = simulation.copies
+        self._lossy = simulation.faults.touch_heartbeats
+        self._heap = simulation.queue.heap
+        self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
+        self._wants_usage = asks or self._rows is not None
+        self._request_s = simulation.setup.timing.request_s
+        self._decision_s = simulation.setup.timing.decision_s
+        self._reply_s = simulation.setup.timing.reply_s + self._decision_s
+        self._resend_s = simulation.setup.timing.resend_s
+        self._all_news = simulation.setup.contention
+        self._replies: dict[int, tuple[SimNode, int, list[Action]]] = {}
+        self._serial = 0
+        self._reducers: dict[tuple[str, int], int] = {}  # running reduces by job and node
+        self.follow()
+
+    def follow(self) -> None:
+        """The core is another one now."""
+        self._books = self._master.books
+        self._heartbeat = self._master.heartbeat if self._master.journals else self._master.core.heartbeat
+        awaits = Awaits(self._master.policy)
+        self._awaits = awaits if awaits.ever and self._wakes.elides else None
+        self._passes = not (self._master.journals or self._simulation.setup.faults)
+        self._passing_s = inf
+
+    # -------------------------------------------------------- what sets them off
+
+    def take(self, now_s: float) -> None:
+        """Takes what has happened on the nodes."""
+        for name, what in self._emulation.advance(now_s):
+            node = self._node_by_name[name]
+            if isinstance(what, FetchFailure):
+                node.failures.append(what)
+            elif node.running.pop(what.attempt, None) is not None:
+                node.finished.append(what)
+                if self._copies is not None:
+                    self._copies.ended(now_s, name, what)
+            else:
+                continue  # of a life that was given up
+            if node.event_s < now_s:
+                self.set_off(now_s, node)
+
+    def set_off(self, now_s: float, node: SimNode) -> None:
+        """A heartbeat at once, unless one is on its way."""
+        if node.event_s >= now_s or not node.up or node.frozen:
+            return
+        at_s = node.event_s = now_s + self._request_s
+        heappush(self._heap, (at_s, EVENT << SHIFT | node.index))
+        if node.grid_s < 0.0 and node.timer_s <= at_s:
+            self._wakes.want_until(now_s, node, at_s)
+
+    def on_event(self, now_s: float, index: int) -> None:
+        """A heartbeat that an event has set off is served."""
+        node = self._nodes[index]
+        if node.event_s == now_s:
+            node.event_s = -1.0
+            if node.up and not node.frozen:
+                self._beat(now_s, node)
+
+    def on_timer(self, now_s: float, index: int) -> None:
+        """A timer's heartbeat is served."""
+        node = self._nodes[index]
+        self._queue.pass_timers(index)
+        if node.grid_s == now_s:
+            node.grid_s = -1.0
+            node.timers += 1
+            self._beat(now_s, node)
+        if self._wakes.elides:
+            self._wakes.played(now_s, (now_s, index))
+
+    def on_resend(self, now_s: float, index: int) -> None:
+        """A heartbeat without an answer is sent again, unchanged."""
+        self._queue.pass_timers(NUMBERS)
+        node = self._nodes[index]
+        if node.resend_s == now_s and node.up and not node.frozen:
+            node.resend_s = -1.0
+            self._beat(now_s, node)
+
+    # ------------------------------------------------------------- the heartbeat
+
+    def _beat(self, now_s: float, node: SimNode) -> None:
+        """One heartbeat with its reply, as `cluster.tracker.Tracker` makes and takes them."""
+        if node.resend_s >= 0.0:  # one is unanswered: the next follows its reply
+            node.due = True
+            self._wakes.served(now_s, node)
+            return
+        beat = node.unanswered or self._make(now_s, node)
+        if self._lossy and self._is_late(now_s, node, beat):
+            return
+        if self._lossy and not (self._master.is_up and self._faults.passes(now_s, node, "lose_requests")):
+            self._resend(now_s, node, beat)
+            return
+        simulation = self._simulation
+        if simulation.due_s <= now_s:
+            simulation.submit_due(now_s)
+        self._statistics.beats += 1
+        if self._passing_s < inf:
+            self._pass(now_s, node)
+        reply = self._heartbeat(now_s, beat)
+        if beat.finished or beat.fetch_failures:
+            self._count(now_s, node, beat)
+        self._note(now_s, node, beat.usage)
+        if self._lossy and not self._faults.passes(now_s, node, "lose_replies"):
+            self._resend(now_s, node, beat)
+        else:
+            node.unanswered = None
+            if reply.actions:
+                self._act(now_s, node, reply.actions)
+            if node.due:
+                node.due = False
+                self.set_off(now_s, node)
+        if self._books.effects:
+            simulation.do_effects(now_s)
+        self._wakes.served(now_s, node)
+        if self._awaits is not None and self._awaits.beat():
+            if self._passes:
+                self._passing_s = self._wakes.any_s(now_s)
+            else:
+                self._wakes.want_any(now_s)
+
+    def note(self, now_s: float, node: SimNode) -> None:
+        """A row at the begin and end of what is known of a node whose heartbeats are played when they matter only.
+
+        What a node used counts from one row to the next: idle time before the first and after the last would not.
+        """
+        if self._rows is not None and self._wakes.elides and not node.always:
+            self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
+
+    def _note(self, now_s: float, node: SimNode, usage: Usage) -> None:
+        if self._rows is not None:
+            maps = len(node.running) - node.reduces
+            utils = (usage.cpu_util, usage.disk_util, usage.net_util, usage.memory_bytes)
+            self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
+
+    def _pass(self, now_s: float, node: SimNode) -> None:
+        """Tells the policy of the heartbeat that it awaited, if that was not played and came before this one.
+
+        With faults a timer may stand still or its heartbeat be lost, and a journal must hold it: then it is played.
+        """
+        if self._awaits is not None and self._passing_s < now_s and node.held is not None:
+            self._books.now_s = self._passing_s
+            self._awaits.pass_beat(self._books, node.held)
+        self._passing_s = inf
+
+    def _make(self, now_s: float, node: SimNode) -> Heartbeat:
+        """What the node has to say now."""
+        running, name = node.running, node.spec.node
+        if self._asks or node.always:
+            for status in self._emulation.statuses(now_s, name):
+                if status.attempt in running:
+                    running[status.attempt] = status
+        usage = self._emulation.usage(now_s, name) if self._wants_usage else NO_USAGE
+        node.sequence += 1
+        finished, failures = node.finished, node.failures
+        if finished:
+            node.finished = []
+        if failures:
+            node.failures = []
+        return Heartbeat(
+            name,
+            node.incarnation,
+            node.sequence,
+            tuple(running.values()),
+            tuple(finished),
+            tuple(failures),
+            usage,
+        )
+
+    def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
+        """Whether the heartbeat is still on its way: it and its reply take their delays before it is served."""
+        delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
+        node.late = beat.sequence if delay_s else -1
+        if delay_s:
+            self._resend(now_s, node, beat, delay_s)
+        return delay_s > 0
+
+    def _resend(self, now_s: float, node: SimNode, beat: Heartbeat, after_s: float = 0.0) -> None:
+        node.unanswered = beat
+        node.resend_s = now_s + (after_s or self._resend_s)
+        self._queue.push(node.resend_s, RESEND, node.index)
+        self._wakes.served(now_s, node)
+
+    def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
+        """Statistics of what was reported, and whose reduces are to hear of it; once, however often it is sent."""
+        if beat.sequence == node.counted:
+            return
+        node.counted = beat.sequence
+        self._statistics.ends += len(beat.finished)
+        self._statistics.events += len(beat.finished)
+        if self._reducers:
+            for report in beat.finished:
+                self._reported(now_s, node, report)
+        if beat.fetch_failures and self._wakes.elides:
+            for job in dict.fromkeys(job_of(failure.map_attempt) for failure in beat.fetch_failures):
+                self._wakes.fed(now_s, job)
+
+    def _reported(self, now_s: float, node: SimNode, report: AttemptReport) -> None:
+        job, kind, _, _ = report.attempt.rsplit("_", 3)
+        if kind == "r":
+            node.reduces -= 1
+            self._reduce_ended(job, node)
+        elif report.state == "succeeded" and self._wakes.elides:
+            known = self._books.jobs.get(job)
+            if known is not None and (self._all_news or known.maps_all_done):
+                self._wakes.fed(now_s, job)
+
+    # ----------------------------------------------------------------- the reply
+
+    def _act(self, now_s: float, node: SimNode, actions: tuple[Action, ...]) -> None:
+        late: list[Action] = []
+        name, plans, launch, launches = node.spec.node, self._plans, self._emulation.launch, 0
+        for action in actions:
+            if isinstance(action, Launch):
+                node.running[action.attempt] = AttemptStatus(action.attempt, 0.0, "start")
+                if action.kind is not MAP:
+                    node.reduces += 1
+                    self._reduce_starts(action.job, node)
+                plan = plans.of(action, node.start_s)
+                if plan is not None:
+                    launch(now_s, name, plan)
+                    if self._copies is not None:
+                        self._copies.launched(name, plan)
+                launches += 1
+            elif isinstance(action, ForgetJob):
+                self._emulation.forget_job(now_s, name, action.job)
+            else:
+                late.append(action)
+        self._statistics.launches += launches
+        self._statistics.events += launches
+        if late:
+            self._serial += 1
+            self._replies[self._serial] = (node, node.incarnation, late)
+            self._queue.push(now_s + self._reply_s, REPLY, self._serial)
+
+    def on_reply(self, now_s: float, serial: int) -> None:
+        """The reply's orders have reached the node."""
+        node, incarnation, actions = self._replies.pop(serial)
+        if not node.up or node.incarnation != incarnation:
+            return
+        for action in actions:
+            match action:
+                case Kill():
+                    self._emulation.kill(now_s, node.spec.node, action.attempt, action.reason)
+                case MapOutputs():
+                    self._emulation.map_outputs(now_s, node.spec.node, action)
+                case Reregister():
+                    self._start_over(now_s, node)
+
+    def _start_over(self, now_s: float, node: SimNode) -> None:
+        """The JobTracker gave this life up: what runs is dropped, and another begins on the same machine."""
+        for attempt in tuple(node.running):
+            self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
+        self.forget(node)
+        self._wakes.left(node)
+        node.join_anew()
+        if node.blocks is not None:
+            self._simulation.storage.register(now_s, node.spec.node, node.spec.rack, node.blocks)
+            node.blocks = None
+            self._simulation.upkeep.stir()
+        self._simulation.register(now_s, node)
+
+    # ------------------------------------------------------------------- reduces
+
+    def _reduce_starts(self, job: str, node: SimNode) -> None:
+        key = (job, node.index)
+        count = self._reducers.get(key, 0)
+        self._reducers[key] = count + 1
+        if not count and self._wakes.elides:
+            self._wakes.reducer(job, node, runs=True)
+
+    def _reduce_ended(self, job: str, node: SimNode) -> None:
+        key = (job, node.index)
+        count = self._reducers.pop(key, 0)
+        if count > 1:
+            self._reducers[key] = count - 1
+        elif count and self._wakes.elides:
+            self._wakes.reducer(job, node, runs=False)
+
+    def forget(self, node: SimNode) -> None:
+        """Nothing runs on the node any more."""
+        for key in [key for key in self._reducers if key[1] == node.index]:
+            del self._reducers[key]

@@ -1,0 +1,143 @@
+"""What goes on between the NameNode and its nodes: orders to delete and to copy, and news for the scheduler.
+
+It is played only while there is any: a NameNode that has nothing to order is not asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES
+from schedbed.scheduler.simulate.row_frames import put_columns
+
+if TYPE_CHECKING:
+    from schedbed.scheduler.simulate.simulation import Simulation
+
+NAMENODE_BEAT_S = 2.0
+FOLLOW_BLOCKS_S = 1.0
+COPY_LATENCY_S = 0.05
+
+
+class Upkeep:
+    """DataNodes' heartbeats, copies on their way, and the JobTracker's look at replicas."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._storage = simulation.storage
+        self._round = 0  # NameNode heartbeats are played for all nodes up to this round
+        self._beating = False
+        self._following = False
+        self._copies: dict[int, tuple[str, str, str, str, int]] = {}  # event, block, source, target, bytes
+        self._serial = 0
+        self._incarnations: dict[int, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        """The run begins."""
+        self.stir()
+
+    def stir(self) -> None:
+        """Something has changed at the NameNode: it may have orders, and news of inputs."""
+        if not self._beating and self._storage.names.has_orders():
+            self._beating = True
+            self._next_round()
+        if not self._following and self._storage.names.has_replica_changes():
+            self._following = True
+            number = int(self._simulation.now_s / FOLLOW_BLOCKS_S) + 1
+            self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
+
+    def _next_round(self) -> None:
+        """Each node asks at its own time within a round."""
+        self._round = max(self._round, int(self._simulation.now_s / NAMENODE_BEAT_S)) + 1
+        begin_s, count = self._round * NAMENODE_BEAT_S, len(self._simulation.nodes)
+        for node in self._simulation.nodes:
+            at_s = begin_s + NAMENODE_BEAT_S * node.index / count
+            self._simulation.queue.push(at_s, NAMES, node.index)
+
+    def beat(self, now_s: float, index: int) -> None:
+        """A node asks the NameNode what it is to do."""
+        node = self._simulation.nodes[index]
+        names = self._storage.names
+        if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
+            for command in names.heartbeat(now_s, node.spec.node):
+                self._obey(now_s, node.spec.node, command)
+        if index == len(self._simulation.nodes) - 1:
+            self._beating = names.has_orders()
+            if self._beating:
+                self._next_round()
+        self.stir()
+
+    def _obey(self, now_s: float, node: str, command: dict[str, Any]) -> None:
+        names = self._storage.names
+        match command["type"]:
+            case "delete_block":
+                names.block_event(now_s, node, "removed", command["block"], 0)
+            case "replicate":
+                for target in command["to"]:
+                    self._copy(now_s, "added", command["block"], node, target)
+            case "report_blocks":
+                known = self._simulation.node_by_name[node]
+                self._storage.register(now_s, node, known.spec.rack, known.blocks or ())
+                known.blocks = None
+
+    def keep(self, now_s: float, block: str, node: str, read_bytes: int) -> None:
+        """A node makes a replica of what a map there has read of a block, fetching the rest."""
+        holders = self._storage.names.holders(block)
+        if holders and node not in holders:
+            self._copy(now_s, "kept", block, holders[0], node, read_bytes)
+
+    def _copy(
+        self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
+    ) -> None:
+        """A copy takes the slower end's time, as if nothing else went on there; a part of it may be there."""
+        nodes = self._simulation.node_by_name
+        one, other = nodes[source], nodes[target]
+        length = self._storage.names.block_length(block)
+        if length is None:
+            return
+        slowest_bps = min(
+            rate
+            for node in (one, other)
+            for rate in (node.spec.disk_bps * node.rates[1], node.spec.network_bps * node.rates[2])
+        )
+        self._serial += 1
+        self._copies[self._serial] = (event, block, source, target, length)
+        self._incarnations[self._serial] = (one.incarnation, other.incarnation)
+        took_s = max(0, length - there_bytes) / slowest_bps
+        if there_bytes:  # is still to be written
+            took_s = max(took_s, length / (other.spec.disk_bps * other.rates[1]))
+        self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
+
+    def copied(self, now_s: float, serial: int) -> None:
+        """A copy has arrived, unless one of its ends has gone."""
+        event, block, source, target, length = self._copies.pop(serial)
+        nodes = self._simulation.node_by_name
+        lives = self._incarnations.pop(serial)
+        if lives != (nodes[source].incarnation, nodes[target].incarnation):
+            return
+        if nodes[source].up and nodes[target].up:
+            self._storage.names.block_event(now_s, target, event, block, length)
+            self.stir()
+
+    def follow_blocks(self, now_s: float, _: int) -> None:
+        """The JobTracker hears where inputs' replicas are now; the finished rows of replicas are taken."""
+        simulation = self._simulation
+        self._following = False
+        if not simulation.master.is_up:
+            self.stir()
+            return
+        for block, nodes in self._storage.names.take_replica_changes():
+            simulation.master.do(now_s, "replicas_changed", block, tuple(nodes))
+        simulation.core_changed(now_s)
+        self.take_rows()
+
+    def take_rows(self) -> None:
+        """Passes on what the NameNode has recorded."""
+        while rows := self._storage.rows():
+            for row in rows:
+                self._simulation.rows.block(row)
+
+    def close(self) -> None:
+        """The run is over: all replicas get their row."""
+        self.take_rows()
+        for data in self._storage.living():
+            put_columns(self._simulation.rows, "blocks", data)

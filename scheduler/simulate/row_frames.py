@@ -1,0 +1,74 @@
+"""Many rows of a table as columns. Text is kept as codes into what may be said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from schedbed.scheduler.core.records import AttemptRow, DecisionRow
+from schedbed.scheduler.core.rows import make_row
+from schedbed.scheduler.history import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column of text: `texts[code]` each."""
+
+    codes: Any
+    texts: Sequence[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.texts.__getitem__, self.codes.tolist())
+
+
+Column = Any
+"""An array, a list of values, or a Text."""
+
+
+def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
+    """Hands columns of a table to where rows go: as a frame to sinks that take it, else row by row."""
+    if hasattr(rows, "columns"):
+        rows.columns(table, as_frame(table, data))
+        return
+    take = getattr(rows, table[:-1])
+    for row in as_rows(table, data):
+        take(row)
+
+
+def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
+    """The same as a frame."""
+    import pandas as pd
+
+    return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
+
+
+def _series(column: Column) -> Any:
+    import pandas as pd
+
+    if isinstance(column, Text):
+        return pd.Series(list(column.texts), dtype="str").array.take(column.codes)
+    return pd.Series(column, dtype="str") if isinstance(column, list) else column
+
+
+def as_rows(table: str, columns: dict[str, Column]) -> Iterator[tuple[Any, ...]]:
+    """The same as rows."""
+    kind = {"decisions": DecisionRow, "attempts": AttemptRow}.get(table, tuple)
+    values = [_values(name, columns[name]) for name in COLUMNS[table]]
+    rows = zip(*values, strict=True)
+    while batch := list(islice(rows, 4096)):
+        for row in batch:
+            yield make_row(kind, row)
+
+
+def _values(name: str, column: Column) -> Any:
+    if isinstance(column, Text | list):
+        return column
+    values = column.tolist()
+    if name in ("shuffle_end", "sort_end", "removed"):
+        return [None if value != value else value for value in values]
+    return values

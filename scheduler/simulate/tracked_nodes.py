@@ -1,0 +1,159 @@
+"""A simulated node as its driver sees it, and rings: nodes in the order of their next timers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import Any
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, Heartbeat
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.entities import Node
+
+
+class SimNode:
+    """One node. `base_s` is when its timer's heartbeat number 0 is served, others follow each `heartbeat_s`."""
+
+    __slots__ = (
+        "always",
+        "base_s",
+        "blocks",
+        "counted",
+        "due",
+        "event_s",
+        "failures",
+        "finished",
+        "free_map",
+        "free_reduce",
+        "frozen",
+        "grid_s",
+        "held",
+        "incarnation",
+        "index",
+        "join_s",
+        "late",
+        "phase_s",
+        "rates",
+        "reduces",
+        "resend_s",
+        "running",
+        "sent",
+        "sequence",
+        "spec",
+        "start_s",
+        "timer_s",
+        "timers",
+        "unanswered",
+        "up",
+    )
+
+    def __init__(self, index: int, spec: NodeSpec, start_s: float) -> None:
+        self.index = index
+        self.spec = spec
+        self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
+        self.always = False  # each of its heartbeats is played
+        self.phase_s = 0.0  # from its joining to its timer's first heartbeat
+        self.base_s = 0.0
+        self.timer_s = -1.0  # no timer goes before that, as far as anybody has looked
+        self.grid_s = -1.0  # when the next timer's heartbeat is to be played; negative when none is
+        self.event_s = -1.0  # when a heartbeat is served that an event has set off
+        self.resend_s = -1.0  # when a heartbeat is sent again that was not answered
+        self.due = False  # another one is to follow it
+        self.timers = 0  # played in this life
+        self.sent = 0  # heartbeats that could have been lost
+        self.late = -1  # the heartbeat that a fault has delayed, and that is served next
+        self.join_s = -1.0  # when it joins next
+        self.up = False
+        self.frozen = False
+        self.rates = (1.0, 1.0, 1.0)
+        self.reduces = 0  # that run, as far as heartbeats have said
+        self.counted = -1  # the last heartbeat whose reports were counted
+        self.incarnation = 0
+        self.sequence = 0
+        self.running: dict[str, AttemptStatus] = {}  # as far as they were launched and have not ended
+        self.finished: list[AttemptReport] = []  # that no heartbeat has carried yet
+        self.failures: list[FetchFailure] = []  # likewise
+        self.unanswered: Heartbeat | None = None  # stays the same until its reply has come
+        self.held: Node | None = None  # the core's object of this life
+        self.free_map = self.free_reduce = False  # whether it is in the rings of nodes with free slots
+        self.blocks: list[dict[str, Any]] | None = None  # on its disk, when the NameNode has given it up
+
+    def begin_life(self, base_s: float) -> None:
+        """It runs, and is to join as a new incarnation."""
+        self.up, self.frozen = True, False
+        self.base_s = base_s
+        self.timers = 0
+        self.rates = (1.0, 1.0, 1.0)
+        self.join_anew()
+
+    def join_anew(self) -> None:
+        """The JobTracker is to meet it as somebody new."""
+        self.incarnation += 1
+        self.sequence = 0
+        self.running, self.finished, self.failures = {}, [], []
+        self.unanswered = None
+        self.timer_s = -1.0
+        self.grid_s = self.event_s = self.resend_s = -1.0
+        self.due = False
+        self.reduces = 0
+        self.counted = self.late = -1
+
+
+class Ring:
+    """Some of the nodes, in the order of their timers within one heartbeat interval."""
+
+    __slots__ = ("_interval_s", "_members", "_nodes")
+
+    def __init__(self, nodes: list[SimNode], interval_s: float) -> None:
+        self._nodes = nodes
+        self._interval_s = interval_s
+        self._members: list[tuple[float, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def _key(self, node: SimNode) -> tuple[float, int]:
+        return (node.base_s % self._interval_s, node.index)
+
+    def add(self, node: SimNode) -> None:
+        """A node that is not in it enters."""
+        insort(self._members, self._key(node))
+
+    def remove(self, node: SimNode) -> None:
+        """A node leaves, if it is in; its `base_s` must be what it was when it came."""
+        place = bisect_left(self._members, self._key(node))
+        if place < len(self._members) and self._members[place][1] == node.index:
+            del self._members[place]
+
+    def members(self) -> list[SimNode]:
+        """All, in order."""
+        return [self._nodes[index] for _, index in self._members]
+
+    def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
+        """The first timer of a member from now on, and whose it is.
+
+        At the very time `now_s` nodes with an index up to `passed` have had their turn.
+        """
+        members = self._members
+        if not members:
+            return None
+        place = bisect_left(members, (now_s % self._interval_s, -1))
+        best: tuple[float, int] | None = None
+        count = len(members)
+        # Rounding may put a timer on the wrong side of the cut: its neighbours are looked at, too.
+        for near in range(place - 1, place + 2):
+            node = self._nodes[members[near % count][1]]
+            at_s = next_grid_s(node, now_s, self._interval_s, passed)
+            if best is None or (at_s, node.index) < best:
+                best = (at_s, node.index)
+        assert best is not None
+        return best[0], self._nodes[best[1]]
+
+
+def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
+    """The node's first timer from now on (its very first is one interval after its life began)."""
+    number = max(1, int((now_s - node.base_s) / interval_s) - 1)
+    at_s = node.base_s + number * interval_s
+    while at_s < now_s or (at_s == now_s and node.index <= passed):
+        number += 1
+        at_s = node.base_s + number * interval_s
+    return at_s

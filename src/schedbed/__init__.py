@@ -1,0 +1,39 @@
+"""A live emulation testbed for MapReduce and cluster job schedulers: `run` a scenario, `connect` to a cluster.
+
+Agents and attempts import their rooms through this package as well, so it loads nothing before it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schedbed import policy
+    from schedbed.deploy.failures import RunFailed
+    from schedbed.deploy.python_face import connect, run
+    from schedbed.tasks.errors import BadInput
+
+__version__ = "0.1.0"
+__all__ = ["BadInput", "RunFailed", "connect", "policy", "run"]
+
+_HOMES = {
+    "BadInput": "schedbed.tasks.errors",
+    "RunFailed": "schedbed.deploy.failures",
+    "connect": "schedbed.deploy.python_face",
+    "run": "schedbed.deploy.python_face",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at its first use."""
+    if name == "policy":
+        return import_module("schedbed.policy")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'schedbed' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__, "__version__"]

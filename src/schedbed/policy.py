@@ -1,0 +1,33 @@
+"""What a policy of one's own is written against: the interface, its proposals, and the view that it decides on."""
+
+from schedbed.scheduler.policy import (
+    Admission,
+    Hooks,
+    Kill,
+    Limits,
+    Locality,
+    Order,
+    Policy,
+    PolicyError,
+    Proposal,
+)
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import TaskKind
+
+__all__ = [
+    "Admission",
+    "AttemptView",
+    "Hooks",
+    "JobView",
+    "Kill",
+    "Limits",
+    "Locality",
+    "NodeView",
+    "Order",
+    "Policy",
+    "PolicyError",
+    "Proposal",
+    "TaskKind",
+    "TaskView",
+    "View",
+]

@@ -1,0 +1,74 @@
+"""Files that come in pieces, as the validators look at them: their records, their lines, and words for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.readers import RECORD_BYTES
+
+Pieces = Iterable[Buffer]
+Parts = Iterable[Pieces]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a check may know of a job beside its input and output: its parameters (all of them), and how many maps."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    maps: int = 1
+
+
+def records(pieces: Pieces) -> Iterator[bytes]:
+    """The 100-byte records of a file; raises ValueError when it does not end with a whole one."""
+    rest = b""
+    for piece in pieces:
+        data = rest + bytes(piece)
+        whole = len(data) // RECORD_BYTES * RECORD_BYTES
+        for at in range(0, whole, RECORD_BYTES):
+            yield data[at : at + RECORD_BYTES]
+        rest = data[whole:]
+    if rest:
+        raise ValueError(f"{len(rest)} bytes after the last whole record of {RECORD_BYTES}")
+
+
+def lines(pieces: Pieces) -> Iterator[bytes]:
+    """The lines of a file without their newlines; the last may lack one."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + bytes(piece)).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def shown(text: bytes) -> str:
+    """Some bytes as a message shows them, cut short."""
+    return repr(text[:60].decode(errors="backslashreplace"))
+
+
+def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
+    """The first key, in order, that has another value than it should, in words; None when there is none."""
+    wrong = [key for key in wanted if wanted[key] != found.get(key)]
+    wrong += [key for key in found if key not in wanted]
+    if not wrong:
+        return None
+    key = min(wrong)
+    return f"{shown(key)} has {found.get(key, 'nothing')}, expected {wanted.get(key, 'nothing')}"
+
+
+def keyed(parts: Parts) -> dict[bytes, int]:
+    """The lines key<TAB>count of all parts; raises ValueError on a key that is there twice, or out of order."""
+    found: dict[bytes, int] = {}
+    for number, pieces in enumerate(parts):
+        last: bytes | None = None
+        for line in lines(pieces):
+            key, _, count = line.rpartition(b"\t")
+            if key in found:
+                raise ValueError(f"part {number}: {shown(key)} is there twice")
+            if last is not None and key < last:
+                raise ValueError(f"part {number}: {shown(key)} comes after {shown(last)}")
+            found[key], last = int(count), key
+    return found

@@ -1,0 +1,1 @@
+"""What an attempt asks of its node: files, map outputs, the disk budget."""

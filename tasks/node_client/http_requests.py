@@ -1,0 +1,186 @@
+"""Requests from an attempt to agents: HTTP with keep-alive, the run's token and the node's network budget."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from schedbed.tasks.blockfile import READ_BYTES
+from schedbed.tasks.context import NodeContext
+from schedbed.tasks.pacing import Budget, socket_bytes
+from schedbed.tasks.specs import NodeId
+
+AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself waits up to 60 s for the masters
+PEER_TIMEOUT_S = 20.0  # without one byte from another agent
+CONNECT_S = 5.0  # to be let in: an agent whose host is gone does not even refuse
+PACED_PIECE_BYTES = 128 * 1024  # read from a socket before it is charged
+
+
+class Refused(OSError):
+    """An agent answered with an error: `status` is HTTP's, the text says who and why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _Connection(http.client.HTTPConnection):
+    """One whose kernel buffer holds no more than `buffer_bytes`, 0 for as much as the kernel likes."""
+
+    def __init__(self, host: str, port: int | None, timeout_s: float, buffer_bytes: int) -> None:
+        super().__init__(host, port, timeout=CONNECT_S)
+        self._timeout_s = timeout_s
+        self._buffer_bytes = buffer_bytes
+
+    def connect(self) -> None:
+        """As any, then limits the buffer and waits for answers as long as it is to."""
+        super().connect()
+        self.sock.settimeout(self._timeout_s)
+        if self._buffer_bytes:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+
+
+class AgentLink:
+    """Requests to agents: one connection for each thread and agent, errors as OSError."""
+
+    def __init__(self, context: NodeContext) -> None:
+        self.context = context
+        self.peers = dict(context.peers)
+        self.budget = Budget.open(context.budget) if context.budget else None
+        self._local = threading.local()
+
+    def charge(self, name: str, amount_bytes: int) -> None:
+        """Wait until the budget of that name has paid."""
+        if self.budget is not None:
+            self.budget.take(name, amount_bytes)
+
+    def call(self, method: str, args: Mapping[str, Any]) -> Any:
+        """Ask the masters, through the own agent."""
+        return self.request_json("POST", f"/call/{method}", args)
+
+    def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """A small request to the own agent; raises Refused with the agent's words."""
+        url = self.context.agent_url
+        response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
+        return json.loads(self.finish(url, response))
+
+    def send(
+        self,
+        url: str,
+        verb: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> http.client.HTTPResponse:
+        """Send a request, return the response's head; a kept connection that has died is opened anew once."""
+        for fresh in (False, True):
+            connection = self.connection(url, fresh)
+            reused = connection.sock is not None
+            try:
+                connection.request(verb, path, body, {**self.headers(), **(headers or {})})
+                return connection.getresponse()
+            except (http.client.HTTPException, OSError) as error:
+                self.drop(url)
+                if not reused or isinstance(error, TimeoutError):
+                    raise _as_oserror(error) from error
+        raise AssertionError("unreachable: a fresh connection either answers or raises")
+
+    def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
+        """The rest of a response; raises Refused unless its status is one of success."""
+        try:
+            body = response.read()
+        except (http.client.HTTPException, OSError) as error:
+            self.drop(url)
+            raise _as_oserror(error) from error
+        if response.status == 507:
+            raise OSError(errno.ENOSPC, "disk full")
+        if response.status >= 300:
+            text = body[:300].decode(errors="replace").strip()
+            raise Refused(response.status, f"{response.status} {text or response.reason}")
+        return body
+
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
+
+    def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:
+        """This thread's connection to that agent."""
+        kept: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
+        if fresh or url not in kept:
+            self.drop(url)
+            kept[url] = self.open(url)
+        return kept[url]
+
+    def open(self, url: str) -> http.client.HTTPConnection:
+        """A connection for the caller alone."""
+        where = urlsplit(url)
+        assert where.hostname is not None
+        timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
+        buffer_bytes = socket_bytes(self.budget.rate("rx")) if self.budget is not None else 0
+        return _Connection(where.hostname, where.port, timeout_s, buffer_bytes)
+
+    def drop(self, url: str) -> None:
+        """Close this thread's connection to that agent, if there is one."""
+        connection = self._local.__dict__.setdefault("kept", {}).pop(url, None)
+        if connection is not None:
+            connection.close()
+
+    def url_of(self, node: NodeId) -> str:
+        """That node's agent; asks the own agent when the node is not known yet."""
+        if node not in self.peers:
+            self.refresh_peers()
+        if node not in self.peers:
+            raise Refused(404, f"no agent is known for {node}")
+        return self.peers[node]
+
+    def forget(self, node: NodeId) -> None:
+        """It did not answer: it may have restarted, at another address. The next request asks the own agent."""
+        if node != self.context.node:
+            self.peers.pop(node, None)
+
+    def refresh_peers(self) -> None:
+        """Learn the agents' present addresses from the own agent."""
+        answer = self.request_json("GET", "/peers")
+        self.peers.update(answer.get("peers", answer))
+
+    def receive(self, url: str, node: NodeId, response: http.client.HTTPResponse) -> Iterator[bytearray]:
+        """A response's body in pieces, charged to `rx` unless it is this node's; OSError when cut short."""
+        left = response.length or 0
+        while left > 0:
+            piece = bytearray(min(left, self._piece_bytes(node)))
+            self._fill(url, node, response, memoryview(piece))
+            left -= len(piece)
+            yield piece
+
+    def receive_all(self, url: str, node: NodeId, response: http.client.HTTPResponse) -> bytearray:
+        """A response's whole body, charged like `receive`, read in place."""
+        data = bytearray(response.length or 0)
+        view = memoryview(data)
+        for low in range(0, len(data), self._piece_bytes(node)):
+            self._fill(url, node, response, view[low : low + self._piece_bytes(node)])
+        return data
+
+    def _piece_bytes(self, node: NodeId) -> int:
+        return READ_BYTES if self.budget is None or node == self.context.node else PACED_PIECE_BYTES
+
+    def _fill(self, url: str, node: NodeId, response: http.client.HTTPResponse, view: memoryview) -> None:
+        try:
+            got = response.readinto(view)
+        except (http.client.HTTPException, OSError) as error:
+            self.drop(url)
+            raise _as_oserror(error) from error
+        if got < len(view):
+            self.drop(url)
+            raise OSError(f"{node}: the connection ended early")
+        if node != self.context.node:
+            self.charge("rx", got)
+
+
+def _as_oserror(error: Exception) -> OSError:
+    return error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}")

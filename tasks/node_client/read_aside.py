@@ -1,0 +1,64 @@
+"""What an attempt has read of its block from other nodes, put aside so that its own agent can make a replica of it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.http_requests import AgentLink
+from schedbed.tasks.specs import AttemptSpec, BlockRange
+
+NAME = "kept"  # in the attempt's folder
+
+
+class KeptCopy:
+    """One range without gaps of the block in which the attempt's split begins; the NameNode is asked before the first.
+
+    Reading goes on undisturbed whatever becomes of the copy.
+    """
+
+    def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
+        self._spec = spec
+        self._link = link
+        self._path: Path = link.context.root / "attempts" / spec.attempt / NAME
+        self._block: BlockRange | None = None
+        self._wanted: bool | None = None if spec.keep_budget > 0 else False
+        self._low = self._high = 0
+
+    def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
+        """Bytes of the block from `at` on came from another node."""
+        if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
+            return
+        with contextlib.suppress(OSError):
+            if self._wanted is None:
+                self._wanted = self._ask(block)
+                self._block, self._low, self._high = block, at, at
+            if self._wanted and at == self._high:
+                with self._path.open("ab", buffering=0) as file:
+                    file.write(piece)
+                self._high += len(piece)
+            return
+        self._wanted = False
+
+    def _ask(self, block: BlockRange) -> bool:
+        asked = {"block": block.block, "budget": self._spec.keep_budget}
+        return bool(self._link.call("keeps", asked)["keep"])
+
+    def give(self) -> None:
+        """The attempt has succeeded: the agent takes the copy over and fetches what is missing."""
+        block = self._block
+        if not self._wanted or block is None or self._high == self._low:
+            return
+        told = {
+            "attempt": self._spec.attempt,
+            "length": block.length,
+            "offset": self._low,
+            "nodes": list(block.nodes),
+        }
+        with contextlib.suppress(OSError):
+            self._link.request_json("POST", f"/blocks/{block.block}/keep", told)
+
+    def drop(self) -> None:
+        """The attempt has failed: nothing stays."""
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,48 @@
+"""Machines of a trace onto nodes of ours: the same every time, racks kept together where there are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedbed.tasks.specs import NodeId
+from schedbed.tasks.traces.trace import Host
+
+
+def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
+    """A node for each host: sorted hosts dealt in turn, those of one traced rack inside one rack of ours.
+
+    `nodes` maps each node to its rack. A trace with fewer racks than we have is dealt over all nodes.
+    """
+    ordered = sorted(set(hosts))
+    traced, ours = sorted({rack for rack, _ in ordered}), list(dict.fromkeys(nodes.values()))
+    if len(traced) < len(ours):
+        return dict(zip(ordered, _cycle(list(nodes), len(ordered)), strict=True))
+    mapped: dict[Host, NodeId] = {}
+    for index, rack in enumerate(traced):
+        inside = [node for node, its_rack in nodes.items() if its_rack == ours[index % len(ours)]]
+        members = [host for host in ordered if host[0] == rack]
+        offset = index // len(ours)  # so that many one-host racks do not all meet on the first node
+        for place, host in enumerate(members):
+            mapped[host] = inside[(place + offset) % len(inside)]
+    return mapped
+
+
+def replica_nodes(
+    hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
+) -> tuple[NodeId, ...]:
+    """`count` different nodes for one block: those of its hosts, then the ones that follow them.
+
+    A block without hosts begins at node number `start`.
+    """
+    wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
+    place = nodes.index(wanted[-1]) + 1 if wanted else start
+    while len(wanted) < min(count, len(nodes)):
+        node = nodes[place % len(nodes)]
+        if node not in wanted:
+            wanted.append(node)
+        place += 1
+    return tuple(wanted)
+
+
+def _cycle(nodes: Sequence[NodeId], count: int) -> list[NodeId]:
+    return [nodes[index % len(nodes)] for index in range(count)]

@@ -1,0 +1,179 @@
+"""Workloads drawn from a seed: arrivals, sizes, shared inputs, deadlines, and samples of a trace.
+
+What is drawn depends on the seed and the arguments only, and on nothing that was drawn before.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from schedbed.tasks.chance import chance
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.workloads.from_trace import SyntheticJob
+
+
+def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
+    """`count` times in order, the gaps between them (and before the first) exponential with that mean."""
+    _above_zero(mean_gap_s=mean_gap_s)
+    coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
+    for _ in range(count):
+        now_s += coin.expovariate(1 / mean_gap_s)
+        times_s.append(now_s)
+    return times_s
+
+
+def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
+    """When each job (its load, how long it lasts in s) is submitted so that the sum of loads stays within `threshold`.
+
+    Jobs come in their order, each as soon as there is room for it; one above the threshold comes when nothing else runs
+    (verma2011, 7.2, where the load is the share of slots that a job's minimum allocation takes).
+    """
+    _above_zero(threshold=threshold)
+    now_s, load, running, times_s = 0.0, 0.0, [], []
+    for number, (wanted, lasts_s) in enumerate(jobs):
+        while running and load + wanted > threshold * (1 + 1e-9):
+            now_s, _, freed = heapq.heappop(running)
+            load = load - freed if running else 0.0
+        times_s.append(now_s)
+        heapq.heappush(running, (now_s + lasts_s, number, wanted))
+        load += wanted
+    return times_s
+
+
+def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int) -> list[float]:
+    """Sizes after a bounded Pareto law: the share of those above x falls as x^-shape; about 1 is usual for jobs."""
+    _above_zero(shape=shape, least=least)
+    if most < least:
+        raise BadInput(f"heavy-tailed sizes from {least:g} to {most:g}: expected a range")
+    coin, cut = chance(seed, "heavy-tailed sizes"), (least / most) ** shape
+    return [least * (1 - coin.random() * (1 - cut)) ** (-1 / shape) for _ in range(count)]
+
+
+def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
+    """Which of so many files each job reads: the file of rank r is chosen in proportion to r^-exponent (Zipf).
+
+    Which file has which rank is drawn as well; an exponent of 0 makes all alike.
+    """
+    if files < 1 or exponent < 0:
+        raise BadInput(
+            f"popularity of {files} files with exponent {exponent:g}: expected 1 file and 0 or more"
+        )
+    coin, ranked = chance(seed, "popular inputs"), list(range(files))
+    coin.shuffle(ranked)
+    return coin.choices(ranked, [(rank + 1) ** -exponent for rank in range(files)], k=count)
+
+
+def sample_windows(jobs: Sequence[TraceJob], interval_s: float, count: int, seed: int) -> list[TraceJob]:
+    """`count` windows of a trace, drawn with replacement and put one after another, as SWIM shortens traces.
+
+    Windows begin at multiples of `interval_s` after the first job; a last one that the trace does not fill is not
+    drawn. Within a window jobs keep their gaps; the n-th window's jobs are renamed NAME.n.
+    """
+    _above_zero(interval_s=interval_s)
+    if not jobs or count < 1:
+        raise BadInput(f"{count} windows of {len(jobs)} jobs: expected 1 or more of each")
+    start_s = min(job.submit_s for job in jobs)
+    windows: dict[int, list[TraceJob]] = {}
+    for job in jobs:
+        windows.setdefault(int((job.submit_s - start_s) // interval_s), []).append(job)
+    whole = max(1, int((max(job.submit_s for job in jobs) - start_s) // interval_s))
+    coin, sampled = chance(seed, "trace windows"), []
+    for place in range(count):
+        window = coin.randrange(whole)
+        shift_s = (place - window) * interval_s - start_s
+        sampled += [
+            replace(job, name=f"{job.name}.{place}", submit_s=job.submit_s + shift_s)
+            for job in sorted(windows.get(window, ()), key=lambda job: job.submit_s)
+        ]
+    return sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Jobs to draw: Poisson arrivals, heavy-tailed inputs, and what is shuffled and written as shares of the input."""
+
+    jobs: int
+    mean_gap_s: float
+    least_bytes: int = 64 * 2**20
+    most_bytes: int = 64 * 2**30
+    shape: float = 1.0
+    shuffle: float = 0.5  # bytes shuffled for a byte read; 0 for map-only jobs
+    output: float = 0.5
+    users: int = 5
+    seed: int = 0
+
+
+def drawn_trace(wanted: Drawn) -> Trace:
+    """A trace of jobs of which totals are known, as `tasks.workloads.from_trace.synthesize` takes it."""
+    if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
+        raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
+    times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
+    sizes = heavy_tailed(wanted.jobs, wanted.shape, wanted.least_bytes, wanted.most_bytes, wanted.seed)
+    jobs = [
+        TraceJob(
+            name=f"drawn_{number:06d}",
+            submit_s=submit_s,
+            user=f"u{chance(wanted.seed, 'drawn user', number).randrange(wanted.users) + 1}",
+            input_bytes=round(size),
+            shuffle_bytes=round(size * wanted.shuffle),
+            output_bytes=round(size * wanted.output),
+        )
+        for number, (submit_s, size) in enumerate(zip(times_s, sizes, strict=True))
+    ]
+    return Trace(format="drawn", jobs=tuple(jobs))
+
+
+def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
+    """How long a job about takes with so many slots for itself: the mean of verma2011's lower and upper bound (2.1).
+
+    Tasks take what `task_seconds` says; slots are cores.
+    """
+    _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
+    maps, reduces = task_seconds(job, io_rate)
+    return _stage_s(maps, map_slots) + _stage_s(reduces, reduce_slots)
+
+
+def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
+    """How long each map and each reduce about takes: as in the trace, or its CPU time and its bytes at `io_rate`."""
+    fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
+    maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
+    return maps, [_task_s(cost, fetched, io_rate) for cost in job.reduces]
+
+
+def with_deadlines(
+    jobs: Sequence[SyntheticJob],
+    alone_s: Sequence[float],
+    seed: int,
+    least: float = 1.0,
+    most: float = 3.0,
+) -> list[SyntheticJob]:
+    """Each job with a deadline: its time alone times a factor, uniform in [least, most] (verma2011: [1, 3])."""
+    if not 0 < least <= most:
+        raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
+    factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]
+    rows = zip(jobs, alone_s, factors, strict=True)
+    return [replace(job, deadline_s=time_s * factor) for job, time_s, factor in rows]
+
+
+def _stage_s(tasks_s: Sequence[float], slots: int) -> float:
+    if not tasks_s:
+        return 0.0
+    total, slots = sum(tasks_s), min(slots, len(tasks_s))  # more it cannot use
+    lower, upper = total / slots, (total - total / len(tasks_s)) / slots + max(tasks_s)
+    return (lower + upper) / 2
+
+
+def _task_s(cost: Cost, read_bytes: float, io_rate: float) -> float:
+    moved_s = (read_bytes + cost.write_bytes) / io_rate
+    return (cost.cpu_s + moved_s) if cost.duration_s is None else cost.duration_s
+
+
+def _above_zero(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value < math.inf:
+            raise BadInput(f"{name}: {value:g} is not possible, expected above 0")

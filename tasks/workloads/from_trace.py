@@ -1,0 +1,251 @@
+"""From a trace to synthetic jobs: what is taken, how it shrinks to a smaller cluster, what is assumed.
+
+Assumptions, each a field of `Assume`: SWIM gives a job's bytes only, so it gets a map a block of input (a map-only
+job a map a block of what it writes, if that is more), a reduce for each `reduce_bytes` of shuffle (of output, if
+that is more), and CPU time of 1 s and what its bytes take at `cpu_rate`. A Rumen task keeps its own CPU time;
+without one, its working time less its bytes at `io_rate`, at least a tenth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import Cost, Priority
+from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
+from schedbed.tasks.units import format_bytes
+
+_START_S = 1.0  # of each SWIM task, whatever its bytes
+_WORK_SHARE_MIN = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assume:
+    """What a trace is read with; sizes and rates are the traced cluster's, before any scale.
+
+    `share` is the share of a job's tasks that is kept (our nodes / traced nodes), bytes a task staying as they are.
+    `users` deals the jobs to that many users: 0 only when the trace names none, then to five.
+    """
+
+    block_bytes: int = 64 * 2**20
+    cpu_rate: float = 6.4 * 2**20  # bytes/s that one emulated core works off
+    io_rate: float = 50e6  # bytes/s
+    reduce_bytes: int = 2**30
+    limit_bytes: int | None = None  # no job reads, shuffles or writes more
+    share: float = 1.0
+    users: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticJob:
+    """A job of a trace as costs of its tasks; `hosts` are the traced machines that held each map's input."""
+
+    name: str
+    user: str
+    queue: str
+    priority: Priority
+    submit_s: float
+    deadline_s: float | None = None  # after the submission
+    maps: tuple[Cost, ...]
+    reduces: tuple[Cost, ...]
+    hosts: tuple[tuple[Host, ...], ...] = ()
+
+
+def select(
+    jobs: Sequence[TraceJob], count: int | None, from_s: float, until_s: float | None
+) -> list[TraceJob]:
+    """Jobs submitted in [from, until) of trace time, the first `count` of them, from_s (or the first) as 0.
+
+    Trace time counts from the trace's first job when its clock is the time of day.
+    """
+    if not jobs:
+        return []
+    start_s = jobs[0].submit_s if jobs[0].submit_s > 1e8 else 0.0
+    timed = [replace(job, submit_s=job.submit_s - start_s) for job in jobs]
+    inside = [job for job in timed if job.submit_s >= from_s and (until_s is None or job.submit_s < until_s)]
+    zero_s = from_s if from_s > 0 or not inside else inside[0].submit_s
+    return [replace(job, submit_s=job.submit_s - zero_s) for job in inside[:count]]
+
+
+def synthesize(
+    trace: Trace, jobs: Sequence[TraceJob], assume: Assume
+) -> tuple[list[SyntheticJob], list[str]]:
+    """The selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
+    made = [_job(number, job, assume) for number, job in enumerate(jobs)]
+    return made, [*trace.warnings, *_assumed(trace, jobs, made, assume)]
+
+
+def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
+    maps, reduces = _recorded(job, assume) if job.maps else _supposed(job, assume)
+    share = min(assume.share, _limit_share(job, assume))
+    map_places, reduce_places = _kept(len(maps), share), _kept(len(reduces), share)
+    return SyntheticJob(
+        name=job.name,
+        user=_user(number, job, assume),
+        queue=job.queue or "default",
+        priority=job.priority,
+        submit_s=job.submit_s,
+        deadline_s=job.deadline_s,
+        maps=_limited([maps[place] for place in map_places], assume),
+        reduces=_limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
+        hosts=tuple(job.maps[place].hosts for place in map_places) if job.maps else (),
+    )
+
+
+def _supposed(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
+    """Tasks of a job of which only totals are known."""
+    map_only = job.shuffle_bytes == 0
+    written = job.output_bytes if map_only else job.shuffle_bytes
+    per_map = assume.block_bytes if map_only else assume.reduce_bytes
+    maps = max(1, -(-job.input_bytes // assume.block_bytes), -(-written // per_map))
+    reduced = max(job.shuffle_bytes, job.output_bytes)
+    reduces = 0 if map_only else max(1, -(-reduced // assume.reduce_bytes))
+    return (
+        [_cost(job.input_bytes / maps, written / maps, assume)] * maps,
+        [_reduce_cost(job.shuffle_bytes / reduces, job.output_bytes / reduces, assume)] * reduces
+        if reduces
+        else [],
+    )
+
+
+def _cost(read: float, written: float, assume: Assume) -> Cost:
+    cpu_s = _START_S + max(read, written) / assume.cpu_rate
+    return Cost(cpu_s=cpu_s, read_bytes=round(read), write_bytes=round(written))
+
+
+def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
+    return replace(_cost(read, written, assume), read_bytes=0)  # what it fetches is what the maps wrote
+
+
+def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
+    """Tasks as the trace has them; one of which something is unknown gets the mean of its job's others.
+
+    Maps of which only the hosts of their input are known read a block.
+    """
+    read = [task.input_bytes for task in job.maps]
+    if _only_hosts(job):
+        read = [assume.block_bytes if task.hosts else 0 for task in job.maps]
+    maps = _costs(job.maps, read, assume)
+    fetched = [task.input_bytes for task in job.reduces]
+    reduces = [replace(cost, read_bytes=0) for cost in _costs(job.reduces, fetched, assume)]
+    return maps, reduces
+
+
+def _only_hosts(job: TraceJob) -> bool:
+    """Whether the trace says where a job's input was, but not how much."""
+    return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
+
+
+def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assume) -> list[Cost]:
+    read = _filled(known)
+    written = _filled([task.output_bytes for task in tasks])
+    cpu_s = _filled(
+        [
+            _cpu_s(task, moved, assume)
+            for task, moved in zip(tasks, map(sum, zip(read, written, strict=True)), strict=True)
+        ]
+    )
+    made: dict[
+        tuple[float, float, float, float | None], Cost
+    ] = {}  # equal tasks share one: there may be millions
+    costs = []
+    for row in zip(cpu_s, read, written, _durations(tasks), strict=True):
+        cost = made.get(row)
+        if cost is None:
+            cpu, r, w, lasted = row
+            cost = Cost(cpu_s=cpu, read_bytes=round(r), write_bytes=round(w), duration_s=lasted)
+            made[row] = cost
+        costs.append(cost)
+    return costs
+
+
+def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
+    """How long each worked (a reduce: after its shuffle); None for all when the trace timed none of them."""
+    known = [task.work_s for task in tasks]
+    return _filled(known) if any(value is not None for value in known) else known
+
+
+def _filled(values: Sequence[float | None]) -> list[float]:
+    known = [value for value in values if value is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    return [mean if value is None else value for value in values]
+
+
+def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
+    if task.cpu_s is not None or task.work_s is None:
+        return task.cpu_s
+    return max(task.work_s - moved_bytes / assume.io_rate, _WORK_SHARE_MIN * task.work_s)
+
+
+def _kept(count: int, share: float) -> list[int]:
+    """Which of the tasks are kept, evenly over all: at least one; a share above 1 repeats some."""
+    if not count:
+        return []
+    kept = max(1, round(count * share))
+    return [place * count // kept for place in range(kept)]
+
+
+def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> list[Cost]:
+    """The kept reduces: where relatively more of them than of the maps are kept, each has less to fetch and do."""
+    if not places:
+        return []
+    factor = min(1.0, maps_share * len(reduces) / len(places))
+    kept = [reduces[place] for place in places]
+    return [_times(cost, factor, cost.read_bytes) for cost in kept]
+
+
+def _times(cost: Cost, factor: float, read_bytes: int) -> Cost:
+    return Cost(
+        cpu_s=cost.cpu_s * factor,
+        read_bytes=read_bytes,
+        write_bytes=round(cost.write_bytes * factor),
+        duration_s=None if cost.duration_s is None else cost.duration_s * factor,
+    )
+
+
+def _limit_share(job: TraceJob, assume: Assume) -> float:
+    most = max(job.input_bytes, job.shuffle_bytes, job.output_bytes)
+    return 1.0 if assume.limit_bytes is None or most <= assume.limit_bytes else assume.limit_bytes / most
+
+
+def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
+    """Where even one task moves more than the limit, the tasks themselves shrink."""
+    limit = assume.limit_bytes
+    most = max(sum(c.read_bytes for c in costs), sum(c.write_bytes for c in costs), 1)
+    if limit is None or most <= limit:
+        return tuple(costs)
+    factor = limit / most
+    return tuple(_times(cost, factor, int(cost.read_bytes * factor)) for cost in costs)
+
+
+def _user(number: int, job: TraceJob, assume: Assume) -> str:
+    if job.user is not None and not assume.users:
+        return job.user
+    return f"u{chance(assume.seed, 'trace user', number).randrange(assume.users or 5) + 1}"
+
+
+def _assumed(
+    trace: Trace, jobs: Sequence[TraceJob], made: Sequence[SyntheticJob], assume: Assume
+) -> list[str]:
+    lines = []
+    if assume.users or any(job.user is None for job in jobs):
+        lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")
+    if any(not job.maps for job in jobs):
+        lines.append(
+            f"assumed: a map a block of {format_bytes(assume.block_bytes)}, a reduce for each "
+            f"{format_bytes(assume.reduce_bytes)} of shuffle or output, {_START_S:g} s of CPU a task and 1 s more for "
+            f"each {format_bytes(assume.cpu_rate)}"
+        )
+    if count := sum(_only_hosts(job) for job in jobs):
+        lines.append(
+            f"assumed: {format_bytes(assume.block_bytes)} read by each map with hosts, in {count} jobs without bytes"
+        )
+    cut = sum(_limit_share(job, assume) < 1 for job in jobs)
+    if cut:
+        lines.append(f"cut: {cut} jobs to at most {format_bytes(assume.limit_bytes or 0)} (limit_bytes)")
+    if assume.share != 1:
+        tasks = sum(len(job.maps) + len(job.reduces) for job in made)
+        lines.append(f"cut: {assume.share:.3g} of each job's tasks kept, at least 1: {tasks} tasks in all")
+    return lines

@@ -1,0 +1,212 @@
+"""Generated input: text with Zipf's words, 100-byte records as teragen's, edges of a power-law graph, wiki data.
+
+Documents are pages in a line each, `title<TAB>label<TAB>text`, whose words depend on the label; views are lines of
+hourly page counts, `project title views bytes`, as Wikimedia publishes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from schedbed.tasks.chance import array_chance, chance
+from schedbed.tasks.readers import RECORD_BYTES
+from schedbed.tasks.spill_formats import KEY_BYTES
+
+PIECE_BYTES = 4 * 2**20
+LINE_BYTES = 80
+WORDS = 20_000
+NODES = 50_000
+ZIPF_EXPONENT = 1.0
+SLOTS = 1 << 20  # of the table that turns uniform numbers into words by their frequency
+LABELS = tuple(b"arts biology chemistry economics geography history law mathematics music physics".split())
+LABEL_WORDS = 200  # the most frequent words, which all labels share
+DOCUMENT_WORDS = 300  # in the mean
+PROJECTS = tuple(b"en en en en en en de fr ja es".split())
+VIEW_BYTES = 12_000  # sent for a view, about
+LETTERS = b"etaoinshrdlucmwfgypbvkjxqz"
+
+Numbers = npt.NDArray[np.int32]
+
+
+def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
+    """About `size` bytes (text: exactly; else the most whole records or lines that fit, one at least) in pieces.
+
+    `kind` is one of KINDS (KeyError else). The same arguments give the same bytes.
+    """
+    return KINDS[kind](size, seed)
+
+
+def _text(size: int, seed: int) -> Iterator[bytes]:
+    table, words = zipf_table(WORDS), _Vocabulary(vocabulary())
+    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+        picks, ends = words.draw(table, array_chance(seed, "text", number), wanted)
+        separators = np.full(len(picks), ord(" "), dtype=np.uint8)
+        # The word that crosses a multiple of 80 bytes ends its line.
+        lines = ends // LINE_BYTES
+        separators[np.flatnonzero(lines[1:] != lines[:-1]) + 1] = ord("\n")
+        yield words.join(picks, separators)[: wanted - 1] + b"\n"
+
+
+def _edges(size: int, seed: int) -> Iterator[bytes]:
+    table = zipf_table(NODES)
+    order = list(range(NODES))
+    chance(seed, "edges order").shuffle(order)  # else the most linked node would be number 0
+    nodes = _Vocabulary([b"%d" % node for node in order])
+    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+        picks, _ = nodes.draw(table, array_chance(seed, "edges", number), wanted)
+        piece = nodes.join(picks, np.tile(np.frombuffer(b"\t\n", dtype=np.uint8), len(picks) // 2))
+        cut = piece.rfind(b"\n", 0, wanted) + 1
+        if cut or number == 0:
+            yield piece[: cut or piece.find(b"\n") + 1]
+
+
+def _records(size: int, seed: int) -> Iterator[bytes]:
+    return records(max(1, size // RECORD_BYTES), 0, seed)
+
+
+def records(count: int, first: int, seed: int) -> Iterator[bytes]:
+    """So many records, numbered from `first` on, in pieces."""
+    for number, rows in enumerate(_pieces(count, PIECE_BYTES // RECORD_BYTES)):
+        yield _record_rows(first, rows, array_chance(seed, "records", number))
+        first += rows
+
+
+def _record_rows(first: int, count: int, rng: np.random.Generator) -> bytes:
+    """As teragen: 10 random key bytes, 00 11, the row's number in 32 hex digits, 88 99 AA BB, filler, CC DD EE FF."""
+    rows = np.empty((count, RECORD_BYTES), dtype=np.uint8)
+    rows[:, :KEY_BYTES] = np.frombuffer(rng.bytes(count * KEY_BYTES), dtype=np.uint8).reshape(
+        count, KEY_BYTES
+    )
+    rows[:, 10:12] = (0x00, 0x11)
+    rows[:, 12:44] = ord("0")
+    numbers = np.arange(first, first + count, dtype=np.int64)
+    digits = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
+    for place in range(12):
+        rows[:, 43 - place] = digits[(numbers >> (4 * place)) & 15]
+    rows[:, 44:48] = (0x88, 0x99, 0xAA, 0xBB)
+    rows[:, 48:96] = np.repeat(digits[rng.integers(0, 16, size=(count, 12), dtype=np.uint8)], 4, axis=1)
+    rows[:, 96:] = (0xCC, 0xDD, 0xEE, 0xFF)
+    return rows.tobytes()
+
+
+def _documents(size: int, seed: int) -> Iterator[bytes]:
+    table, words = zipf_table(WORDS), _Vocabulary(vocabulary())
+    title = 0
+    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+        rng = array_chance(seed, "documents", number)
+        picks, _ = words.draw(table, rng, wanted)
+        sigma = 0.8  # of the lognormal number of words
+        sizes = rng.lognormal(-(sigma**2) / 2, sigma, size=2 + 4 * len(picks) // DOCUMENT_WORDS)
+        starts = np.cumsum(np.maximum(1, sizes * DOCUMENT_WORDS).astype(np.int64))
+        starts = np.r_[0, starts[starts < len(picks)]]
+        labels = rng.integers(0, len(LABELS), size=len(starts))
+        # A label's own words are as frequent as another's, but other words.
+        own = np.repeat(labels, np.diff(np.r_[starts, len(picks)])) * (WORDS // len(LABELS))
+        shifted = (picks - LABEL_WORDS + own) % (WORDS - LABEL_WORDS) + LABEL_WORDS
+        picks = np.where(picks < LABEL_WORDS, picks, shifted).astype(np.int32)
+        text = words.join(picks, np.full(len(picks), ord(" "), dtype=np.uint8))
+        cuts = np.r_[0, np.cumsum(words.lengths[picks])][np.r_[starts, len(picks)]].tolist()
+        lines = []
+        for label, low, high in zip(labels.tolist(), cuts, cuts[1:], strict=False):
+            title += 1
+            lines.append(b"Page_%d\t%b\t%b\n" % (title, LABELS[label], text[low : high - 1]))
+        yield from _whole_lines(lines, wanted, number == 0)
+
+
+def _views(size: int, seed: int) -> Iterator[bytes]:
+    table, words = zipf_table(NODES), vocabulary()
+    titles = [
+        b"%b_%b" % (words[rank % 997].capitalize(), words[rank % len(words)].capitalize())
+        for rank in range(NODES)
+    ]
+    chance(seed, "views order").shuffle(titles)
+    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+        rng = array_chance(seed, "views", number)
+        count = wanted // 20 + 20  # no line is shorter than 20 bytes by much
+        articles = table[rng.integers(0, SLOTS, size=count, dtype=np.int32)].tolist()
+        projects = rng.integers(0, len(PROJECTS), size=count).tolist()
+        views = np.ceil(rng.pareto(1.2, size=count) * 3 + 0.01).clip(max=10**7).astype(np.int64).tolist()
+        lines = (
+            b"%b %b %d %d\n" % (PROJECTS[project], titles[article], seen, seen * VIEW_BYTES)
+            for project, article, seen in zip(projects, articles, views, strict=True)
+        )
+        yield from _whole_lines(lines, wanted, number == 0)
+
+
+def _whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
+    """The first lines, up to `wanted` bytes, as one piece."""
+    taken: list[bytes] = []
+    for line in lines:
+        wanted -= len(line)
+        if wanted < 0 and (taken or not one_at_least):
+            break
+        taken.append(line)
+    if taken:
+        yield b"".join(taken)
+
+
+KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
+    "text": _text,
+    "records": _records,
+    "edges": _edges,
+    "documents": _documents,
+    "views": _views,
+}
+
+
+def vocabulary(count: int = WORDS) -> list[bytes]:
+    """The words of generated text, most frequent first; always the same. Frequent words are short."""
+    coin = chance(0, "vocabulary")
+    weights = [0.88**rank for rank in range(len(LETTERS))]
+    words: dict[bytes, None] = {}
+    while len(words) < count:
+        longest = 3 + int(9 * min(1.0, len(words) / 2000))
+        words[bytes(coin.choices(LETTERS, weights, k=coin.randint(2, longest)))] = None
+    return list(words)
+
+
+def zipf_table(count: int) -> Numbers:
+    """A table in which rank r fills a share of the slots in proportion to 1 / (r + 1), at least one slot."""
+    weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
+    slots = np.maximum(1, np.floor(weights / weights.sum() * SLOTS)).astype(np.int64)
+    slots[0] += SLOTS - slots.sum()
+    return np.repeat(np.arange(count, dtype=np.int32), slots)
+
+
+def _pieces(size: int, piece: int) -> Iterator[int]:
+    while size > 0:
+        yield min(size, piece)
+        size -= piece
+
+
+class _Vocabulary:
+    """Words as rows of one array, padded with zero bytes, so that picking and joining them is numpy's work.
+
+    `lengths` include the separator that follows a word.
+    """
+
+    def __init__(self, words: Sequence[bytes]) -> None:
+        self.lengths = np.array([len(word) + 1 for word in words], dtype=np.int32)
+        width = -(-int(self.lengths.max()) // 8) * 8
+        padded = b"".join(word.ljust(width, b"\0") for word in words)
+        self._rows = np.frombuffer(padded, dtype=np.uint8).reshape(len(words), width)
+
+    def draw(self, table: Numbers, rng: np.random.Generator, wanted: int) -> tuple[Numbers, Numbers]:
+        """Numbers of words, drawn through the table, an even many, and where each ends: at `wanted` bytes or beyond."""
+        mean = float(self.lengths[table[:: SLOTS // 8192]].mean())
+        count = int(wanted / mean * 1.02) // 2 * 2 + 200
+        while True:
+            picks = table[rng.integers(0, SLOTS, size=count, dtype=np.int32)]
+            ends = np.cumsum(self.lengths[picks], dtype=np.int32)
+            if ends[-1] >= wanted:
+                return picks, ends
+            count += count // 16 * 2 + 2
+
+    def join(self, picks: Numbers, separators: npt.NDArray[np.uint8]) -> bytes:
+        """The words, each followed by its separator."""
+        rows = self._rows.take(picks, axis=0)
+        rows[:, -1] = separators
+        return rows.tobytes().translate(None, b"\0")

@@ -1,0 +1,129 @@
+"""A workload as it is planned before there is a cluster: input files to create and jobs that read them.
+
+Everything is resolved (seconds, bytes, `scale` applied); only where the blocks are is still unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from schedbed.tasks.chance import chance
+from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
+
+Locate = Callable[[str], Sequence[BlockRange]]
+"""The blocks of a block-store path, in order, with the nodes that hold a replica."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A file to put into the block store before the run.
+
+    `source` is `file` (a real file, whole), `generate` (a kind of `tasks.workloads.input_data`) or `filler` (bytes
+    that only synthetic tasks read). `blocks` are the block lengths in order; `preferred` names the nodes
+    that shall hold each block (from a trace), None leaves it to the placement.
+    """
+
+    path: str  # in the block store, /in/...
+    source: Literal["file", "generate", "filler"]
+    blocks: tuple[int, ...]
+    real_path: str | None = None
+    generate: str | None = None
+    seed: int = 0
+    preferred: tuple[tuple[NodeId, ...], ...] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of the whole file."""
+        return sum(self.blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A job that waits for its input to be placed; fields as in JobSpec.
+
+    With `input`, map i reads block i. Without, the job has `maps` maps and no file.
+    """
+
+    job: str
+    name: str
+    app: str
+    user: str
+    queue: str = "default"
+    priority: Priority = Priority.NORMAL
+    submit_s: float = 0.0
+    deadline_s: float | None = None
+    input: str | None = None
+    maps: int
+    reduces: int = 0
+    map_demand: Demand
+    reduce_demand: Demand
+    params: Mapping[str, Any] = field(default_factory=dict)
+    map_costs: tuple[Cost, ...] = ()
+    reduce_costs: tuple[Cost, ...] = ()
+
+
+def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
+    """The job as it is submitted, once its input is placed; `params` are added to the planned ones.
+
+    (The driver adds sort's `boundaries` so.) ValueError when the file has not the planned blocks.
+    """
+    return JobSpec(
+        job=planned.job,
+        name=planned.name,
+        app=planned.app,
+        user=planned.user,
+        queue=planned.queue,
+        priority=planned.priority,
+        submit_s=planned.submit_s,
+        deadline_s=planned.deadline_s,
+        splits=_splits(planned, locate),
+        reduces=planned.reduces,
+        map_demand=planned.map_demand,
+        reduce_demand=planned.reduce_demand,
+        params={**planned.params, **(params or {})},
+        map_costs=planned.map_costs,
+        reduce_costs=planned.reduce_costs,
+    )
+
+
+def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
+    if planned.input is None:
+        return tuple(Split(index=index) for index in range(planned.maps))
+    blocks = sorted(locate(planned.input), key=lambda block: block.offset)
+    if len(blocks) != planned.maps:
+        raise ValueError(
+            f"{planned.input} has {len(blocks)} blocks, {planned.job} was planned for {planned.maps}"
+        )
+    return tuple(
+        Split(
+            index=index,
+            file=planned.input,
+            offset=block.offset,
+            length=block.length,
+            block=block.block,
+            hosts=tuple(block.nodes),
+        )
+        for index, block in enumerate(blocks)
+    )
+
+
+def cut(length: int, block_bytes: int) -> tuple[int, ...]:
+    """Block lengths of a file: full blocks and a rest; an empty file is one empty block."""
+    full, rest = divmod(length, block_bytes)
+    return (block_bytes,) * full + ((rest,) if rest or not full else ())
+
+
+def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
+    """A task that is larger or smaller than the others: CPU and written bytes times one lognormal factor.
+
+    The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a
+    map reads stays, since blocks are equal.
+    """
+    if variation <= 0:
+        return cost
+    sigma = math.sqrt(math.log1p(variation**2))
+    factor = chance(seed, "cost", job, kind, index).lognormvariate(-(sigma**2) / 2, sigma)
+    return replace(cost, cpu_s=cost.cpu_s * factor, write_bytes=round(cost.write_bytes * factor))

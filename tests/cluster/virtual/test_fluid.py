@@ -1,0 +1,165 @@
+"""Attempts that share CPU, disk and network: times and counters by hand, where nothing but these takes time."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
+from tests.cluster.virtual.sim_world import (
+    MB,
+    Blocks,
+    map_plan,
+    node,
+    outputs,
+    reduce_plan,
+    reports,
+    run,
+)
+
+
+def cluster(store: Blocks | None = None, names: str = "n0 n1 n2", **more: float) -> FluidEmulation:
+    emulation = FluidEmulation(store or Blocks(), NO_LATENCIES, keeps_consumed=True, **more)  # pyright: ignore
+    for name in names.split():
+        emulation.node_up(0.0, node(name, rack="r1" if name > "n1" else "r0"))
+    return emulation
+
+
+def ends(emulation: FluidEmulation) -> dict[str, float]:
+    """When each attempt ended, by its kind and index."""
+    return {name[6:9]: report.end_s for name, report in reports(run(emulation)).items()}
+
+
+def test_three_attempts_share_two_cores() -> None:
+    """3 x 4 s of CPU on 2 cores: all at 2/3 of a core until 6 s."""
+    emulation = cluster()
+    for index in range(3):
+        emulation.launch(0.0, "n0", map_plan(index, cpu_s=4.0))
+    assert ends(emulation) == pytest.approx({"m_0": 6.0, "m_1": 6.0, "m_2": 6.0})
+    assert emulation.usage(6.0, "n0").cpu_util == pytest.approx(1.0)
+
+
+def test_an_attempt_never_gets_more_than_a_core() -> None:
+    emulation = cluster()
+    emulation.launch(0.0, "n0", map_plan(0, cpu_s=4.0))
+    done = reports(run(emulation))["job_1_m_0_0"]
+    assert (done.end_s, done.counters.cpu_s) == (4.0, 2.0)
+    assert emulation.usage(4.0, "n0").cpu_util == pytest.approx(0.5)
+
+
+def test_reading_and_computing_overlap_and_the_disk_is_shared() -> None:
+    """a: 1 s of CPU, 300 MB; b: 8 s of CPU, 80 MB, which it never reads faster than 10 MB/s.
+
+    The disk gives a the other 90 MB/s: 300 / 90 s. b is done with its CPU after 8 s.
+    """
+    emulation = cluster(Blocks({"a": ["n0"], "b": ["n0"]}))
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 300 * MB)], cpu_s=1.0))
+    emulation.launch(0.0, "n0", map_plan(1, [("b", 80 * MB)], cpu_s=8.0))
+    assert ends(emulation) == pytest.approx({"m_0": 300 / 90, "m_1": 8.0})
+
+
+def test_a_remote_read_is_bound_at_both_ends() -> None:
+    """Two nodes read 100 MB each from n0, whose 50 MB/s they share: 4 s. n0's disk has 50 MB/s left for its map."""
+    emulation = cluster(Blocks({"a": ["n0"]}))
+    for index, name in enumerate(("n1", "n2")):
+        emulation.launch(0.0, name, map_plan(index, [("a", 100 * MB)]))
+    emulation.launch(0.0, "n0", map_plan(2, [("a", 300 * MB)]))
+    seen = reports(run(emulation))
+    # n0's map: 4 s at 50 MB/s, then 100 MB at 100 MB/s.
+    assert {name[6:9]: each.end_s for name, each in seen.items()} == pytest.approx(
+        {"m_0": 4.0, "m_1": 4.0, "m_2": 5.0}
+    )
+    assert seen["job_1_m_0_0"].counters.read_remote_bytes == 100 * MB
+    assert emulation.usage(5.0, "n0").net_util == pytest.approx(200 / 250)
+
+
+def test_an_uplink_binds_what_leaves_the_rack() -> None:
+    """n0 and n1 are in r0, n2 in r1: 100 MB to n2 at the uplink's 20 MB/s, to n1 at the other 30 MB/s of n0."""
+    emulation = cluster(Blocks({"a": ["n0"]}), uplink_bps=20.0 * MB)
+    emulation.launch(0.0, "n1", map_plan(0, [("a", 90 * MB)]))
+    emulation.launch(0.0, "n2", map_plan(1, [("a", 100 * MB)]))
+    assert ends(emulation) == pytest.approx({"m_0": 3.0, "m_1": 5.0})
+
+
+def test_spills_are_written_read_and_written_again() -> None:
+    """Read 100 MB in 2 s of CPU; then 300 MB written in all for 100 MB of output, 200 MB read back: 5 s of disk."""
+    emulation = cluster(Blocks({"a": ["n0"]}))
+    plan = map_plan(
+        0, [("a", 100 * MB)], cpu_s=2.0, sort_cpu_s=1.0, output_bytes=100 * MB, spill_bytes=300 * MB
+    )
+    emulation.launch(0.0, "n0", plan)
+    run(emulation, 2.0)
+    (status,) = emulation.statuses(4.0, "n0")
+    assert (status.phase, status.progress) == ("sort", 0.95)
+    done = reports(run(emulation))[plan.attempt]
+    assert done.end_s == pytest.approx(7.0)
+    assert (done.counters.spill_bytes, done.counters.output_bytes) == (300 * MB, 100 * MB)
+
+
+def test_output_is_bound_by_each_node_of_the_pipeline() -> None:
+    """Blocks of 60 and 40 MB to n0, n1 and n2: 50 MB/s of the network. n1 also reads 200 MB from its own disk."""
+    store = Blocks({"b": ["n1"]}, others=["n1", "n2"])
+    emulation = cluster(store)
+    plan = map_plan(0, output="/out/p", replication=3, output_bytes=100 * MB, block_bytes=60 * MB)
+    emulation.launch(0.0, "n0", plan)
+    emulation.launch(0.0, "n1", map_plan(1, [("b", 200 * MB)]))
+    assert emulation.statuses(1.0, "n0")[0].progress == pytest.approx(0.5)
+    # n1's disk: 50 MB/s for the pipeline, 50 MB/s for the read, then 100 MB/s for its last 100 MB.
+    assert ends(emulation) == pytest.approx({"m_0": 2.0, "m_1": 3.0})
+    assert store.files == {"/out/p": [60 * MB, 40 * MB]}
+    assert emulation.usage(3.0, "n2").disk_util == pytest.approx(100 / 300)
+
+
+def test_a_reduce_fetches_while_maps_run_then_merges_computes_and_writes() -> None:
+    """Maps end at 1 and 5 s with 50 MB each, of which this reduce gets half: 25 MB at 50 MB/s twice.
+
+    25 MB stay in memory (a quarter of 100 MB), 25 MB go to the disk in 0.25 s and come back as fast beside 1 s of
+    sorting; then 2 s of CPU beside a write of 100 MB.
+    """
+    store = Blocks()
+    emulation = cluster(store)
+    emulation.launch(0.0, "n0", map_plan(0, cpu_s=1.0, output_bytes=50 * MB, reduces=2))
+    emulation.launch(0.0, "n1", map_plan(1, cpu_s=5.0, output_bytes=50 * MB, reduces=2))
+    plan = reduce_plan(1, cpu_s=2.0, sort_cpu_s=1.0, output="/o", output_bytes=100 * MB, start_s=1.0)
+    emulation.launch(0.0, "n2", plan)
+    run(emulation, 1.0)
+    emulation.map_outputs(1.0, "n2", outputs((0, "n0"), done=False))
+    run(emulation, 5.0)
+    assert emulation.statuses(5.0, "n2")[0].progress == pytest.approx(1 / 6)
+    emulation.map_outputs(5.0, "n2", outputs((1, "n1")))
+    done = reports(run(emulation))[plan.attempt]
+    counters = done.counters
+    assert (counters.shuffle_end, counters.sort_end, done.end_s) == pytest.approx((5.75, 6.75, 8.75))
+    assert (counters.shuffle_bytes, counters.spill_bytes, counters.output_bytes) == (
+        50 * MB,
+        25 * MB,
+        100 * MB,
+    )
+    assert store.files == {"/o": [100 * MB]}
+    assert emulation.pop_consumed(plan.attempt) == {0: "job_1_m_0_0", 1: "job_1_m_1_0"}
+
+
+def test_overheads_take_time_on_slow_cores() -> None:
+    """Starting is the plan's; the end is told 0.1 + 0.05 / 0.5 s late; a fetch of 10 bytes takes 0.3 + 0.1 / 0.5 s."""
+    slow = Latencies(end_s=0.1, end_cpu_s=0.05, fetch_s=0.3, fetch_cpu_s=0.1, core_share=1.0)
+    assert slow.launch(0.1) == pytest.approx(0.024)
+    emulation = FluidEmulation(Blocks(), slow)
+    for name in ("n0", "n1"):
+        emulation.node_up(0.0, node(name))
+    emulation.launch(0.0, "n0", map_plan(0, cpu_s=1.0, output_bytes=10))
+    ((at_s, (_, said)),) = run(emulation)
+    assert (at_s, said.end_s) == pytest.approx((1.2, 1.0))  # pyright: ignore[reportAttributeAccessIssue]
+    emulation.launch(2.0, "n1", reduce_plan())
+    emulation.map_outputs(2.0, "n1", outputs((0, "n0")))
+    ((at_s, (_, said)),) = run(emulation)
+    assert said.end_s == pytest.approx(2.5)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_known_durations_do_not_contend() -> None:
+    """Three attempts of 4 s on two cores end after 4 s; what comes from elsewhere comes on top, and is shared."""
+    emulation = cluster(Blocks({"a": ["n0"]}))
+    for index in range(3):
+        emulation.launch(0.0, "n0", map_plan(index, [("a", 100 * MB)], duration_s=4.0))
+    for index in (3, 4):
+        emulation.launch(0.0, "n1", map_plan(index, [("a", 100 * MB)], duration_s=4.0))
+    assert ends(emulation) == pytest.approx({"m_0": 4.0, "m_1": 4.0, "m_2": 4.0, "m_3": 8.0, "m_4": 8.0})
