@@ -6,7 +6,6 @@ Both are fed with the core's status dict (scheduler/core/status.py) and what the
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -31,16 +30,6 @@ class Display(Protocol):
     def update(self, status: Status) -> None:
         """Takes the newest status; cheap when called too often."""
         ...
-
-
-def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
-    """The live picture when `out` (standard output) is a terminal and `live`, else plain lines."""
-    stream = out or sys.stdout
-    if live and stream.isatty():
-        from schedbed.deploy.display.picture import Picture
-
-        return Picture(stream)
-    return PlainLines(stream)
 
 
 class PlainLines:

@@ -13,7 +13,7 @@ import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, an
 from schedbed.cluster.faults import by_nature
 from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.run_config import RunConfig
-from schedbed.deploy.display.display import make_display
+from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultPlan

@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from schedbed.deploy.display.display import PlainLines, make_display
+from schedbed.deploy.display.choice import make_display
+from schedbed.deploy.display.display import PlainLines
 from schedbed.deploy.display.picture import chosen, draw
 
 

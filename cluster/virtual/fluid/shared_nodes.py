@@ -4,25 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from schedbed.cluster.messages import Usage
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Usage
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 from schedbed.cluster.virtual.boards import Board
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
 from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.cluster.virtual.node_model import Happening, Store
+from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
 from schedbed.cluster.virtual.plan_arithmetic import PartitionSizes, nearest_first
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId
 
-if TYPE_CHECKING:
-    from schedbed.cluster.virtual.fluid.running import Run
-
-
 STALL_S = 20.0  # without one byte from another node, then a reader gives it up
+
+
+class Hosted(Protocol):
+    """An attempt at work on a node, as the node and the fluid model see it (`running.Run`)."""
+
+    plan: AttemptPlan
+    report: AttemptReport | None
+
+    def memory_bytes(self, now_s: float) -> int:
+        """Return the memory that the attempt holds now."""
+        ...
+
+    def status(self, now_s: float) -> AttemptStatus:
+        """Return what the node says of the running attempt."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """End the attempt as failed."""
+        ...
+
+    def kill(self, reason: str) -> None:
+        """End the attempt as killed."""
+        ...
+
+    def vanish(self) -> None:
+        """Drop the attempt with its node, without a report."""
+        ...
 
 
 class Stall(Item):
@@ -73,7 +96,7 @@ class Host:
         self.uplink = uplink  # of its rack, towards other racks
         self.cpu_factor = 1.0
         self.full = False  # its disk, by a fault
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, Hosted] = {}
         self.boards: dict[str, Board] = {}
         self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # by job and map attempt, the partitions
         self.free_running: dict[Flow, None] = {}  # work of known duration, which shares nothing

@@ -1,0 +1,180 @@
+"""The structure of the production code as figures: `python -m tests.house.structure` prints the report.
+
+`test_rooms` asserts what the report counts, so the two never disagree.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("tasks", "cluster", "scheduler", "deploy")
+PACKAGE = "schedbed"
+FOLDER_MODULES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Lines of one kind of thing: how many there are, the median and the longest with its name."""
+
+    count: int
+    lines: int
+    median: float
+    longest: int
+    where: str
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """Return the production modules, package files included, in order."""
+    return tuple(sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")))
+
+
+def name_of(path: Path) -> str:
+    """Return the path below the project's root."""
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the module's syntax tree."""
+    return ast.parse(path.read_text())
+
+
+def crowded_folders() -> dict[str, int]:
+    """Return the folders with more than `FOLDER_MODULES` modules beside their `__init__`, with the count."""
+    counts: dict[str, int] = defaultdict(int)
+    for path in modules():
+        if path.name != "__init__.py":
+            counts[name_of(path.parent)] += 1
+    return {folder: count for folder, count in counts.items() if count > FOLDER_MODULES}
+
+
+def shared_prefixes() -> dict[str, list[str]]:
+    """Return siblings, three or more, whose names begin with the same word, by folder and word."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        if path.name != "__init__.py":
+            found[f"{name_of(path.parent)}/{path.stem.partition('_')[0]}"].append(path.stem)
+    return {place: names for place, names in found.items() if len(names) > 2}
+
+
+def repeated_modules() -> dict[str, list[str]]:
+    """Return the module names that stand for more than one module, with their places."""
+    return _repeated((path.stem, name_of(path)) for path in modules() if path.name != "__init__.py")
+
+
+def repeated_classes() -> dict[str, list[str]]:
+    """Return the names that more than one top-level class has, with their places."""
+    return _repeated(
+        (node.name, name_of(path))
+        for path in modules()
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef)
+    )
+
+
+def _repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, place in pairs:
+        places[name].append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def imported(path: Path) -> set[Path]:
+    """Return the production files that a file imports, in functions and for type checking as well."""
+    found: set[Path] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            found |= set(_files_of(name))
+    return found - {path}
+
+
+def _files_of(name: str) -> Iterator[Path]:
+    package, *parts = name.split(".")
+    if package == PACKAGE and parts and parts[0] in ROOMS:
+        base = ROOT.joinpath(*parts)
+        for file in (base.with_suffix(".py"), base / "__init__.py"):
+            if file.is_file():
+                yield file
+
+
+def circles() -> list[list[str]]:
+    """Return the groups of files that import each other in a circle (strongly connected, more than one file)."""
+    reach = {path: _reach(path) for path in modules()}
+    groups = {
+        tuple(sorted(name_of(other) for other in reach[path] if path in reach[other])) for path in modules()
+    }
+    return sorted(list(group) for group in groups if len(group) > 1)
+
+
+def _reach(path: Path) -> set[Path]:
+    seen: set[Path] = set()
+    todo = [path]
+    while todo:
+        for other in imported(todo.pop()) - seen:
+            seen.add(other)
+            todo.append(other)
+    return seen
+
+
+def file_sizes() -> Sizes:
+    """Return the sizes of the production files."""
+    return _sizes((path.read_text().count("\n"), name_of(path)) for path in modules())
+
+
+def function_sizes() -> Sizes:
+    """Return the sizes of the functions and methods, nested ones included."""
+    return _sizes(
+        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name_of(path)}:{node.name}")
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def _sizes(found: Iterable[tuple[int, str]]) -> Sizes:
+    pairs = list(found)
+    lines = [size for size, _ in pairs]
+    longest, where = max(pairs)
+    return Sizes(len(pairs), sum(lines), median(lines), longest, where)
+
+
+def report() -> str:
+    """Return the report as text, a figure a line."""
+    files, functions = file_sizes(), function_sizes()
+    rows = [
+        ("files", f"{files.count}, {files.lines} lines"),
+        ("median file", f"{files.median:g} lines"),
+        ("longest file", f"{files.longest} lines ({files.where})"),
+        ("functions", f"{functions.count}"),
+        ("median function", f"{functions.median:g} lines"),
+        ("longest function", f"{functions.longest} lines ({functions.where})"),
+        (f"folders above {FOLDER_MODULES} modules", _listed(crowded_folders())),
+        ("three siblings with one prefix", _listed(shared_prefixes())),
+        ("circles of imports", _listed(["; ".join(group) for group in circles()])),
+        ("module names for two things", _listed(repeated_modules())),
+        ("class names for two things", _listed(repeated_classes())),
+    ]
+    return "\n".join(f"{name:32} {value}" for name, value in rows)
+
+
+def _listed(found: Iterable[str]) -> str:
+    names = list(found)
+    return f"{len(names)}" + (f": {', '.join(names)}" if names else "")
+
+
+if __name__ == "__main__":
+    print(report())
