@@ -10,6 +10,7 @@ from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
 from schedbed.scheduler.core.records import DecisionRow, Discard, Effect, Sink
 from schedbed.scheduler.core.rows import attempt_row, decision_row, make_row
+from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
 from schedbed.scheduler.view import JobView, NodeView, StageView
 from schedbed.tasks.specs import NodeId, TaskKind
@@ -21,16 +22,7 @@ RECENT = 12
 class Books:
     """All state of the core, which is also the View that policies read."""
 
-    def __init__(
-        self,
-        policy: policies.Policy,
-        sink: Sink,
-        *,
-        seed: int,
-        max_attempts: int,
-        slowstart: float,
-        node_failures_to_exclude: int,
-    ) -> None:
+    def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
         self._on_changed: Any = getattr(policy, "changed", None)
         self._on_submitted: Any = getattr(policy, "submitted", None)
@@ -39,10 +31,10 @@ class Books:
         self._on_ended: Any = self._hook(policy, "ended")
         self.unsettled: dict[Stage, None] = {}
         self._sink = sink
-        self.records_skips = True
-        self._max_attempts = max_attempts
-        self._slowstart = slowstart
-        self._node_failures = node_failures_to_exclude
+        self.records_skips = config.records_skips
+        self._max_attempts = config.max_attempts
+        self._slowstart = config.slowstart
+        self._node_failures = config.node_failures_to_exclude
         self.seed = seed
         self.now_s = 0.0
         self.beats = 0

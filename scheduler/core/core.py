@@ -7,7 +7,6 @@ told to register again, and what is promised in a reply counts as held. The book
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from schedbed.cluster.messages import (
@@ -26,35 +25,13 @@ from schedbed.scheduler.core.audit import check_books
 from schedbed.scheduler.core.entities import MAP, REDUCE, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost, Sink
+from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import ASSIGNED, KILLED, KILLING, LOST, RUNNING, TASK_DONE, JobState
 from schedbed.scheduler.core.status import status
 from schedbed.scheduler.policy import Policy, Speculation
 from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_of
 
 __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "NodeLost", "Sink"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreConfig:
-    """What holds under every policy.
-
-    `expiry_s`: a tracker that is silent for so long is lost; by default ten heartbeats, at least 3 s.
-    `slowstart`: the share of maps that must be done before reduces start.
-    `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
-    `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
-    """
-
-    heartbeat_s: float = 0.5
-    expiry_s: float | None = None
-    max_attempts: int = 4
-    slowstart: float = 0.05
-    fetch_failures_to_rerun: int = 2
-    node_failures_to_exclude: int = 3
-
-    @property
-    def silence_s(self) -> float:
-        """`expiry_s`, or its default."""
-        return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s
 
 
 class Core:
@@ -70,14 +47,12 @@ class Core:
         self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
         self._speculation: Speculation | None = getattr(policy, "speculation", None)
-        self._ledger = Ledger(
-            policy,
-            sink,
-            seed=seed,
-            max_attempts=config.max_attempts,
-            slowstart=config.slowstart,
-            node_failures_to_exclude=config.node_failures_to_exclude,
-        )
+        self._ledger = Ledger(config, policy, sink, seed)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the books, for reading: whoever drives or checks the core looks things up there."""
+        return self._ledger
 
     # Nodes
 

@@ -48,16 +48,15 @@ class Master:
         self.is_up = True
 
     def _new_core(self, sink: Sink) -> Core:
-        config = CoreConfig(heartbeat_s=self._setup.cluster.heartbeat_s)
-        self.policy = self._setup.policy()
-        core = Core(config, self.policy, sink, seed=self._setup.seed)
-        core._ledger.records_skips = self._setup.skip_rows
-        return core
+        setup = self._setup
+        config = CoreConfig(heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows)
+        self.policy = setup.policy()
+        return Core(config, self.policy, sink, seed=setup.seed)
 
     @property
     def books(self) -> Books:
         """The present core's books, to look at."""
-        return self.core._ledger
+        return self.core.ledger
 
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
         """Applies an event to the core, after it is in the journal."""

@@ -124,7 +124,7 @@ def run(nodes: int, jobs: int) -> list[list[float]]:
         while policy._cycle is not None:
             now_s += 0.5
             core.tick(now_s)
-        fill(policy, core._ledger)
+        fill(policy, core.ledger)
     return policy.cycles
 
 

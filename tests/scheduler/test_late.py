@@ -171,7 +171,7 @@ def test_a_node_that_never_ends_anything_is_remembered_as_slow():
     seen: list[tuple[bool, bool]] = []
 
     def check(simulation: Any) -> None:
-        node = simulation.core._ledger.nodes.get("n2")
+        node = simulation.core.ledger.nodes.get("n2")
         slow = simulation.master.policy.speculation._slow
         seen.append((simulation.now_s > 6 and not node.attempts, "n2" in slow))
 
@@ -188,7 +188,7 @@ def test_late_copies_stragglers_within_its_cap():
     live: list[int] = []
 
     def check(simulation: Any) -> None:
-        attempts = [a for n in simulation.core._ledger.nodes.values() for a in n.attempts.values()]
+        attempts = [a for n in simulation.core.ledger.nodes.values() for a in n.attempts.values()]
         live.append(sum(attempt.speculative for attempt in attempts))
 
     late = scenes.play(replace(given, policy=lambda: with_speculation(policy(), LATE)), check)

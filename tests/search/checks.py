@@ -39,14 +39,14 @@ class Rows:
         self.decisions.append(row)
         if row.answer in LAUNCHES and self.sim is not None:
             self._check_excluded(self.sim, row)
-            job = self.sim.core._ledger.jobs[row.job]
+            job = self.sim.core.ledger.jobs[row.job]
             early = row.kind == "reduce" and job.maps.done < SLOWSTART * job.maps.total
             hold(not early, "reduces wait for slow-start", row)
 
     def _check_excluded(self, sim: Simulation, row: DecisionRow) -> None:
         if self._failures.get((row.job, row.node), 0) < MAX_FAILURES_ON_A_NODE:
             return
-        ledger = sim.core._ledger
+        ledger = sim.core.ledger
         stage = ledger.jobs[row.job].stage(TaskKind(row.kind))
         others = [
             node.node
@@ -104,7 +104,7 @@ class Rows:
 
 def check_slots(sim: Simulation, accidents: Accidents) -> None:
     """Nothing runs on a node for which it has no room, whatever the books say."""
-    limits = sim.core._ledger.limits
+    limits = sim.core.ledger.limits
     for name, running in accidents.running.items():
         if not running:
             continue

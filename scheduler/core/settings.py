@@ -1,0 +1,30 @@
+"""What holds in the core under every policy: the settings of one JobTracker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreConfig:
+    """What holds under every policy.
+
+    `expiry_s`: a tracker that is silent for so long is lost; by default ten heartbeats, at least 3 s.
+    `slowstart`: the share of maps that must be done before reduces start.
+    `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
+    `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
+    `records_skips`: whether each job that was offered a node and did not take it gets a row.
+    """
+
+    heartbeat_s: float = 0.5
+    expiry_s: float | None = None
+    max_attempts: int = 4
+    slowstart: float = 0.05
+    fetch_failures_to_rerun: int = 2
+    node_failures_to_exclude: int = 3
+    records_skips: bool = True
+
+    @property
+    def silence_s(self) -> float:
+        """`expiry_s`, or its default."""
+        return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s
