@@ -110,7 +110,7 @@ def test_a_container_may_do_next_to_nothing_and_has_its_limits(told: Callable[[S
         assert hello.url.startswith(f"http://{network['IPAddress']}:")
         status = inside(rig, "cat", "/proc/self/status")
         assert "NoNewPrivs:\t1" in status and "CapBnd:\t0000000000000000" in status
-        assert "Read-only file system" in inside(rig, "touch", "/app/tasks/x")
+        assert "Read-only file system" in inside(rig, "touch", "/app/schedbed/tasks/x")
         assert "ray" not in inside(rig, "ls", "/usr/lib/python3/dist-packages").split()
 
     told(story)
