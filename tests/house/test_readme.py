@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.registry.registry import build_policy
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

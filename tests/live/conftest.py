@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.harness import Command, write_scenario
+from tests.harness.command import Command, write_scenario
 
 
 @pytest.fixture(scope="session")

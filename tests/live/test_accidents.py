@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.live.harness import PATIENCE_S, Command, eventually, outputs, write_scenario
+from tests.harness.command import PATIENCE_S, Command, eventually, outputs, write_scenario
 
 pytestmark = pytest.mark.live
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.engine import engine_or_skip, left_of
-from tests.live.harness import SCENARIO, Command, eventually, outputs, write_scenario
+from tests.harness.command import SCENARIO, Command, eventually, outputs, write_scenario
+from tests.harness.engine import engine_or_skip, left_of
 
 pytestmark = pytest.mark.live
 

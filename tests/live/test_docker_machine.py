@@ -21,8 +21,8 @@ from schedbed.cluster.machines.docker.container import AGENT_BYTES, DockerMachin
 from schedbed.cluster.machines.docker.engine import connect, labels, sweep_containers
 from schedbed.cluster.machines.machine import MachineFailed
 from schedbed.deploy.doctor.loads import Loads, connected
-from tests.cluster.machines.rig import TOKEN, node_spec
-from tests.engine import engine_or_skip, left_of
+from tests.harness.agents import TOKEN, node_spec
+from tests.harness.engine import engine_or_skip, left_of
 
 pytestmark = pytest.mark.live
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.live.harness import DEADLINE_S, eventually, outputs, write_scenario
-from tests.live.lan import ROOT, Lan, LanHost, lan_or_skip
+from tests.harness.command import DEADLINE_S, eventually, outputs, write_scenario
+from tests.harness.lan import ROOT, Lan, LanHost, lan_or_skip
 
 pytestmark = pytest.mark.live
 

@@ -12,9 +12,9 @@ import pytest
 
 from schedbed.cluster.machines.docker.image import BASE
 from schedbed.scheduler.history import read_tables
-from tests.engine import engine_or_skip
-from tests.live.harness import eventually, outputs
-from tests.live.lan import Lan, LanHost, lan_or_skip
+from tests.harness.command import eventually, outputs
+from tests.harness.engine import engine_or_skip
+from tests.harness.lan import Lan, LanHost, lan_or_skip
 from tests.live.test_hosts import OUR_CODE, finish, start, start_raylet
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]  # two minutes, of which engines and images take one

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.live.harness import Command, outputs, write_scenario
+from tests.harness.command import Command, outputs, write_scenario
 
 pytestmark = pytest.mark.live
 

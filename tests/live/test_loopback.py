@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.live.harness import Command, write_scenario
+from tests.harness.command import Command, write_scenario
 
 pytestmark = pytest.mark.live
 

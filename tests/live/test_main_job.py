@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.scheduler.history import COLUMNS, read_tables
 from schedbed.tasks.workloads.input_data import generate
-from tests.live.harness import outputs
+from tests.harness.command import outputs
 
 pytestmark = pytest.mark.live
 

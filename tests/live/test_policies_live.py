@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.scheduler.history import read_tables
 from schedbed.scheduler.registry.registry import POLICIES
-from tests.live.harness import SCENARIO, Command, outputs, write_scenario
+from tests.harness.command import SCENARIO, Command, outputs, write_scenario
 
 pytestmark = pytest.mark.live
 

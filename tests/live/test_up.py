@@ -14,7 +14,7 @@ from schedbed import connect
 from schedbed.deploy.failures import RunFailed
 from schedbed.scheduler.history import read_tables
 from schedbed.tasks.workloads.input_data import generate
-from tests.live.harness import Command, Started, eventually, write_scenario
+from tests.harness.command import Command, Started, eventually, write_scenario
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,7 @@ from schedbed.tasks.blockfile import Piece
 from schedbed.tasks.burn import Filler, burn
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, TaskKind
-from tests.tasks.fakes import FakeCluster, FakeNode, a_spec, report_of
+from tests.harness.memory_node import FakeCluster, FakeNode, a_spec, report_of
 
 SPEC = a_spec(TaskKind.MAP, file="/in", length=8, file_length=8)
 

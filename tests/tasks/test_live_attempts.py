@@ -15,7 +15,7 @@ from schedbed.tasks.checks.job_output import check_sorted, check_wordcount, reco
 from schedbed.tasks.pacing import DATA_BURST_S
 from schedbed.tasks.specs import Cost, TaskKind
 from schedbed.tasks.workloads.input_data import generate
-from tests.tasks.mini_cluster import MiniCluster, attempt_spec
+from tests.harness.mini_cluster import MiniCluster, attempt_spec
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -16,7 +16,7 @@ from schedbed.tasks.node_client.node import MapOutputAt
 from schedbed.tasks.parts import Part, cut
 from schedbed.tasks.specs import Cost, Split, TaskKind
 from schedbed.tasks.workloads.input_data import generate
-from tests.tasks.fakes import FakeCluster, FakeNode, a_spec
+from tests.harness.memory_node import FakeCluster, FakeNode, a_spec
 
 TEXT = b"".join(generate("text", 30_000, 3))
 RECORDS = b"".join(generate("records", 40_000, 3))

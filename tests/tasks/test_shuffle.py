@@ -15,7 +15,7 @@ from schedbed.tasks.node_client.node import MapOutputAt
 from schedbed.tasks.shuffle import Shuffle
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.spill import FileRun
-from tests.tasks.fakes import FakeNode, a_spec
+from tests.harness.memory_node import FakeNode, a_spec
 
 
 @pytest.fixture(autouse=True)

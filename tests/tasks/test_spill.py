@@ -22,7 +22,7 @@ from schedbed.tasks.spill_formats import (
     encode_counts,
     order_of,
 )
-from tests.tasks.fakes import FakeNode
+from tests.harness.memory_node import FakeNode
 
 words = st.binary(min_size=1, max_size=5).filter(lambda word: b"\n" not in word)
 tallies = st.lists(st.dictionaries(words, st.integers(1, 9), max_size=20), min_size=1, max_size=6)

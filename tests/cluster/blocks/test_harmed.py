@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.cluster.blocks.block_errors import PathNotFound
-from tests.cluster.blocks.world import World
+from tests.harness.block_store import World
 
 
 def test_what_is_deleted_for_good_does_not_come_back_by_who_was_given_up(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.blocks.world import World
+from tests.harness.block_store import World
 
 
 def a_world(blocks: int = 4, replication: int = 1, journal: Path | None = None) -> tuple[World, list[str]]:

@@ -12,7 +12,7 @@ import pytest
 
 from schedbed.cluster.blocks.block_errors import BadPath, NoNodes, PathExists, PathNotFound
 from schedbed.cluster.blocks.namenode import TIMED, NameNode
-from tests.cluster.blocks.world import World
+from tests.harness.block_store import World
 
 B1, B2 = "blk_0000000001", "blk_0000000002"
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cluster.blocks.world import World
+from tests.harness.block_store import World
 
 STEPS = st.lists(
     st.tuples(

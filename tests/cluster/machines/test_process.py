@@ -17,8 +17,7 @@ import schedbed
 from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
 from schedbed.cluster.agent.cgroups import PREFIX
 from schedbed.cluster.machines.process import MachineFailed
-from tests.cluster.machines.conftest import Story
-from tests.cluster.machines.rig import Rig, Talk, alive, attempt_spec, below, gone
+from tests.harness.agents import Rig, Story, Talk, alive, attempt_spec, below, gone
 
 pytestmark = pytest.mark.live
 
@@ -71,7 +70,7 @@ def test_all_ends_when_the_holder_of_the_machine_is_killed(live: Callable[[Story
     script = """
 import asyncio, json, sys
 from pathlib import Path
-from tests.cluster.machines.rig import Rig
+from tests.harness.agents import Rig
 async def main():
     rig = Rig(Path(sys.argv[1]))
     talk = await rig.start(limits="auto")

@@ -6,7 +6,7 @@ import pytest
 
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
-from tests.cluster.virtual.sim_world import (
+from tests.harness.node_models import (
     MB,
     Blocks,
     map_plan,

@@ -9,7 +9,7 @@ import pytest
 from schedbed.cluster.messages import AttemptReport
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
-from tests.cluster.virtual.sim_world import (
+from tests.harness.node_models import (
     MB,
     Blocks,
     failures,

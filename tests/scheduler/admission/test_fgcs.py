@@ -16,8 +16,8 @@ from schedbed.scheduler.profiles import ProfileStore
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Counters
-from tests.scheduler.test_properties import Story, few, play, stories
-from tests.scheduler.world import GIB, World, job, node
+from tests.harness.world import GIB, World, job, node
+from tests.scheduler.core.test_properties import Story, few, play, stories
 
 SMALL = GIB // 16
 

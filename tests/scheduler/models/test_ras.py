@@ -14,7 +14,7 @@ from schedbed.scheduler.models.resource_profiles import (
     declared_demands,
     read_profile,
 )
-from tests.scheduler.world import GIB, job, node
+from tests.harness.world import GIB, job, node
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import View
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import JobSpec, TaskKind
-from tests.scheduler.world import GIB, World, job, node
+from tests.harness.world import GIB, World, job, node
 
 HALVES = {"a": {"capacity": 50}, "b": {"capacity": 50}}
 

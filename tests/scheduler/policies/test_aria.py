@@ -13,7 +13,7 @@ from schedbed.scheduler.policies.aria import PROFILES, Aria, profile_name
 from schedbed.scheduler.profiles import ProfileStore
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
 
 TEN_SECONDS = JobProfile(map=Times(10.0, 10.0), reduce=Times(10.0, 10.0))
 

@@ -11,7 +11,7 @@ import pytest
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost
 from schedbed.tasks.workloads.planned import PlannedJob
-from tests.scheduler.simulate.scenes import MIB, Tape, cluster, job, play, setup
+from tests.harness.simulation import MIB, Tape, cluster, job, play, setup
 
 
 def rows(tape: Tape, table: str) -> list[Any]:

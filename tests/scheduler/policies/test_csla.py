@@ -13,8 +13,8 @@ from schedbed.scheduler.admission.load import LoadTags
 from schedbed.scheduler.policies.csla import LoadAware
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import Counters
-from tests.scheduler.test_properties import Story, few, play, stories
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
+from tests.scheduler.core.test_properties import Story, few, play, stories
 
 CPU_HEAVY = Counters(cpu_s=9.0)  # of the 10 s that tasks take
 IO_HEAVY = Counters(cpu_s=1.0, read_local_bytes=300_000_000)  # 30 MB/s of a disk of 100 MB/s

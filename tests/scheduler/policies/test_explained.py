@@ -10,7 +10,7 @@ from schedbed.scheduler.order.fifo import Fifo
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
 
 
 class TalkingOrder(Fifo):

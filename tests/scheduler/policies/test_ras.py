@@ -15,8 +15,8 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
-from tests.scheduler.test_properties import Story, play, stories
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
+from tests.scheduler.core.test_properties import Story, play, stories
 
 TABLE_2: dict[str, Any] = {
     "sort": {

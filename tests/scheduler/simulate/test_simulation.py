@@ -17,7 +17,7 @@ from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.elision import is_quiet
 from schedbed.scheduler.simulate.setup import Stragglers, Stuck, Timing
 from schedbed.tasks.errors import BadInput
-from tests.scheduler.simulate.scenes import (
+from tests.harness.simulation import (
     NO_TIMING,
     job,
     play,
@@ -177,7 +177,7 @@ SCRIPT = """
 import sys
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.scheduler.simulate.setup import Timing
-from tests.scheduler.simulate.scenes import *
+from tests.harness.simulation import *
 jobs, files = random_jobs(9)
 faults = random_faults(9, 5, ("kill", "slow", "partition", "freeze"))
 for contention in (False, True):

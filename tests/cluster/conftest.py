@@ -1,0 +1,28 @@
+"""Fixtures of the agents' tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.agents import Rig, Story
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Callable[[Story], None]:
+    """Runs a story with a rig, and stops all machines whatever happens."""
+
+    def tell(story: Story) -> None:
+        async def whole() -> None:
+            rig = Rig(tmp_path)
+            try:
+                await story(rig)
+            finally:
+                await rig.close()
+
+        asyncio.run(whole())
+
+    return tell

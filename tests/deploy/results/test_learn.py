@@ -1,0 +1,137 @@
+"""`profiles: {learn: true}`: what runs measure is there for the next ones, whatever scale they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from schedbed import run
+from schedbed.deploy.cli.main import app
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.admission.fgcs import DEMAND
+from schedbed.scheduler.models.job_profile import JobProfile
+from schedbed.scheduler.models.resource_profiles import RESOURCES
+from schedbed.scheduler.profiles import ProfileStore
+from schedbed.tasks.errors import BadInput
+from tests.deploy.results.test_findings import SCENARIO
+
+
+def played(
+    store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any
+) -> dict[str, Any]:
+    """A simulated run of two jobs of ana's `burn`: eight maps of 5 s of CPU, a minute apart."""
+    given = {**SCENARIO, "profiles": {"store": str(store), "learn": learn}, "policies": [policy], **changes}
+    return run(given, machines="sim", out=out)
+
+
+def phases(store: Path) -> JobProfile:
+    known = ProfileStore(store).load("aria", "ana/burn")
+    assert known is not None
+    return JobProfile.from_json(known)
+
+
+def test_a_run_under_any_policy_teaches_all_three(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    played(store, tmp_path / "out")
+    assert phases(store).runs == 2 and phases(store).map.avg_s == pytest.approx(5, rel=0.3)
+    demand, resources = (ProfileStore(store).load(kind, "burn") for kind in (DEMAND, RESOURCES))
+    assert demand is not None and 90 <= demand["map"] <= 100
+    assert resources is not None and 30 < resources["map"]["cpu"] <= 50  # of a node with two cores
+
+
+def test_what_is_kept_is_of_the_scenario_before_its_scale(tmp_path: Path) -> None:
+    """A tenth of every duration: a map of 0.5 s is still kept as one of 5 s (and some latency)."""
+    stores = {scale: tmp_path / f"{scale}.sqlite" for scale in (1.0, 0.5)}
+    for scale, store in stores.items():
+        played(store, tmp_path / f"out{scale}", scale=scale)
+    assert phases(stores[0.5]).map.avg_s == pytest.approx(phases(stores[1.0]).map.avg_s, rel=0.15)
+    assert phases(stores[0.5]).map_input_bytes == phases(stores[1.0]).map_input_bytes
+
+
+def test_the_next_run_knows_the_job_from_its_first_heartbeat(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    before = played(store, tmp_path / "a", "aria")["decisions"]
+    after = played(store, tmp_path / "b", "aria")["decisions"]
+    unknown = "no profile yet"
+    assert before.query("job == 'job_0001'")["reason"].str.contains(unknown).any()
+    assert not after["reason"].str.contains(unknown).any()
+    assert phases(store).runs == 4  # phases are averaged
+    demand = ProfileStore(store).load(DEMAND, "burn")
+    played(store, tmp_path / "c", "fgcs", workload=_faster())
+    assert ProfileStore(store).load(DEMAND, "burn") == demand  # a demand stays until it is cleared
+
+
+def _faster() -> dict[str, Any]:
+    return {
+        "jobs": [{**job, "map": {"cpu": "6s", "write": "400MiB"}} for job in SCENARIO["workload"]["jobs"]]
+    }
+
+
+def test_without_learn_the_store_stays_as_it_is(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    played(store, tmp_path / "a")
+    kept = store.read_bytes()
+    played(store, tmp_path / "b", "aria", learn=False)
+    assert store.read_bytes() == kept
+
+
+def test_a_failed_job_teaches_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    faults = [{"at": "1s", "kill": name} for name in ("n1", "n2", "n3")]
+    with pytest.raises(RunFailed):
+        played(store, tmp_path / "a", faults=faults)
+    assert not store.exists()
+
+
+def test_store_none_hides_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.sqlite"
+    played(own, tmp_path / "a")
+    monkeypatch.setenv("SCHEDBED_PROFILES", str(own))
+    for store, knows in (("default", True), ("none", False)):
+        given = {**SCENARIO, "profiles": {"store": store}, "policies": ["aria"]}
+        reasons = run(given, machines="sim", out=tmp_path / store)["decisions"]["reason"]
+        assert reasons.str.contains("no profile yet").any() is not knows
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        ({"store": "nowhere.sqlite"}, "profiles.store: no profile store 'nowhere.sqlite'"),
+        ({"store": "none", "learn": True}, "profiles.learn: there is no store to keep anything in"),
+        ({"learn": "maybe"}, "profiles.learn"),
+        ({"stores": "x"}, "profiles.stores: unknown key"),
+    ],
+)
+def test_nonsense_is_told_in_a_line(profiles: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as raised:
+        resolve({**SCENARIO, "profiles": profiles}, base=tmp_path)
+    assert message in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_profile_clear_forgets_a_workload(tmp_path: Path) -> None:
+    store, path = tmp_path / "store.sqlite", tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump({**SCENARIO, "profiles": {"store": str(store), "learn": True}}))
+    played(store, tmp_path / "a")
+    measure = [
+        "profile",
+        str(path),
+        "--app",
+        "burn",
+        "--store",
+        str(store),
+        "--machines",
+        "sim",
+        "--most",
+        "1",
+    ]
+    command = ["profile", str(path), "--app", "burn", "--store", str(store), "--clear"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0 and "burn" in result.output
+    assert all(not ProfileStore(store).load_all(kind) for kind in (DEMAND, RESOURCES, "aria"))
+    assert CliRunner().invoke(app, measure).exit_code == 0
+    assert phases(store).runs == 1  # runs of `profile` itself do not learn beside it

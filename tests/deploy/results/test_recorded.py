@@ -1,0 +1,41 @@
+"""A run's folder read one policy and repeat at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schedbed.deploy.results.metrics import select
+from schedbed.deploy.results.recorded import VIEWED, Recorded
+from schedbed.scheduler.history import read_table, read_tables
+from schedbed.tasks.errors import BadInput
+from tests.harness.fake_run import FakeRun
+
+
+def test_each_run_is_what_the_whole_tables_say_of_it(tmp_path: Path) -> None:
+    run = FakeRun(maps=30, repeats=2, policies=("fifo", "fair")).write(tmp_path)
+    recorded, whole = Recorded(tmp_path, run), read_tables(tmp_path)
+    for record in run.runs:
+        mine = recorded.tables(record.policy, record.repeat)
+        asked = select(whole, run.nodes, record.policy, record.repeat)
+        for table in VIEWED:
+            assert mine.tables[table].equals(asked.tables[table]) and len(mine.tables[table]), table
+        assert recorded.jobs(record.policy, record.repeat).jobs.equals(asked.jobs)
+    for record in run.runs:
+        whole_end_s = select(whole, run.nodes, record.policy, record.repeat).end_s
+        assert recorded.end_s(record.policy, record.repeat) == whole_end_s
+
+
+def test_only_the_run_that_was_asked_for_last_is_read_from_memory(tmp_path: Path) -> None:
+    run = FakeRun(maps=10, policies=("fifo", "fair")).write(tmp_path)
+    recorded = Recorded(tmp_path, run)
+    fifo = recorded.tables("fifo", 0)
+    assert recorded.tables("fifo", 0) is fifo
+    recorded.tables("fair", 0)
+    assert recorded.tables("fifo", 0) is not fifo
+    (tmp_path / "attempts.parquet").unlink()
+    assert recorded.end_s("fair", 0) > 0
+    with pytest.raises(BadInput, match="no such table"):
+        recorded.tables("fair", 0)
+    assert len(read_table(tmp_path, "jobs", ("fair", 0))) == len(recorded.jobs("fair", 0).jobs)

@@ -1,0 +1,170 @@
+"""The protocol: repeats, lost messages, restarts, nodes that die; what may never happen twice does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Kill, Launch, Reregister
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import Discard, NodeLost
+from schedbed.scheduler.registry.registry import build_policy
+from tests.harness.world import Tape, World, job, node
+
+
+def core_with_a_map(maps: int = 1) -> tuple[Core, Tape]:
+    """One node, one job of one map."""
+    tape = Tape()
+    core = Core(CoreConfig(), build_policy("fifo"), tape)
+    core.register(0, node("n1"), 1)
+    core.submit(0, job("job_0001", maps))
+    return core, tape
+
+
+def beat(sequence: int, *running: str, incarnation: int = 1) -> Heartbeat:
+    """A heartbeat of n1 with those attempts."""
+    statuses = tuple(AttemptStatus(attempt=name, progress=0.1, phase="map") for name in running)
+    return Heartbeat(node="n1", incarnation=incarnation, sequence=sequence, running=statuses)
+
+
+def test_a_repeat_gets_the_same_reply_again():
+    """The launch was promised once; an older beat that comes late gets the last reply too."""
+    core, tape = core_with_a_map(2)
+    first = core.heartbeat(1, beat(0))
+    assert [type(action) for action in first.actions] == [Launch]
+    assert core.heartbeat(2, beat(0)) is first
+    second = core.heartbeat(3, beat(1, "job_0001_m_000000_0"))
+    assert core.heartbeat(4, beat(0)) is second
+    assert len(tape.decisions) == 1
+
+
+def test_unknown_nodes_and_other_lives_are_told_to_register():
+    """A node nobody knows, an older life, a newer one."""
+    core, _ = core_with_a_map()
+    strange = core.heartbeat(1, Heartbeat(node="n9", incarnation=1, sequence=4))
+    assert strange.actions == (Reregister(),) and strange.sequence == 4
+    assert core.heartbeat(1, beat(0, incarnation=0)).actions == (Reregister(),)
+    assert core.heartbeat(1, beat(0, incarnation=2)).actions == (Reregister(),)
+
+
+def test_a_launch_that_got_lost_runs_again():
+    """Beat 1 may have been on its way when the launch was promised in beat 0's reply; beat 2 was not."""
+    core, tape = core_with_a_map()
+    core.heartbeat(1, beat(0))
+    assert core.heartbeat(2, beat(1)).actions == ()
+    [again] = core.heartbeat(3, beat(2)).actions
+    assert isinstance(again, Launch) and again.attempt == "job_0001_m_000000_1"
+    assert [(row.attempt, row.state) for row in tape.attempts] == [("job_0001_m_000000_0", "lost")]
+    core.check_books()
+
+
+def test_an_attempt_that_the_core_does_not_know_is_killed():
+    """Each time it is reported."""
+    core, _ = core_with_a_map()
+    replies = [core.heartbeat(1 + n, beat(n, "job_0007_m_000000_0")) for n in range(2)]
+    for reply in replies:
+        assert Kill(attempt="job_0007_m_000000_0", reason="unknown to the JobTracker") in reply.actions
+
+
+def test_a_kill_is_said_again_until_it_is_done():
+    """The attempt is still listed two beats later: killed again; gone: its row says killed."""
+    core, tape = core_with_a_map()
+    core.heartbeat(1, beat(0))
+    core.kill_job(2, "job_0001", "not wanted")
+    name = "job_0001_m_000000_0"
+    first, second, third = (core.heartbeat(2 + n, beat(n, name)) for n in (1, 2, 3))
+    kill = Kill(attempt=name, reason="job killed")
+    assert first.actions.count(kill) == 1
+    assert second.actions == third.actions == (kill,)
+    core.heartbeat(6, beat(4))
+    assert [row.state for row in tape.attempts] == ["killed"]
+    assert core.all_ended()
+
+
+@pytest.mark.parametrize("way", ["request", "reply"])
+@pytest.mark.parametrize("number", range(25))
+def test_any_single_lost_message_changes_no_outcome(way: str, number: int):
+    """The n-th message of n1 gets lost on either way: the same tasks are committed, none is launched twice."""
+    world = World(build_policy("fifo"), [node("n1", maps=2), node("n2")])
+    world.loses = lambda name, count: way if name == "n1" and count == number else ""
+    world.submit(job("job_0001", 7, reduces=2)).submit(job("job_0002", 2, submit_s=3)).run()
+    assert set(world.ended_jobs().values()) == {"succeeded"}
+    assert sorted(world.outputs.values()) == [
+        "job_0001_r_000000_0",
+        "job_0001_r_000001_0",
+        "job_0002_m_000000_0",
+        "job_0002_m_000001_0",
+    ]
+    assert world.ends("succeeded") == world.ends()
+    assert len(world.launched) == len(set(world.launched)) == 11
+
+
+def test_finished_maps_of_a_silent_node_run_again_while_a_reduce_needs_them():
+    """n2 did two maps and dies at 25 s; it is lost after 5 s of silence, and n1 does them again."""
+    world = World(build_policy("fifo"), [node("n1", reduces=1), node("n2", reduces=0)])
+    world.submit(job("job_0001", 8, reduces=1)).at(25, lambda: world.crash("n2")).run()
+    lost = [row for row in world.tape.attempts if row.state == "lost"]
+    assert [(row.node, row.reason) for row in lost] == [("n2", "tracker silent")]
+    assert 30 <= lost[0].end <= 31
+    assert NodeLost("n2") in world.effects
+    done_by_n2 = [row.task for row in world.tape.attempts if row.node == "n2" and row.state == "succeeded"]
+    done_by_n1 = [row.task for row in world.tape.attempts if row.node == "n1" and row.state == "succeeded"]
+    assert len(done_by_n2) == 2 and set(done_by_n2) < set(done_by_n1)
+    assert world.ended_jobs() == {"job_0001": "succeeded"}
+
+
+def test_finished_maps_are_let_be_once_all_reduces_are_committed():
+    """A second job keeps the cluster busy; the first has ended when n2 is lost."""
+    world = World(build_policy("fifo"), [node("n1"), node("n2")])
+    world.submit(job("job_0001", 2, reduces=1)).submit(job("job_0002", 6))
+    world.at(35, lambda: world.core.node_lost(world.now_s, "n2")).run()
+    assert [name for name in world.ends("succeeded") if name.startswith("job_0001_m")] == [
+        "job_0001_m_000000_0",
+        "job_0001_m_000001_0",
+    ]
+
+
+def test_lost_and_killed_attempts_are_no_failures():
+    """n1 is declared lost five times under the same map, comes back each time, and the job succeeds."""
+    world = World(build_policy("fifo"), [node("n1")]).submit(job("job_0001", 1))
+    for time_s in range(3, 18, 3):
+        world.at(time_s, lambda: world.core.node_lost(world.now_s, "n1"))
+    world.run()
+    assert len(world.ends("lost")) == 5
+    assert world.ended_jobs() == {"job_0001": "succeeded"}
+
+
+def test_a_restarted_node_loses_its_old_life():
+    """n1 restarts at 5 s: the map that ran there is lost at once, not after the silence."""
+    world = World(build_policy("fifo"), [node("n1")]).submit(job("job_0001", 1))
+    world.at(5, lambda: world.restart("n1")).run()
+    [lost] = [row for row in world.tape.attempts if row.state == "lost"]
+    assert (lost.end, lost.reason) == (5.0, "node restarted")
+    assert NodeLost("n1") not in world.effects
+
+
+def test_registering_again_with_the_same_or_an_older_life_changes_nothing():
+    """A register message may be repeated or late."""
+    core, tape = core_with_a_map()
+    core.heartbeat(1, beat(0))
+    core.register(2, node("n1"), 1)
+    core.register(2, node("n1"), 0)
+    core.check_books()
+    assert core.status()["nodes"][0]["running"] == ["job_0001_m_000000_0"] and not tape.attempts
+
+
+def test_a_late_success_of_a_lost_attempt_is_discarded_but_never_the_winner():
+    """A lost map-only attempt shows up again: its output goes. A repeated report of the winner changes nothing."""
+    core, _ = core_with_a_map()
+    core.heartbeat(1, beat(0))
+    core.heartbeat(2, beat(1))
+    core.heartbeat(3, beat(2))  # attempt 0 lost, attempt 1 launched
+    core.take_effects()
+    reports = [_report("job_0001_m_000000_0"), _report("job_0001_m_000000_1")]
+    core.heartbeat(4, Heartbeat(node="n1", incarnation=1, sequence=3, finished=tuple(reports)))
+    core.heartbeat(5, Heartbeat(node="n1", incarnation=1, sequence=4, finished=tuple(reports[1:])))
+    discards = [effect for effect in core.take_effects() if isinstance(effect, Discard)]
+    assert discards == [Discard("job_0001", "job_0001_m_000000_0")]
+
+
+def _report(attempt: str) -> AttemptReport:
+    return AttemptReport(attempt=attempt, state="succeeded", start_s=1.0, end_s=2.0)

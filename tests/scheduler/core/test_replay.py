@@ -1,0 +1,64 @@
+"""One rich history, kept as a file and made in two processes with different hash seeds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from schedbed.scheduler.registry.registry import build_policy
+from tests.harness.world import World, job, node
+
+GOLDEN = Path(__file__).with_name("golden_delay.txt")
+ROOT = Path(__file__).parents[3]
+
+
+def rich_history() -> str:
+    """Three users under delay with pre-emption: a failing task, a lost node that comes back, lost messages."""
+    fair = {
+        "pools": {"bo": {"weight": 2, "min_share": 1}},
+        "fair_share_timeout": "15s",
+        "node_wait": "200ms",
+        "rack_wait": "100ms",
+    }
+    nodes = [node(f"n{number}", rack=f"r{number % 2}", maps=2) for number in range(5)]
+    world = World(build_policy({"delay": fair}), nodes)
+    world.failing = lambda attempt, _: "bad luck" if attempt == "job_0002_m_000003_0" else None
+    world.loses = lambda name, count: "reply" if (name, count % 7) == ("n3", 0) else ""
+    world.durations["job_0001"] = 40_000
+    hosts = [f"n{(7 * index) % 5} n{(3 * index + 1) % 5}" for index in range(12)]
+    world.submit(job("job_0001", hosts, reduces=2))
+    world.submit(job("job_0002", hosts[:5], reduces=1, user="bo", submit_s=5))
+    world.submit(job("job_0003", ["n4"] * 4, user="cy", submit_s=6, priority="high"))
+    world.submit(job("job_0004", 2, user="cy", submit_s=12))
+    world.at(30, lambda: world.crash("n4")).at(60, lambda: world.restart("n4"))
+    return world.run().history()
+
+
+def test_history_matches_the_golden_file():
+    """Changed on purpose? UPDATE_GOLDEN=1 pytest tests/scheduler/core/test_replay.py, then read the diff."""
+    history = rich_history()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.write_text(history)
+    assert history == GOLDEN.read_text()
+
+
+def test_history_does_not_depend_on_the_process():
+    """A loop over a set, or hash(), would show here."""
+    code = "from tests.scheduler.core.test_replay import rich_history; print(rich_history(), end='')"
+
+    def play(hash_seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    first = play("1")
+    assert first == play("2")
+    assert len(first.splitlines()) > 60

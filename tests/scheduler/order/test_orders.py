@@ -1,0 +1,221 @@
+"""FIFO's priorities, Fair's pools and shares, and what stays sorted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedbed.scheduler.order.shares import Claim, fair_shares
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import JobSpec
+from tests.harness.world import World, job, node
+
+
+def order_of_launches(policy: object, *jobs: JobSpec, slots: int = 1, limit_s: float = 3600) -> list[str]:
+    """The jobs in the order in which their maps start, without the numbers: `a b a`."""
+    world = World(build_policy(policy), [node("n1", maps=slots)])  # type: ignore[arg-type]
+    for spec in jobs:
+        world.submit(spec)
+    world.run(limit_s=limit_s)
+    return [row.job for row in world.tape.decisions if row.answer == "launch"]
+
+
+def test_fifo_goes_by_priority_then_submit_time_then_id():
+    """All are there when the first map of `first` ends at 10 s."""
+    jobs = [
+        job("first"),
+        job("low", priority="low", submit_s=1),
+        job("z", submit_s=3),
+        job("y", submit_s=2),
+        job("x", submit_s=3),
+        job("very_low", priority="very_low", submit_s=1),
+        job("high", priority="high", submit_s=5),
+        job("very_high", priority="very_high", submit_s=6),
+    ]
+    order = order_of_launches("fifo", *jobs)
+    assert order == ["first", "very_high", "high", "y", "x", "z", "low", "very_low"]
+
+
+def test_fair_gives_each_user_a_turn():
+    """Ana has two jobs and bo one: with two slots each user has one of them."""
+    jobs = [job("a1", 3), job("a2", 3), job("b1", 3, user="bo", submit_s=1)]
+    # At 0 s a1 and a2, fair inside the pool too. Both end in one beat, so from then on one each: at the tie
+    # of nothing running the older pool, and in it the older job, goes first.
+    order = order_of_launches("fair", *jobs, slots=2)
+    assert order == ["a1", "a2", "a1", "b1", "a1", "b1", "a2", "b1", "a2"]
+
+
+def test_a_pool_may_be_fifo_inside():
+    """The older job of the pool first, all of it."""
+    jobs = [job("a1", 3), job("a2", 3)]
+    assert order_of_launches("fair:inside=fifo", *jobs, slots=2) == ["a1"] * 3 + ["a2"] * 3
+    settings = {"fair": {"pools": {"ana": {"inside": "fifo"}}}}
+    assert order_of_launches(settings, *jobs, slots=2) == ["a1"] * 3 + ["a2"] * 3
+
+
+def test_pools_by_queue():
+    """One user with jobs in two queues: the queues take turns."""
+    jobs = [job("a1", 2), job("a2", 2), job("b1", 2, queue="night")]
+    assert order_of_launches("fair:pool_by=queue", *jobs, slots=2)[:2] == ["a1", "b1"]
+
+
+def test_weights_share_in_proportion():
+    """Three to one on four slots."""
+    policy = {"fair": {"pools": {"ana": {"weight": 3}}}}
+    jobs = [job("a", 30), job("b", 30, user="bo")]
+    first = order_of_launches(policy, *jobs, slots=4)[:4]
+    assert sorted(first) == ["a", "a", "a", "b"]
+
+
+def test_pools_below_their_min_share_come_first():
+    """Bo is promised three of four slots."""
+    policy = {"fair": {"pools": {"bo": {"min_share": 3}}}}
+    jobs = [job("a", 30), job("b", 30, user="bo")]
+    assert order_of_launches(policy, *jobs, slots=4)[:4] == ["b", "b", "b", "a"]
+
+
+def test_priority_is_a_weight_inside_a_fair_pool():
+    """HIGH counts double: two slots of three."""
+    jobs = [job("a", 30), job("b", 30, priority="high")]
+    assert sorted(order_of_launches("fair", *jobs, slots=3)[:3]) == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "claims", "shares"),
+    [
+        (10, [Claim(20), Claim(20)], [5, 5]),
+        (10, [Claim(3), Claim(20)], [3, 7]),  # nothing above the demand
+        (10, [Claim(3), Claim(4)], [3, 4]),  # there is more than anybody wants
+        (12, [Claim(20, 3), Claim(20, 1)], [9, 3]),  # by weight
+        (10, [Claim(20, 1, 8), Claim(20)], [8, 2]),  # never below the min share
+        (10, [Claim(20, 1, 3), Claim(20)], [5, 5]),  # which is a floor, not an extra
+        (10, [Claim(2, 1, 8), Claim(20)], [2, 8]),  # a min share that nobody wants is lent
+        (10, [Claim(20, 1, 9), Claim(20, 1, 6)], [6, 4]),  # promised more than there is
+        (10, [Claim(1), Claim(20, 2), Claim(20)], [1, 6, 3]),
+        (0, [Claim(1)], [0]),
+        (5, [], []),
+        (5, [Claim(0), Claim(0, 2, 3)], [0, 0]),
+    ],
+)
+def test_water_filling(capacity: float, claims: list[Claim], shares: list[float]):
+    """The arithmetic by hand."""
+    assert fair_shares(capacity, claims) == pytest.approx(shares)
+
+
+claims = st.builds(Claim, st.integers(0, 50), st.floats(0.1, 10, allow_nan=False), st.integers(0, 10))
+
+
+@given(capacity=st.integers(0, 100), pools=st.lists(claims, max_size=8))
+def test_shares_add_up_and_respect_demand_and_floor(capacity: int, pools: list[Claim]):
+    """All of the capacity or all of the demand; nobody above the demand; floors hold when they fit."""
+    shares = fair_shares(capacity, pools)
+    assert sum(shares) == pytest.approx(min(capacity, sum(claim.demand for claim in pools)))
+    floors = [min(claim.min_share, claim.demand) for claim in pools]
+    for share, floor, claim in zip(shares, floors, pools, strict=True):
+        assert share <= claim.demand + 1e-9
+        assert share >= floor - 1e-9 or sum(floors) > capacity
+    # Max-min: who got less for the weight than another was stopped by the demand, or the other by its floor.
+    for share, claim in zip(shares, pools, strict=True):
+        for other, floor, rival in zip(shares, floors, pools, strict=True):
+            if sum(floors) <= capacity and share / claim.weight < other / rival.weight - 1e-6:
+                assert share == pytest.approx(claim.demand) or other == pytest.approx(floor)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(0, 5)))))
+def test_sorted_keys_stay_sorted(changes: list[tuple[int, int | None]]):
+    """Put, re-key and drop in any order agree with sorting a dict."""
+    kept: SortedKeys[int] = SortedKeys()
+    model: dict[int, tuple[int, int]] = {}
+    for item, key in changes:
+        if key is None:
+            kept.drop(item)
+            model.pop(item, None)
+        else:
+            kept.put(item, (key, item))
+            model[item] = (key, item)
+        assert list(kept) == sorted(model, key=lambda i: model[i])
+        assert len(kept) == len(model) and all(i in kept for i in model)
+
+
+def two_users(policy: object, *, pause_s: float = 20) -> World:
+    """Ana has six long maps on six slots; bo comes at 20 s and wants three."""
+    world = World(build_policy(policy), [node("n1", maps=3), node("n2", maps=3)])  # type: ignore[arg-type]
+    world.durations["a"] = 300_000
+    return world.submit(job("a", 6)).submit(job("b", 3, user="bo", submit_s=pause_s))
+
+
+def test_without_timeouts_nobody_is_killed():
+    """Bo waits for Ana's maps."""
+    world = two_users("fair").run()
+    assert not world.ends("killed")
+    assert world.launches()[-1].startswith("300.")
+
+
+def test_half_the_fair_share_by_preemption():
+    """Bo has nothing for 30 s: it gets its share of three; the latest of Ana's maps go, and run again."""
+    world = two_users("fair:fair_share_timeout=30s").run()
+    kills = [row for row in world.tape.decisions if row.answer == "kill"]
+    assert [row.task[-1] for row in kills] == ["5", "4", "3"]
+    assert {row.reason for row in kills} == {"pool bo was below half its fair share for 30.5 s"}
+    assert 50 <= kills[0].t <= 51.5
+    assert world.ended_jobs() == {"a": "succeeded", "b": "succeeded"}
+    assert len(world.ends("killed")) == 3
+
+
+def test_the_min_share_by_preemption():
+    """Bo is promised one slot within 10 s: it gets just that one."""
+    policy = {"fair": {"pools": {"bo": {"min_share": 1}}, "min_share_timeout": "10s"}}
+    world = two_users(policy).run()
+    kills = [row for row in world.tape.decisions if row.answer == "kill"]
+    assert [row.reason for row in kills] == ["pool bo was below its min share for 10.5 s"]
+    # The freed slot is bo's own until its three maps are done.
+    assert [row.job for row in world.tape.decisions if row.answer == "launch" and 30 < row.t < 60] == [
+        "b"
+    ] * 3
+
+
+def test_a_pool_is_never_taken_below_its_own_share():
+    """Seven slots, shares of 3.5: Ana keeps four."""
+    world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=7)])
+    world.durations["a"] = 300_000
+    world.submit(job("a", 9)).submit(job("b", 9, user="bo", submit_s=20)).run()
+    assert len([row for row in world.tape.decisions if row.answer == "kill"]) == 3
+
+
+def test_free_slots_are_used_before_anybody_is_killed():
+    """Eight slots, Ana holds four: Bo takes the others."""
+    world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=4), node("n2", maps=4)])
+    world.durations["a"] = 300_000
+    world.submit(job("a", 4)).submit(job("b", 4, user="bo", submit_s=20)).run()
+    assert not world.ends("killed")
+
+
+def test_a_pool_that_declines_its_slots_does_not_have_more_killed_at_once():
+    """Under delay bo waits for n9, which is not there: Ana loses two tasks (bo's share) a timeout, not a tick."""
+    policy = {"delay": {"fair_share_timeout": "10s", "node_wait": "1000s"}}
+    world = World(build_policy(policy), [node("n1", maps=4)])
+    world.durations["a"] = 300_000
+    world.submit(job("a", 4)).submit(job("b", ["n9"] * 4, user="bo", submit_s=20)).run(until_s=55)
+    kills = [row.t for row in world.tape.decisions if row.answer == "kill"]
+    assert kills == [30.5, 30.5, 41.0, 41.0, 51.5, 51.5]
+
+
+def test_each_rich_pool_gives_only_what_it_has_above_its_share():
+    """Six slots, shares of two: Ana and bo have three each, cy is owed two; the latest tasks are all bo's."""
+    world = World(build_policy("fair:fair_share_timeout=5s"), [node("n1", maps=6)])
+    for name, user, submit_s in (("a", "ana", 0), ("b", "bo", 1), ("c", "cy", 20)):
+        world.durations[name] = 300_000
+        world.submit(job(name, 3, user=user, submit_s=submit_s))
+    world.run(until_s=60)
+    assert [row.job for row in world.tape.decisions if row.answer == "kill"] == ["b", "a"]
+
+
+def test_a_pool_that_declines_free_slots_has_nobody_killed():
+    """Under delay bo waits for n9 while two slots are free, which is all that his share is."""
+    policy = {"delay": {"fair_share_timeout": "10s", "node_wait": "1000s"}}
+    world = World(build_policy(policy), [node("n1", maps=4)])
+    world.durations["a"] = 300_000
+    world.submit(job("a", 2)).submit(job("b", ["n9"] * 4, user="bo", submit_s=20)).run(until_s=60)
+    assert not [row for row in world.tape.decisions if row.answer == "kill"]

@@ -1,0 +1,292 @@
+"""The compiled loop makes the very rows that the objects make.
+
+Most stories are played by its functions as plain Python, since compiling them takes half a minute; one test compiles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba.core import config as numba_config
+
+from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.deploy.simulated.simulated_runs import HistoryRows
+from schedbed.scheduler.history import History, merge, read_tables
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.setup import Setup, Timing
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import Coin, chance
+from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
+from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+from tests.harness.simulation import MIB, NO_TIMING, Tape, play
+
+CONFIG: Any = numba_config
+CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
+from schedbed.scheduler.simulate.compiled import columns  # noqa: E402
+from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
+from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
+from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
+from schedbed.scheduler.simulate.compiled.state import FREE_ITEMS  # noqa: E402
+
+POLICIES = (
+    "fifo",
+    "fair",
+    "delay",
+    "order=fifo,locality=delay",
+    "delay:node_wait=1s",
+    "order=fifo,locality=delay:node_wait=2s+rack_wait=0s",
+    "order=fair,locality=delay:node_wait=0.3s+rack_wait=4s",
+    "order=fair:inside=fifo,locality=greedy",
+    {"fair": {"pools": {"ana": {"weight": 3, "min_share": 2}, "bo": {"min_share": 5, "inside": "fifo"}}}},
+    {"fair": {"pool_by": "queue", "pools": {"q1": {"weight": 0.5}}}},
+)
+
+
+class DrawnCosts:
+    """Costs from the job's and the task's name; whole numbers make many things happen at one time."""
+
+    def __init__(self, seed: int, *, known: bool = True) -> None:
+        self._seed = seed
+        self._whole = chance(seed, "whole").random() < 0.4
+        self._writes = chance(seed, "writes").random() < 0.5
+        self._timed = chance(seed, "timed").choice((0.0, 0.5, 1.0)) if known else 0.0
+
+    def map_cost(self, job: JobSpec, index: int) -> TaskCost:
+        split = job.splits[index]
+        luck = chance(self._seed, job.job, "m", index)
+        return self._draw(luck, split.length if luck.random() < 0.8 else 0, files=not job.reduces)
+
+    def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
+        luck = chance(self._seed, job.job, "r", index)
+        return self._draw(luck, luck.randint(0, 200) * MIB, files=True)
+
+    def _draw(self, luck: Coin, read_bytes: int, *, files: bool) -> TaskCost:
+        seconds = float(luck.randint(0, 6)) if self._whole else luck.lognormvariate(1, 1)
+        return TaskCost(
+            cpu_s=seconds,
+            sort_cpu_s=luck.choice((0.0, 1.5)),
+            read_bytes=read_bytes,
+            output_bytes=luck.randint(0, 90) * MIB if self._writes or not files else 0,
+            spill_bytes=luck.choice((0, 70 * MIB)),
+            memory_peak_bytes=luck.choice((0, 100 * MIB)),
+            duration_s=seconds if luck.random() < self._timed else None,
+        )
+
+
+def story(seed: int, policy: Any) -> Setup:
+    """A small cluster and its jobs, all drawn."""
+    luck = chance(seed, "story")
+    count = luck.choice((1, 2, 3, 5, 9, 40, 70))
+    same = luck.random() < 0.4
+    nodes = tuple(
+        NodeSpec(
+            node=f"n{i}",
+            rack=f"r{luck.randint(0, 3)}",
+            cores=2,
+            core_speed=1.0 if same else luck.choice((0.1, 0.5, 1.0)),
+            memory_bytes=4096 * MIB,
+            disk_bps=100.0 * MIB if same else luck.uniform(20, 200) * MIB,
+            network_bps=100.0 * MIB if same else luck.uniform(20, 200) * MIB,
+            map_slots=2 if same or not i else luck.randint(0, 4),
+            reduce_slots=1 if same or not i else luck.randint(0, 2),
+        )
+        for i in range(count)
+    )
+    blocks = BlockSettings(size_bytes=64 * MIB, replication=min(luck.randint(1, 3), count))
+    cluster = ClusterSpec(nodes=nodes, heartbeat_s=luck.choice((0.5, 1.0, 3.0)), blocks=blocks)
+    jobs, files = drawn_jobs(luck, [node.node for node in nodes])
+    still = luck.random() < 0.3
+    return Setup(
+        cluster=cluster,
+        jobs=jobs,
+        files=files,
+        costs=DrawnCosts(seed),
+        seed=seed,
+        policy=lambda: build_policy(policy),
+        contention=False,
+        latencies=NO_LATENCIES if still else Latencies(),
+        timing=NO_TIMING if still else Timing(begin_s=luck.choice((0.0, 0.1, 0.4))),
+        heartbeat_rows=luck.random() < 0.9,
+        skip_rows=luck.random() < 0.9,
+    )
+
+
+def contended(seed: int, policy: Any) -> Setup:
+    """The same, with attempts that share their nodes and the racks' uplinks."""
+    setup, luck = story(seed, policy), chance(seed, "contended")
+    at_once = dataclasses.replace(NO_LATENCIES, launch_s=0.25)
+    return dataclasses.replace(
+        setup,
+        contention=True,
+        costs=DrawnCosts(seed, known=False),
+        latencies=at_once if luck.random() < 0.4 else Latencies(),
+        cluster=dataclasses.replace(setup.cluster, uplink_bps=luck.choice((None, 50.0 * MIB))),
+    )
+
+
+def drawn_jobs(luck: Coin, nodes: list[str]) -> tuple[list[Any], list[InputFile]]:
+    """Jobs with inputs that the NameNode places, with given places, and without any."""
+    jobs: list[Any] = []
+    files: list[InputFile] = []
+    for number in range(luck.randint(1, 14)):
+        maps = luck.choice((0, 1, 2, 5, 20, 60))
+        common: dict[str, Any] = {
+            "job": f"job_{number:04d}",
+            "name": "drawn",
+            "app": "synthetic",
+            "user": luck.choice(("ana", "bo", "cy")),
+            "queue": luck.choice(("default", "q1")),
+            "priority": luck.choice(list(Priority)),
+            "submit_s": luck.choice((0.0, 2.0, round(luck.uniform(0, 30), 1), luck.uniform(0, 30))),
+            "reduces": luck.choice((0, 0, 1, 3, 9)),
+            "map_demand": Demand(memory_bytes=512 * MIB),
+            "reduce_demand": Demand(memory_bytes=512 * MIB),
+        }
+        match luck.choice(("placed", "given", "none")):
+            case "placed" if maps:
+                files.append(InputFile(path=f"/in/{number}", source="filler", blocks=(8 * MIB,) * maps))
+                jobs.append(PlannedJob(maps=maps, input=f"/in/{number}", **common))
+            case "given":
+                hosts = nodes
+                splits = tuple(
+                    Split(
+                        index=index,
+                        block=f"given_{number}_{index}" if luck.random() < 0.8 else None,
+                        length=luck.randint(0, 64) * MIB,
+                        hosts=(luck.choice(nodes), *luck.sample(hosts, luck.randint(0, min(2, len(hosts))))),
+                    )
+                    if luck.random() < 0.9
+                    else Split(index=index, length=MIB)
+                    for index in range(maps)
+                )
+                jobs.append(JobSpec(splits=splits, **common))
+            case _:
+                jobs.append(PlannedJob(maps=maps, **common))
+    return jobs, files
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+def test_the_compiled_loop_makes_the_rows_of_the_objects(number: int, seed: int) -> None:
+    assert compare(story(100 * number + seed, POLICIES[number]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+def test_it_does_so_for_attempts_that_contend(number: int, seed: int) -> None:
+    assert compare(contended(100 * number + seed, POLICIES[number]))
+
+
+def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = contended(31, "fair")
+    slots = [node.map_slots + node.reduce_slots for node in setup.cluster.nodes]
+    monkeypatch.setattr(flow_arrays, "MORE_ITEMS", max(slots) + 17 - 2 * sum(slots))
+    monkeypatch.setattr(flow_arrays, "MORE_REPLIES", 1 - 4 * len(slots))
+    in_use: list[int] = []
+
+    def grown(state: Any) -> Any:
+        in_use.append(len(state.flows) - int(state.num[FREE_ITEMS]))
+        return enlarged(state)
+
+    monkeypatch.setattr("schedbed.scheduler.simulate.compiled.run_compiled.grown", grown)
+    assert compare(setup)
+    assert any(in_use)
+
+
+@pytest.mark.timeout(1200)
+def test_what_is_compiled_makes_them_too() -> None:
+    code = (
+        f"from importlib.util import *; s = spec_from_file_location('fast', {__file__!r}); m = module_from_spec(s);"
+        "s.loader.exec_module(m); [m.compare(m.story(n, p)) for p in m.POLICIES for n in range(5)];"
+        "[m.compare(m.contended(n, p)) for p in m.POLICIES for n in range(5)]; print('same')"
+    )
+    environment = {**os.environ, "COMPILED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "same", done.stderr
+
+
+@pytest.mark.parametrize(
+    "changes, why",
+    [
+        ({"contention": True}, "durations are known"),
+        ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
+        ({"play_all_beats": True}, "play_all_beats"),
+        ({"policy": lambda: build_policy("capacity")}, "the policy"),
+        ({"policy": lambda: build_policy("fair:min_share_timeout=5s")}, "an axis"),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_objects(changes: dict[str, Any], why: str) -> None:
+    tape = Tape()
+    setup = dataclasses.replace(story(1, "fifo"), **changes)
+    simulation = Simulation(setup, tape)
+    assert why in (run(simulation) or "")
+    assert not tape.text()
+    simulation.run()
+    assert tape.text() == play(setup).text()
+
+
+@given(st.lists(st.floats(0, 1e6) | st.integers(0, 2000).map(lambda number: number / 20)))
+def test_waits_that_are_written_alike_are_one_text(values: list[float]) -> None:
+    tenths = columns._tenths(np.array(values))
+    assert [f"{value:.1f}" for value in tenths] == [f"{value:.1f}" for value in values]
+
+
+def test_a_task_that_exceeds_its_memory_is_left_to_the_objects() -> None:
+    class Greedy(DrawnCosts):
+        def map_cost(self, job: JobSpec, index: int) -> TaskCost:
+            return dataclasses.replace(super().map_cost(job, index), memory_peak_bytes=2**40)
+
+    setup = dataclasses.replace(story(3, "fifo"), costs=Greedy(3))
+    assert "memory" in (run(Simulation(setup, Tape())) or "")
+
+
+def test_columns_make_the_same_tables_as_rows(tmp_path: Path) -> None:
+    setup = story(5, "delay")
+    for name in ("columns", "rows"):
+        history = History(tmp_path / name, "delay", 0, part_rows=100)
+        rows = HistoryRows(history)
+        simulation = Simulation(setup, rows)
+        if name == "rows":
+            simulation.run()
+        else:
+            assert run(simulation) is None
+        rows.flush()
+        history.close()
+        assert not merge(tmp_path / name)
+    one, other = read_tables(tmp_path / "columns"), read_tables(tmp_path / "rows")
+    for table, frame in one.items():
+        pd.testing.assert_frame_equal(frame, other[table])
+    assert len(one["attempts"]) > 10
+
+
+def compare(setup: Setup) -> int:
+    """Plays it both ways; how many rows there were."""
+    tape = Tape()
+    simulation = Simulation(setup, tape)
+    assert run(simulation) is None
+    known = play(setup)
+    for table, rows in known.rows.items():
+        mine = [tuple(row) for row in tape.rows[table]]
+        assert len(mine) == len(rows), (table, len(mine), len(rows), _first(mine, rows))
+        assert repr(mine) == repr([tuple(row) for row in rows]), (table, _first(mine, rows))
+    return sum(map(len, known.rows.values()))
+
+
+def _first(mine: list[Any], rows: list[Any]) -> Any:
+    for number, (one, other) in enumerate(zip(mine, rows, strict=False)):
+        if repr(one) != repr(tuple(other)):
+            return number, one, tuple(other)
+    return "no row differs"
