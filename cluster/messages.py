@@ -10,9 +10,6 @@ from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import NO_COUNTERS, Counters, NodeId, TaskKind
 from schedbed.tasks.values import value
 
-FOR_ATTEMPTS = ("allocate", "complete", "keeps", "locate", "report_bad")
-"""What attempts may ask of the NameNode, through their agent."""
-
 
 @value
 class AttemptStatus:

@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from schedbed.cluster.attempt_calls import answer_attempt
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.faults import USUAL
 from schedbed.cluster.faulty_link import FaultyLink
@@ -171,14 +172,14 @@ class TaskTracker:
         """Reports the blocks of this life to the NameNode, then joins the JobTracker if the run has begun."""
         node = self.node
         await self._until_heard(
-            lambda: self._masters.name_node("register", node.node, node.rack, self.url, blocks)
+            lambda: self._masters.name_node.register(node.node, node.rack, self.url, blocks)
         )
         if self._clock.epoch_s:
             await self._join()
 
     async def _join(self) -> None:
         incarnation = self._tracker.incarnation
-        await self._until_heard(lambda: self._masters.job_tracker("register", self.node, incarnation))
+        await self._until_heard(lambda: self._masters.job_tracker.register(self.node, incarnation))
         self._joined = incarnation
         self._due.set()
 
@@ -257,16 +258,17 @@ class TaskTracker:
 
     def _on_block(self, raw: dict[str, Any]) -> None:
         arguments = (self.node.node, raw["event"], raw["block"], raw["length"])
-        self._spawn(self._until_heard(lambda: self._masters.name_node("block_event", *arguments)))
+        self._spawn(self._until_heard(lambda: self._masters.name_node.block_event(*arguments)))
 
     def _on_call(self, raw: dict[str, Any]) -> None:
         self._spawn(self._forward(raw))
 
     async def _forward(self, raw: dict[str, Any]) -> None:
         """Asks the NameNode for an attempt and sends the answer back."""
+        names = self._masters.name_node
         try:
             result = await self._until_heard(
-                lambda: self._masters.name_node("call", self.node.node, raw["method"], raw["args"])
+                lambda: answer_attempt(names, self.node.node, raw["method"], raw["args"])
             )
             await self._send({"type": "answer", "id": raw["id"], "result": result})
         except Exception as error:
@@ -283,7 +285,7 @@ class TaskTracker:
                 continue
             beat = self._tracker.beat()
             answer: Answer = await self._until_heard(
-                lambda beat=beat: self._masters.job_tracker("heartbeat", beat), may_be_lost=True
+                lambda beat=beat: self._masters.job_tracker.heartbeat(beat), may_be_lost=True
             )
             await self._act(answer)
             if self._tracker.has_news:
@@ -319,7 +321,7 @@ class TaskTracker:
         """Fetches the NameNode's commands for this node, as a DataNode's heartbeat does."""
         while True:
             await asyncio.sleep(NAMENODE_BEAT_S)
-            commands = await self._until_heard(lambda: self._masters.name_node("heartbeat", self.node.node))
+            commands = await self._until_heard(lambda: self._masters.name_node.heartbeat(self.node.node))
             for command in commands:
                 await self._send(command)
 

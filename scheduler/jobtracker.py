@@ -12,11 +12,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.masters import Answer, MasterGone
+from schedbed.cluster.masters import Answer, MasterGone, NameNodeDoor
 from schedbed.cluster.messages import Heartbeat, Launch
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler.core.core import Core, CoreConfig
@@ -29,7 +30,6 @@ from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKi
 
 log = logging.getLogger(__name__)
 
-CallNameNode = Callable[..., Awaitable[Any]]
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
 
@@ -84,7 +84,7 @@ class JobTracker:
         self,
         cluster: ClusterSpec,
         make_policy: Callable[[], Policy],
-        name_node: CallNameNode,
+        name_node: NameNodeDoor,
         *,
         epoch_s: float,
         seed: int,
@@ -331,14 +331,15 @@ class JobTracker:
                 case Discard():
                     self._spawn(self._drop(f"/out/{effect.job}/_temporary/{effect.attempt}"))
                 case NodeLost():
-                    self._spawn(self._ask("node_lost", effect.node))
+                    self._spawn(self._until_heard(partial(self._name_node.node_lost, effect.node)))
                 case JobEnded():
                     self._spawn(self._drop(f"/out/{effect.job}/_temporary"))
 
     async def _commit(self, effect: Commit) -> None:
         source = f"/out/{effect.job}/_temporary/{effect.attempt}"
         try:
-            await self._ask("rename", source, f"/out/{effect.job}/part-{effect.index:05d}")
+            target = f"/out/{effect.job}/part-{effect.index:05d}"
+            await self._until_heard(partial(self._name_node.rename, source, target))
         except Exception as error:
             self._do("commit_failed", effect.attempt, f"commit failed: {error}")
         else:
@@ -346,13 +347,14 @@ class JobTracker:
 
     async def _drop(self, path: str) -> None:
         """Deletes what was written aside, for good: an attempt that was given up may still run and write on."""
-        await self._ask("delete", path, True, True)
+        await self._until_heard(partial(self._name_node.delete, path, recursive=True, for_good=True))
 
-    async def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls the NameNode until it answers."""
+    async def _until_heard(self, call: Callable[[], Awaitable[Any]]) -> None:
+        """Call the NameNode until the call is answered."""
         while True:
             try:
-                return await self._name_node(method, *arguments)
+                await call()
+                return
             except MasterGone:
                 await asyncio.sleep(RETRY_S)
 
@@ -368,7 +370,7 @@ class JobTracker:
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):
-                for block, nodes in await self._name_node("take_replica_changes"):
+                for block, nodes in await self._name_node.take_replica_changes():
                     self._do("replicas_changed", block, tuple(nodes))
 
     def _spawn(self, work: Any) -> None:

@@ -17,7 +17,7 @@ from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
 from schedbed.cluster.agent.map_outputs import OutputBoard
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
-from schedbed.cluster.messages import FOR_ATTEMPTS
+from schedbed.cluster.attempt_calls import ATTEMPT_CALLS
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
@@ -146,8 +146,8 @@ class LocalEndpoints:
     async def call(self, request: web.Request) -> web.Response:
         """`POST /call/{method}`: asks the masters; 502 with their error, 504 when they do not answer."""
         method = request.match_info["method"]
-        if method not in FOR_ATTEMPTS:
-            raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(FOR_ATTEMPTS)}")
+        if method not in ATTEMPT_CALLS:
+            raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(ATTEMPT_CALLS)}")
         args = await _json_object(request)
         number = next(self._numbers)
         future = self._calls[number] = asyncio.get_running_loop().create_future()

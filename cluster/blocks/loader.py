@@ -6,20 +6,18 @@ Memory stays bounded: real files and filler are streamed, generated blocks are h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.blocks.block_errors import BlockUnavailable
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
+from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.input_data import generate
 from schedbed.tasks.workloads.planned import InputFile
-
-NameNodeCall = Callable[..., Awaitable[Any]]
-"""`await call(method, *args, **named)`: a method of the NameNode without its `now_s`."""
 
 PARALLEL = 4
 MEMORY_BYTES = 128 << 20
@@ -29,7 +27,7 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 
 
 async def upload(
-    file: InputFile, name_node: NameNodeCall, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
+    file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
     """Put one input file into the block store, all replicas where they were planned; see `upload_all`."""
     await upload_all([file], name_node, peers, token, settings)
@@ -37,7 +35,7 @@ async def upload(
 
 async def upload_all(
     files: Sequence[InputFile],
-    name_node: NameNodeCall,
+    name_node: NameNodeDoor,
     peers: Mapping[NodeId, str],
     token: str,
     settings: BlockSettings,
@@ -59,12 +57,11 @@ async def upload_all(
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
     for path, tasks in sent:
-        await name_node("input_uploaded", path, [task.result() for task in tasks])
+        await name_node.input_uploaded(path, [task.result() for task in tasks])
 
 
-async def _plan(file: InputFile, name_node: NameNodeCall, settings: BlockSettings) -> list[dict[str, Any]]:
-    return await name_node(
-        "plan_input",
+async def _plan(file: InputFile, name_node: NameNodeDoor, settings: BlockSettings) -> list[dict[str, Any]]:
+    return await name_node.plan_input(
         file.path,
         list(file.blocks),
         settings.replication,
@@ -198,37 +195,37 @@ async def fetch_file(
 
 
 async def store_file(
-    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
     """Write a new file from a stream of unknown length; whatever goes wrong, nothing half-written stays."""
-    await name_node("create", path, settings.replication, settings.size_bytes)
+    await name_node.create(path, settings.replication, settings.size_bytes)
     try:
-        await name_node("complete", path, await _write_blocks(path, data, name_node, plane, settings))
+        await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
     except BaseException:
-        await name_node("delete", path)
+        await name_node.delete(path)
         raise
 
 
 async def append_file(
-    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
     """Add a stream to a file, in blocks of its own; whatever goes wrong, the file is then as before."""
-    old = await name_node("locate", path)
+    old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # the NameNode knows better who holds these by then
-    await name_node("reopen", path)
+    await name_node.reopen(path)
     try:
         blocks += await _write_blocks(path, data, name_node, plane, settings)
     finally:
-        await name_node("complete", path, blocks)
+        await name_node.complete(path, blocks)
 
 
 async def _write_blocks(
-    path: str, data: AsyncIterator[bytes], name_node: NameNodeCall, plane: DataPlane, settings: BlockSettings
+    path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> list[dict[str, Any]]:
     cutter = _Cutter(data, settings.size_bytes)
     blocks: list[dict[str, Any]] = []
     while await cutter.more():
-        given = await name_node("allocate", path, None, settings.replication, settings.size_bytes)
+        given = await name_node.allocate(path, None, settings.replication, settings.size_bytes)
         blocks.append(await plane.put(given["block"], given["nodes"], cutter.block(), None))
     return blocks
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from schedbed.cluster.blocks.block_errors import BadPath, NoNodes
 from schedbed.cluster.blocks.block_status import check_blocks, pick_replica, status, summary
@@ -29,19 +28,8 @@ from schedbed.cluster.blocks.placement import (
     place_preferred,
 )
 from schedbed.cluster.blocks.replication import Replication
-from schedbed.cluster.messages import FOR_ATTEMPTS
+from schedbed.cluster.masters import Json, Rows
 from schedbed.tasks.specs import NodeId
-
-Json = dict[str, Any]
-Rows = list[Json]
-
-_NODES = "register node_lost heartbeat block_event report_bad call settling"
-_FILES = "create reopen allocate complete plan_input input_uploaded rename delete mkdirs close"
-TIMED = frozenset((*_NODES.split(), *_FILES.split()))
-"""Methods whose first argument is `now_s`; whoever forwards calls adds it."""
-
-NEEDS_REPORTS = frozenset({"locate", "allocate", "plan_input"})
-"""Methods that a restarted NameNode should answer only when it is no longer `settling`."""
 
 POLL_LIMIT = 10_000
 
@@ -114,18 +102,6 @@ class NameNode:
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     # -- writing ---------------------------------------------------------------------------------------------
-
-    def call(self, now_s: float, node: NodeId, method: str, args: Mapping[str, Any]) -> Any:
-        """What an attempt on a node asks: one of FOR_ATTEMPTS with named arguments."""
-        if method not in FOR_ATTEMPTS:
-            raise BadPath(f"{method!r}: attempts may call {', '.join(FOR_ATTEMPTS)}")
-        named = {key: value for key, value in args.items() if key != "attempt"}
-        if method == "allocate":
-            named["writer"] = node
-        elif method == "keeps":
-            named["node"] = node
-        result = getattr(self, method)(*((now_s,) if method in TIMED else ()), **named)
-        return {} if result is None else result
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
         """An empty file, still to be written; PathExists when there is one."""
@@ -355,9 +331,11 @@ class NameNode:
         """Whether a node's heartbeat could bring it an order, now or once copies on their way have ended."""
         return self._blocks.has_orders()
 
-    def pick_replica(self, *which: Any) -> tuple[str, NodeId] | None:
-        """A replica that a fault may harm, and its node: see `status.pick_replica`."""
-        return pick_replica(self._names, self._blocks.map, *which)
+    def pick_replica(
+        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
+    ) -> tuple[str, NodeId] | None:
+        """Return a replica that a fault may harm, and the node that holds it: see `block_status.pick_replica`."""
+        return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
         """Live nodes: {"rack", "url", "used_bytes", "blocks"} (a count)."""

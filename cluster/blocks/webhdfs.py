@@ -23,7 +23,8 @@ from schedbed.cluster.blocks.block_errors import (
     WrongKind,
 )
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, DataPlane
-from schedbed.cluster.blocks.loader import NameNodeCall, append_file, store_file
+from schedbed.cluster.blocks.loader import append_file, store_file
+from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
 
 PREFIX = "/webhdfs/v1"
@@ -50,7 +51,7 @@ class WebHdfs:
     the run's start. `settings` give block size and replication of files that say nothing else.
     """
 
-    def __init__(self, name_node: NameNodeCall, token: str, settings: BlockSettings, epoch_s: float) -> None:
+    def __init__(self, name_node: NameNodeDoor, token: str, settings: BlockSettings, epoch_s: float) -> None:
         self._name_node = name_node
         self._token = token
         self._settings = settings
@@ -96,13 +97,13 @@ class WebHdfs:
 
     async def get_file_status(self, _: web.Request, path: str) -> web.StreamResponse:
         """GETFILESTATUS"""
-        found = await self._name_node("stat", path)
+        found = await self._name_node.stat(path)
         return web.json_response({"FileStatus": self._file_status(found, "")})
 
     async def list_status(self, _: web.Request, path: str) -> web.StreamResponse:
         """LISTSTATUS"""
-        top = await self._name_node("stat", path)
-        found = await self._name_node("list", path)
+        top = await self._name_node.stat(path)
+        found = await self._name_node.list(path)
         one_file = top["type"] == "file"
         rows = [self._file_status(entry, "" if one_file else entry["name"]) for entry in found]
         return web.json_response({"FileStatuses": {"FileStatus": rows}})
@@ -126,7 +127,7 @@ class WebHdfs:
 
     async def get_content_summary(self, _: web.Request, path: str) -> web.StreamResponse:
         """GETCONTENTSUMMARY"""
-        found = await self._name_node("content_summary", path)
+        found = await self._name_node.content_summary(path)
         counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
         space = {"length": found["length"], "spaceConsumed": found["space"]}
         return web.json_response({"ContentSummary": {**counts, **space, "quota": -1, "spaceQuota": -1}})
@@ -134,8 +135,8 @@ class WebHdfs:
     async def get_file_block_locations(self, request: web.Request, path: str) -> web.StreamResponse:
         """GETFILEBLOCKLOCATIONS"""
         offset, length = _number(request, "offset", 0), _number(request, "length", None)
-        nodes = await self._name_node("nodes")
-        blocks = await self._name_node("locate", path, offset=offset, length=length)
+        nodes = await self._name_node.nodes()
+        blocks = await self._name_node.locate(path, offset=offset, length=length)
         rows = [_block_location(block, nodes) for block in blocks]
         return web.json_response({"BlockLocations": {"BlockLocation": rows}})
 
@@ -147,12 +148,12 @@ class WebHdfs:
 
     async def open(self, request: web.Request, path: str) -> web.StreamResponse:
         """OPEN: the bytes from `offset`, at most `length`."""
-        size = (await self._name_node("stat", path))["length"]
+        size = (await self._name_node.stat(path))["length"]
         offset, length = _number(request, "offset", 0), _number(request, "length", None)
         if offset > size:
             raise BadPath(f"{path}: offset={offset} is beyond its end ({size} bytes)")
         end = size if length is None else min(size, offset + length)
-        blocks = await self._name_node("locate", path, offset=offset, length=end - offset)
+        blocks = await self._name_node.locate(path, offset=offset, length=end - offset)
         async with DataPlane(await self._peers(), self._token) as plane:
             pieces = plane.read(blocks, offset, end)
             first = await anext(pieces, b"")  # what fails at once is still answered as an error
@@ -183,7 +184,7 @@ class WebHdfs:
         """APPEND: in steps as CREATE; what is added begins a block of its own."""
         if _brings_no_data(request):
             return self._second_step(request)
-        old = await self._name_node("stat", path)
+        old = await self._name_node.stat(path)
         size_bytes = old["block_bytes"] or self._settings.size_bytes
         settings = BlockSettings(size_bytes=size_bytes, replication=old["replication"])
         async with DataPlane(await self._peers(), self._token) as plane:
@@ -198,20 +199,20 @@ class WebHdfs:
 
     async def _make_room(self, path: str) -> None:
         try:
-            old = await self._name_node("stat", path)
+            old = await self._name_node.stat(path)
         except PathNotFound:
             return
         if old["type"] == "file":
-            await self._name_node("delete", path)
+            await self._name_node.delete(path)
 
     async def _peers(self) -> dict[str, str]:
-        return {node: about["url"] for node, about in (await self._name_node("nodes")).items()}
+        return {node: about["url"] for node, about in (await self._name_node.nodes()).items()}
 
     # -- the tree --------------------------------------------------------------------------------------------
 
     async def mkdirs(self, _: web.Request, path: str) -> web.StreamResponse:
         """MKDIRS"""
-        await self._name_node("mkdirs", path)
+        await self._name_node.mkdirs(path)
         return web.json_response({"boolean": True})
 
     async def rename(self, request: web.Request, path: str) -> web.StreamResponse:
@@ -220,14 +221,14 @@ class WebHdfs:
         if not destination:
             raise BadPath("destination: expected an absolute path")
         try:
-            await self._name_node("rename", path, destination)
+            await self._name_node.rename(path, destination)
         except (PathNotFound, PathExists, WrongKind):
             return web.json_response({"boolean": False})
         return web.json_response({"boolean": True})
 
     async def delete(self, request: web.Request, path: str) -> web.StreamResponse:
         """DELETE"""
-        done = await self._name_node("delete", path, recursive=_flag(request, "recursive"))
+        done = await self._name_node.delete(path, recursive=_flag(request, "recursive"))
         return web.json_response({"boolean": done})
 
 

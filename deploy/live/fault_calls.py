@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedbed.cluster.masters import MasterGone
@@ -26,7 +27,7 @@ class RayHands:
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
         """Has the node's TaskTracker apply a fault; what it has hit. Raises MasterGone, also when it failed but may yet
         work (a busy host may not pause a container at once), and RunFailed when it does not."""
-        call = self._cluster.trackers[node].fault.remote(kind, dict(arguments))
+        call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
             hit = self._cluster.wait([call], timeout_s=PATIENCE_S)[0]
         except MasterGone:
@@ -38,9 +39,11 @@ class RayHands:
         self._failed.pop((node, kind), None)
         return hit
 
-    def name_node(self, method: str, *arguments: Any) -> Any:
-        """Asks the NameNode. Raises MasterGone."""
-        return self._cluster.name_node(method, *arguments)
+    def pick_replica(
+        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
+    ) -> tuple[str, NodeId] | None:
+        """Ask the NameNode for a replica to harm. Raises MasterGone."""
+        return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_actor(self, name: str) -> None:
         """Kills the actor's process; Ray starts another."""

@@ -33,8 +33,10 @@ class Hands(Protocol):
         """Has the node's TaskTracker apply a fault; what it has hit."""
         ...
 
-    def name_node(self, method: str, *arguments: Any) -> Any:
-        """Asks the NameNode."""
+    def pick_replica(
+        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
+    ) -> tuple[str, NodeId] | None:
+        """Ask the NameNode for a replica to harm: see `NameNodeDoor.pick_replica`."""
         ...
 
     def kill_actor(self, name: str) -> None:
@@ -196,7 +198,7 @@ class FaultPlan:
 
     def _harm_replica(self, fault: PlannedFault) -> str:
         up = [node for node in self._nodes if self._is_up(node)]
-        found = self._hands.name_node("pick_replica", up, fault.target, fault.nodes, fault.luck)
+        found = self._hands.pick_replica(up, fault.target, fault.nodes, fault.luck)
         if found is None:
             return ""
         block, node = found

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schedbed.cluster.blocks.dataplane import DataPlane
 from schedbed.cluster.blocks.loader import upload_all
-from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.doors import Send, make_stub
+from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.scheduler.jobtracker import Plan
 from schedbed.tasks.apps import APPS
@@ -24,35 +26,35 @@ PATIENCE_S = 60.0
 
 class JobLoader:
     """Uploads and plans; nothing of it is paced or counts as work of the cluster. `peers` are the agents' URLs and
-    may change. A master that is down is asked again, until `close`. For several threads at once."""
+    may change. A master that is down is asked again by the doors `name_node` and `job_tracker`, until `close`. For
+    several threads at once.
+    """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
-        self._cluster = cluster
         self._config = config
         self._peers = peers
         self._closed = False
+        self.name_node = make_stub(NameNodeDoor, self._patient(cluster.masters.to_name_node))
+        self.job_tracker = make_stub(DriverDoor, self._patient(cluster.masters.to_job_tracker))
 
     def close(self) -> None:
         """From now on a master that is down is not waited for."""
         self._closed = True
 
-    async def name_node(self, method: str, *args: Any, **named: Any) -> Any:
-        """Calls the NameNode; while it is down, again. Raises MasterGone when it stays so."""
-        return await asyncio.to_thread(self._patiently, self._cluster.name_node, method, *args, **named)
+    def _patient(self, send: Send) -> Send:
+        """Return a `send` that repeats a call while the master is down. Raises MasterGone when it stays down."""
 
-    def job_tracker(self, method: str, *args: Any) -> Any:
-        """Calls a method of the JobTracker that may be repeated; as `name_node`."""
-        return self._patiently(self._cluster.job_tracker, method, *args)
+        async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+            give_up_s = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    return await send(method, args, named)
+                except MasterGone:
+                    if self._closed or time.monotonic() > give_up_s:
+                        raise
+                    await asyncio.sleep(RETRY_S)
 
-    def _patiently(self, call: Callable[..., Any], method: str, *args: Any, **named: Any) -> Any:
-        give_up_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return call(method, *args, **named)
-            except MasterGone:
-                if self._closed or time.monotonic() > give_up_s:
-                    raise
-                time.sleep(RETRY_S)
+        return send_again
 
     def upload(self, files: Sequence[InputFile]) -> None:
         """Puts input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
@@ -61,7 +63,7 @@ class JobLoader:
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
         """The jobs with where their input is, now that it is placed; `paths` are all that they read."""
-        raw = {path: self._patiently(self._cluster.name_node, "locate", path) for path in paths}
+        raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
             path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
             for path, blocks in raw.items()

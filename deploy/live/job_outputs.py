@@ -7,7 +7,8 @@ import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from schedbed.cluster.blocks.loader import NameNodeCall, fetch_file
+from schedbed.cluster.blocks.loader import fetch_file
+from schedbed.cluster.masters import NameNodeDoor
 from schedbed.tasks.apps import APPS
 from schedbed.tasks.checks.job_output import CHECKS, Ran, check_output
 from schedbed.tasks.specs import NodeId
@@ -19,7 +20,7 @@ PIECE_BYTES = 4 * 2**20
 class Outputs:
     """The block store's files as files of the host. `peers` are the agents' present URLs."""
 
-    def __init__(self, name_node: NameNodeCall, peers: Mapping[NodeId, str], token: str) -> None:
+    def __init__(self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str) -> None:
         self._name_node = name_node
         self._peers = peers
         self._token = token
@@ -52,12 +53,12 @@ class Outputs:
 
     async def parts(self, job: str) -> dict[str, int]:
         """The committed parts of a job with their lengths in bytes; PathNotFound when it has none."""
-        entries = await self._name_node("list", f"/out/{job}")
+        entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
         """The bytes of a file of the block store. Raises BlockStoreError."""
-        blocks = await self._name_node("locate", path)
+        blocks = await self._name_node.locate(path)
         async for piece in fetch_file(blocks, self._peers, self._token):
             yield piece
 

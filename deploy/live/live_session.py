@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ class Session:
         self, cluster: RayCluster, scenario: ResolvedScenario, config: RunConfig, history: History
     ) -> None:
         self._cluster = cluster
+        self._names = cluster.masters.name_node
         self._scenario = scenario
         self._config = config
         self._history = history
@@ -67,7 +69,7 @@ class Session:
     def start(self) -> RunConfig:
         """Starts masters and nodes, loads the input, and submits the plan; the run's clock starts at its end."""
         self._cluster.announce(self._config)
-        self._cluster.wait([self._cluster.masters["namenode"].begin.remote()])
+        self._cluster.begin_name_node()
         try:
             hellos = self._cluster.begin_nodes()
         except MachineFailed as error:
@@ -77,16 +79,16 @@ class Session:
         self._introduce()
         self._loader.upload(self._scenario.inputs)
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
-        self._cluster.name_node("take_replica_changes")  # the plan knows them already
+        asyncio.run(self._names.take_replica_changes())  # The plan knows them already.
         self._begin_clock()
-        self._cluster.job_tracker("start", plan)
+        asyncio.run(self._cluster.masters.job_tracker.start(plan))
         self._introduce()
         return self._config
 
     def serve_web(self, port: int) -> str:
         """Serves WebHDFS on that port until the run's end; returns its URL. RunFailed when the port is taken."""
         try:
-            return self._cluster.wait([self._cluster.masters["namenode"].serve_web.remote(port)])[0]
+            return self._cluster.serve_web(port)
         except OSError as error:
             raise RunFailed(f"--webhdfs {port}: {error.strerror or error}") from None
 
@@ -95,11 +97,11 @@ class Session:
         self._clock = RunClock.start()
         self._config = replace(self._config, epoch_s=self._clock.epoch_s)
         self._cluster.announce(self._config)
-        self._cluster.name_node("begin_clock", self._clock.epoch_s)
+        asyncio.run(self._names.begin_clock(self._clock.epoch_s))
         self.watch = HostWatch(self._clock)
 
     def _introduce(self) -> None:
-        self._cluster.on_all_trackers("introduce", *self._introduction())
+        self._cluster.introduce(*self._introduction())
 
     def _introduction(self) -> tuple[dict[str, str], dict[str, str], float]:
         racks = {node.node: node.rack for node in self._config.cluster.nodes}
@@ -127,18 +129,18 @@ class Session:
         Raises MasterGone or BlockStoreError.
         """
         plan = self._loader.plan(jobs, {job.input for job in jobs if job.input is not None})
-        submitted = self._loader.job_tracker("submit", plan)
+        submitted = asyncio.run(self._loader.job_tracker.submit(plan))
         self.jobs.extend(jobs)
         return submitted
 
     def forget(self, path: str) -> None:
         """Removes an input file, if there is one, that no job will read again; it stays when the NameNode is down."""
         with contextlib.suppress(MasterGone):
-            self._cluster.name_node("delete", path)
+            asyncio.run(self._names.delete(path))
 
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
         """Ends these jobs, or all. From any thread; raises MasterGone."""
-        self._loader.job_tracker("kill", jobs, reason)
+        asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
     # ---------------------------------------------------------------- follow
 
@@ -175,7 +177,7 @@ class Session:
 
     def _poll(self, on_status: OnStatus) -> bool:
         """Fetches what is new; True when all jobs have ended."""
-        answer = self._cluster.job_tracker("poll", self._cursors)
+        answer = asyncio.run(self._cluster.masters.job_tracker.poll(self._cursors))
         for table, rows in answer["rows"].items():
             self._history.append(table, rows)
             self._cursors[table] = self._cursors.get(table, 0) + len(rows)
@@ -188,7 +190,7 @@ class Session:
         return answer["ended"]
 
     def _take_block_rows(self) -> None:
-        answer = self._cluster.name_node("poll", self._block_cursor)
+        answer = asyncio.run(self._names.poll(self._block_cursor))
         self._block_cursor = answer["cursor"]
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
@@ -199,7 +201,7 @@ class Session:
         moved = [node for node, url in found.items() if url != self._peers.get(node)]
         if moved:
             self._peers.update(found)
-            self._cluster.tell_trackers("introduce", *self._introduction())
+            self._cluster.introduce(*self._introduction(), to_all=False)
         return moved
 
     # ------------------------------------------------------------------ stop
@@ -228,6 +230,6 @@ class Session:
         with contextlib.suppress(MasterGone, RunFailed):
             self._poll(lambda _: None)
         with contextlib.suppress(MasterGone):
-            self._cluster.name_node("close")
+            asyncio.run(self._names.close())
             self._take_block_rows()
         self._cluster.end_run()

@@ -5,6 +5,7 @@ The only file that imports Ray.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
@@ -12,8 +13,9 @@ import platform
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +32,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import schedbed
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.doors import Send, make_stub
+from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import (
     JobTrackerActor,
     NameNodeActor,
-    SharedTracker,
+    NodeHandle,
     TaskTrackerActor,
-    TrackersActor,
     shares,
 )
+from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.tasks.errors import BadInput
@@ -53,33 +56,37 @@ ANSWER_S = 5.0  # how long a cluster at an address may take to accept a connecti
 NO_CLUSTER = "12" * 28  # no cluster's id: asked for as such a one, a GCS answers at once whether it knows us
 LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
 START_S = 120.0
+CALL_S = 120.0  # how long the driver waits for the answer to one call
 NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 BEGIN_S = 30.0
 END_S = 30.0
 
 
 class RayMasters:
-    """The two masters as named actors of a namespace."""
+    """The two masters as named actors of a namespace. A call may take `timeout_s`; None waits without an end."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, timeout_s: float | None = None) -> None:
         self._namespace = namespace
+        self._timeout_s = timeout_s
         self._handles: dict[str, Any] = {}
+        self.to_job_tracker: Send = partial(self._carry, "jobtracker")
+        self.to_name_node: Send = partial(self._carry, "namenode")
+        self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
+        self.name_node = make_stub(NameNodeDoor, self.to_name_node)
 
-    async def job_tracker(self, method: str, *args: Any) -> Any:
-        """Calls the JobTracker; MasterGone when it is down."""
-        return await self._call("jobtracker", method, args, {})
+    def __reduce__(self) -> tuple[type[RayMasters], tuple[str, float | None]]:
+        return RayMasters, (self._namespace, self._timeout_s)  # Handles are found again in the actor.
 
-    async def name_node(self, method: str, *args: Any, **named: Any) -> Any:
-        """Calls the NameNode; MasterGone when it is down."""
-        return await self._call("namenode", method, args, named)
-
-    async def _call(self, name: str, method: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    async def _carry(self, name: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         try:
             if name not in self._handles:
                 self._handles[name] = ray.get_actor(name, namespace=self._namespace)
-            return await self._handles[name].call.remote(method, *args, **named)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._handles[name].call.remote(method, args, named)
         except RayTaskError as error:
             raise error.cause from None
+        except TimeoutError:
+            raise MasterGone(f"the {name} did not answer within {self._timeout_s} s") from None
         except (RayError, ValueError) as error:
             self._handles.pop(name, None)
             raise MasterGone(str(error).splitlines()[0]) from None
@@ -103,8 +110,9 @@ class RayCluster:
         self._config: RunConfig | None = None
         self.hosts: dict[str, HostRecord] = {}
         self.places: dict[str, Host] = {}
-        self.trackers: dict[str, Any] = {}
-        self.masters: dict[str, Any] = {}
+        self.trackers: dict[str, NodeHandle] = {}
+        self.masters = RayMasters(self.namespace, timeout_s=CALL_S)
+        self._masters: dict[str, Any] = {}
         self._keepers: dict[str, Any] = {}
 
     def __enter__(self) -> RayCluster:
@@ -173,20 +181,18 @@ class RayCluster:
             there = NodeAffinitySchedulingStrategy(host.ray_id, soft=False)
             return ray.remote(actor).options(**options | more, scheduling_strategy=there).remote(*args)
 
-        self.masters = {
+        self._masters = {
             "jobtracker": start(JobTrackerActor, own, str(self.control), masters, name="jobtracker"),
             "namenode": start(NameNodeActor, own, str(self.control), name="namenode"),
         }
         for host in dict.fromkeys(self.places.values()):
-            for share in shares([node for node in self._nodes if self.places[node.node] == host]):
-                if len(share) == 1:
-                    self.trackers[share[0].node] = start(TaskTrackerActor, host, share[0], masters)
-                else:
-                    actor = start(TrackersActor, host, share, masters)
-                    self.trackers |= {node.node: SharedTracker(actor, node.node) for node in share}
+            for share in shares([node.node for node in self._nodes if self.places[node.node] == host]):
+                actor = start(TaskTrackerActor, host, share, masters)
+                self.trackers |= {node: NodeHandle(actor, node) for node in share}
         for host in {host.name: host for host in self.places.values() if not host.drives}.values():
             self._keepers[host.name] = start(HostKeeper, host, max_restarts=0)
-        actors = (*self.masters.values(), *self.trackers.values(), *self._keepers.values())
+        trackers = [node.actor for node in self.trackers.values()]
+        actors = (*self._masters.values(), *trackers, *self._keepers.values())
         try:
             self.wait([actor.ready.remote() for actor in actors], START_S + NODE_S * len(actors))
         except MasterGone as error:
@@ -198,7 +204,7 @@ class RayCluster:
 
     # ----------------------------------------------------------------- calls
 
-    def wait(self, calls: list[Any], timeout_s: float = 120) -> list[Any]:
+    def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
         """The results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
         try:
             return ray.get(calls, timeout=timeout_s)
@@ -207,30 +213,22 @@ class RayCluster:
         except RayError as error:
             raise MasterGone(str(error).splitlines()[0]) from None
 
-    def job_tracker(self, method: str, *args: Any) -> Any:
-        """Calls the JobTracker and waits; MasterGone while it is down."""
-        return self._master("jobtracker", method, *args)
-
-    def name_node(self, method: str, *args: Any, **named: Any) -> Any:
-        """Calls the NameNode and waits; MasterGone while it is down."""
-        return self._master("namenode", method, *args, **named)
-
-    def _master(self, name: str, method: str, *args: Any, **named: Any) -> Any:
-        return self.wait([self.masters[name].call.remote(method, *args, **named)])[0]
-
     def kill_actor(self, name: str) -> None:
         """Kills the process of a master or of a node's TaskTracker; Ray starts another."""
-        handle = self.masters.get(name) or self.trackers[name]
-        ray.kill(handle.actor if isinstance(handle, SharedTracker) else handle, no_restart=False)
+        ray.kill(self._masters.get(name) or self.trackers[name].actor, no_restart=False)
 
-    def on_all_trackers(self, method: str, *args: Any) -> list[Any]:
-        """Calls a method of every TaskTracker at once and waits for all."""
-        return self.wait([getattr(tracker, method).remote(*args) for tracker in self.trackers.values()])
+    def introduce(
+        self, peers: dict[str, str], racks: dict[str, str], epoch_s: float, *, to_all: bool = True
+    ) -> None:
+        """Tell every node where the others are and when the run began.
 
-    def tell_trackers(self, method: str, *args: Any) -> None:
-        """Calls a method of every TaskTracker at once; one that is down, or on a host that is, does not hear it."""
-        calls = {name: getattr(tracker, method).remote(*args) for name, tracker in self.trackers.items()}
-        self._answers(calls, LOOK_S)
+        Raises MasterGone when a TaskTracker is down; unless `to_all`: then that node, or its host, does not hear it.
+        """
+        calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
+        if to_all:
+            self.wait(list(calls.values()))
+        else:
+            self._answers(calls, LOOK_S)
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
         """What the calls (by node, host or master) that ended well within the time returned.
@@ -282,6 +280,14 @@ class RayCluster:
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
         return replace(self._config, work=work, owner=record.owner, listen=record.host.address)
 
+    def begin_name_node(self) -> None:
+        """Start the NameNode of the run."""
+        self.wait([self._masters["namenode"].begin.remote()])
+
+    def serve_web(self, port: int) -> str:
+        """Serve WebHDFS on that port until the run's end; return the URL. Raises OSError when the port is taken."""
+        return self.wait([self._masters["namenode"].serve_web.remote(port)])[0]
+
     def begin_nodes(self) -> list[dict[str, Any]]:
         """Starts all nodes of the run; each says its name, its agent's URL and how limits are enforced.
 
@@ -300,13 +306,11 @@ class RayCluster:
             raise RunFailed(f"a run needs all its nodes: {why}") from None
 
     def _begin(self, node: str) -> Any:
-        return self.trackers[node].begin.remote(self._config_on(self.places[node].name))
+        return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
         """The present URL of each node's agent; a node whose actor Ray has restarted is begun again first."""
-        found = self._answers(
-            {name: tracker.where.remote() for name, tracker in self.trackers.items()}, LOOK_S
-        )
+        found = self._answers({name: tracker.where() for name, tracker in self.trackers.items()}, LOOK_S)
         if self._config is not None:
             blank = [name for name, url in found.items() if url is None]
             begun = self._answers({name: self._begin(name) for name in blank}, BEGIN_S)
@@ -327,7 +331,8 @@ class RayCluster:
         """Ends nodes and masters of the run; one that is down has ended already."""
         self.look_at_hosts(END_S)  # a host that is only slow is to be cleaned
         self.announce(None)
-        for actors in (self.trackers, self.masters, self._keepers):
+        self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)
+        for actors in (self._masters, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from schedbed.cluster.blocks.namenode import TIMED, NameNode
+from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.served_namenode import ServedNameNode
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.doors import make_stub, make_table
+from schedbed.cluster.masters import NameNodeDoor
 
 TOKEN = "secret"
 
@@ -86,18 +90,26 @@ class FakeAgents:
         return response
 
 
+class StandingClock(RunClock):
+    """A clock of a run that stands at 100.5 s."""
+
+    def now_s(self) -> float:
+        return 100.5
+
+
 class Cluster:
-    """Fake agents and a real NameNode; calling it is the NameNode port."""
+    """Fake agents and a real NameNode, which `door` leads to; `calls` names what was asked."""
 
     def __init__(self, agents: FakeAgents) -> None:
         self.agents = agents
         self.names = NameNode(seed=1, order=list(agents.disks))
         self.calls: list[str] = []
+        self._table = make_table(NameNodeDoor, ServedNameNode(self.names, StandingClock(1.0)))
+        self.door = make_stub(NameNodeDoor, self._send)
 
-    async def __call__(self, method: str, *args: Any, **named: Any) -> Any:
+    async def _send(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         self.calls.append(method)
-        timed = (100.5,) if method in TIMED else ()
-        return getattr(self.names, method)(*timed, *args, **named)
+        return await self._table[method](*args, **named)
 
 
 @asynccontextmanager

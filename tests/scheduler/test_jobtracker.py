@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.doors import make_stub
+from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler.jobtracker import JobTracker, Plan
@@ -43,34 +44,35 @@ def map_only(maps: int = 2) -> JobSpec:
 
 
 class FakeNameNode:
-    """Remembers what it was asked; fails as often as told."""
+    """Remembers what came through `door`; fails as often as told."""
 
     def __init__(self, failures: int = 0) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self._failures = failures
+        self.door = make_stub(NameNodeDoor, self._hear)
 
-    async def __call__(self, method: str, *args: Any) -> Any:
+    async def _hear(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if method == "take_replica_changes":
             return []
         if self._failures:
             self._failures -= 1
             raise MasterGone("restarting")
-        self.calls.append((method, *args))
+        self.calls.append((method, *args, *named.values()))
         return None
 
 
-def job_tracker(folder: Path, names: Callable[..., Any], policy: str = "fifo") -> JobTracker:
+def job_tracker(folder: Path, names: FakeNameNode, policy: str = "fifo") -> JobTracker:
     return JobTracker(
         CLUSTER,
         lambda: build_policy(policy),
-        names,
+        names.door,
         epoch_s=RunClock.start().epoch_s,
         seed=1,
         journal=folder / "journal.sqlite",
     )
 
 
-async def begun(folder: Path, names: Callable[..., Any]) -> JobTracker:
+async def begun(folder: Path, names: FakeNameNode) -> JobTracker:
     tracker = job_tracker(folder, names)
     await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
     await tracker.register(NODE, 1)
@@ -229,7 +231,12 @@ def test_a_policy_that_breaks_the_rules_stops_the_run_and_says_why(tmp_path: Pat
 
     async def story() -> None:
         tracker = JobTracker(
-            CLUSTER, Broken, FakeNameNode(), epoch_s=RunClock.start().epoch_s, seed=1, journal=tmp_path / "j"
+            CLUSTER,
+            Broken,
+            FakeNameNode().door,
+            epoch_s=RunClock.start().epoch_s,
+            seed=1,
+            journal=tmp_path / "j",
         )
         await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
         await tracker.register(NODE, 1)

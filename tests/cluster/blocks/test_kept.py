@@ -16,7 +16,7 @@ def a_world(blocks: int = 4, replication: int = 1, journal: Path | None = None) 
 
 def fetched(world: World, node: str, block: str, budget: float = 0.5) -> bool:
     """A map on the node has fetched the block; whether a replica stays."""
-    keep = world.names.call(world.now_s, node, "keeps", {"block": block, "budget": budget})["keep"]
+    keep = world.names.keeps(node, block, budget)["keep"]
     if keep:
         world.disks[node][block] = 10
         world.names.block_event(world.now_s, node, "kept", block, 10)

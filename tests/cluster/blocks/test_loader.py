@@ -27,11 +27,11 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def load(cluster: Cluster, *files: InputFile) -> None:
-    await upload_all(files, cluster, cluster.agents.urls, TOKEN, SETTINGS)
+    await upload_all(files, cluster.door, cluster.agents.urls, TOKEN, SETTINGS)
 
 
 async def fetch(cluster: Cluster, path: str) -> bytes:
-    blocks = await cluster("locate", path)
+    blocks = await cluster.door.locate(path)
     return b"".join([piece async for piece in fetch_file(blocks, cluster.agents.urls, TOKEN)])
 
 
@@ -48,14 +48,14 @@ def test_a_real_file_is_stored_on_all_planned_nodes_and_comes_back(tmp_path: Pat
     async def story() -> None:
         file, data = real_file(tmp_path, 2500)
         async with fake_cluster(3) as cluster:
-            await upload(file, cluster, cluster.agents.urls, TOKEN, SETTINGS)
-            for block in await cluster("locate", "/in/books"):
+            await upload(file, cluster.door, cluster.agents.urls, TOKEN, SETTINGS)
+            for block in await cluster.door.locate("/in/books"):
                 assert len(block["nodes"]) == 2
                 for node in block["nodes"]:
                     stored = cluster.agents.disks[node][block["block"]]
                     assert stored == data[block["offset"] : block["offset"] + block["length"]]
             assert await fetch(cluster, "/in/books") == data
-            assert (await cluster("fsck"))["under_replicated"] == []
+            assert cluster.names.fsck()["under_replicated"] == []
 
     asyncio.run(story())
 
@@ -68,7 +68,7 @@ def test_generated_and_filler_files_have_the_planned_blocks() -> None:
             await load(cluster, text, filler)
             assert await fetch(cluster, "/in/t") == b"".join(generate("text", 2300, 3))
             assert len(await fetch(cluster, "/in/f")) == 1600
-            assert [b["length"] for b in await cluster("locate", "/in/f")] == [700, 900]
+            assert [b["length"] for b in await cluster.door.locate("/in/f")] == [700, 900]
 
     asyncio.run(story())
 
@@ -80,9 +80,9 @@ def test_generated_data_that_ends_a_little_early_makes_shorter_blocks() -> None:
         )
         async with fake_cluster(2) as cluster:
             await load(cluster, records)
-            assert [b["length"] for b in await cluster("locate", "/in/r")] == [1000, 1000, 0]
+            assert [b["length"] for b in await cluster.door.locate("/in/r")] == [1000, 1000, 0]
             assert await fetch(cluster, "/in/r") == b"".join(generate("records", 2090, 3))
-            assert (await cluster("fsck"))["missing"] == []
+            assert cluster.names.fsck()["missing"] == []
 
     asyncio.run(story())
 
@@ -105,7 +105,7 @@ def test_an_upload_that_fails_for_good_says_which_block_and_why(tmp_path: Path) 
             cluster.agents.refuse = {"n1": 99, "n2": 99}
             with pytest.raises(BlockUnavailable, match=r"/in/books: block blk_.*disk full"):
                 await load(cluster, file)
-            assert not (await cluster("stat", "/in/books"))["complete"]
+            assert not (await cluster.door.stat("/in/books"))["complete"]
 
     asyncio.run(story())
 
@@ -128,7 +128,7 @@ def test_a_read_goes_on_at_the_next_replica_where_one_broke_off(tmp_path: Path) 
         file, data = real_file(tmp_path, 2000)
         async with fake_cluster(2) as cluster:
             await load(cluster, file)
-            for block in await cluster("locate", "/in/books"):
+            for block in await cluster.door.locate("/in/books"):
                 cluster.agents.rotten.add((block["nodes"][0], block["block"]))
             assert await fetch(cluster, "/in/books") == data
             assert len(cluster.agents.gets) == 4
@@ -154,7 +154,7 @@ def test_a_range_of_a_file_is_read_from_the_blocks_it_touches(tmp_path: Path) ->
         file, data = real_file(tmp_path, 3000)
         async with fake_cluster(2) as cluster:
             await load(cluster, file)
-            blocks = await cluster("locate", "/in/books")
+            blocks = await cluster.door.locate("/in/books")
             async with DataPlane(cluster.agents.urls, TOKEN) as plane:
                 got = b"".join([piece async for piece in plane.read(blocks, 990, 1010)])
             assert got == data[990:1010]
@@ -172,12 +172,12 @@ def test_a_stream_is_cut_into_blocks_and_a_broken_one_leaves_nothing() -> None:
 
     async def story() -> None:
         async with fake_cluster(2) as cluster, DataPlane(cluster.agents.urls, TOKEN) as plane:
-            await store_file("/a", pieces(4), cluster, plane, SETTINGS)
-            assert [b["length"] for b in await cluster("locate", "/a")] == [1000, 1000, 800]
+            await store_file("/a", pieces(4), cluster.door, plane, SETTINGS)
+            assert [b["length"] for b in await cluster.door.locate("/a")] == [1000, 1000, 800]
             assert await fetch(cluster, "/a") == b"".join(bytes([i]) * 700 for i in range(4))
             with pytest.raises(ValueError, match="gone"):
-                await store_file("/b", pieces(2, ValueError("gone")), cluster, plane, SETTINGS)
+                await store_file("/b", pieces(2, ValueError("gone")), cluster.door, plane, SETTINGS)
             with pytest.raises(PathNotFound):
-                await cluster("stat", "/b")
+                await cluster.door.stat("/b")
 
     asyncio.run(story())

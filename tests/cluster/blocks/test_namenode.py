@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from schedbed.cluster.blocks.block_errors import BadPath, NoNodes, PathExists, PathNotFound
-from schedbed.cluster.blocks.namenode import TIMED, NameNode
+from schedbed.cluster.blocks.namenode import NameNode
 from tests.harness.block_store import World
 
 B1, B2 = "blk_0000000001", "blk_0000000002"
@@ -22,26 +21,6 @@ def rows(world: World) -> list[dict[str, Any]]:
 
 
 # -- writing and reading -------------------------------------------------------------------------------------
-
-
-def test_an_attempt_writes_and_its_file_can_be_located() -> None:
-    world = World(6, racks=2)
-    given = world.names.call(
-        1.0,
-        "n3",
-        "allocate",
-        {"path": "/out/j/x", "attempt": "x", "replication": 3, "length_hint": 8, "exclude": ["n1"]},
-    )
-    assert given["nodes"][0] == "n3"
-    assert "n1" not in given["nodes"]
-    world.names.call(2.0, "n3", "complete", {"path": "/out/j/x", "blocks": [{**given, "length": 8}]})
-    located = world.names.call(3.0, "n5", "locate", {"path": "/out/j/x", "offset": 0, "length": 8})
-    assert located == [{"block": B1, "offset": 0, "length": 8, "nodes": given["nodes"]}]
-
-
-def test_attempts_may_call_only_what_is_theirs() -> None:
-    with pytest.raises(BadPath):
-        World(1).names.call(1.0, "n1", "delete", {"path": "/"})
 
 
 def test_locate_gives_the_blocks_that_overlap_a_range() -> None:
@@ -56,7 +35,6 @@ def test_locate_gives_the_blocks_that_overlap_a_range() -> None:
     assert offsets(10, 10) == [10]
     assert offsets(24, 100) == [20]
     assert offsets(25, 1) == []
-    assert world.names.call(0.0, "n1", "locate", {"path": "/in/a", "offset": 25, "length": 1}) == []
 
 
 def test_empty_blocks_are_located_with_the_file_and_unwritten_ones_are_not() -> None:
@@ -375,12 +353,3 @@ def test_answers_are_json() -> None:
     world.upload("/in/a", [10], 2)
     asked = [world.names.locate("/in/a"), world.names.nodes(), world.names.fsck(), world.names.stat("/in")]
     assert json.loads(json.dumps(asked)) == asked
-
-
-def test_timed_methods_are_those_whose_first_argument_is_the_time() -> None:
-    timed = {
-        name
-        for name, method in inspect.getmembers(NameNode, inspect.isfunction)
-        if not name.startswith("_") and list(inspect.signature(method).parameters)[1:2] == ["now_s"]
-    }
-    assert timed == TIMED

@@ -49,7 +49,7 @@ def play(story: Story) -> None:
     async def run() -> None:
         async with fake_cluster(3) as cluster:
             settings = BlockSettings(size_bytes=1000, replication=2)
-            door = WebHdfs(cluster, TOKEN, settings, epoch_s=1_000_000.0)
+            door = WebHdfs(cluster.door, TOKEN, settings, epoch_s=1_000_000.0)
             async with TestClient(TestServer(door.application())) as http:
                 await story(Client(http), cluster)
 
@@ -68,7 +68,7 @@ def test_what_is_created_can_be_opened_whole_and_in_part() -> None:
         part = await client.request("GET", "/user/ana/x y.txt", "OPEN", offset=990, length=20)
         assert await part.read() == DATA[990:1010]
         assert await (await client.request("GET", "/user/ana/x y.txt", "OPEN", offset=2500)).read() == b""
-        assert len(await cluster("locate", "/user/ana/x y.txt")) == 3
+        assert len(await cluster.door.locate("/user/ana/x y.txt")) == 3
 
     play(story)
 
@@ -108,7 +108,7 @@ def test_append_adds_to_a_file_and_one_that_breaks_off_adds_nothing() -> None:
         assert response.status == 403
         assert await (await client.request("GET", "/a", "OPEN")).read() == DATA + DATA
         assert (await client.json("GET", "/a", "GETFILESTATUS"))["FileStatus"]["length"] == 5000
-        assert (await cluster("fsck"))["blocks"] == 6
+        assert cluster.names.fsck()["blocks"] == 6
         assert await client.error("POST", "/nothing", "APPEND", data=b"x") == (404, "FileNotFoundException")
 
     play(story)
@@ -157,7 +157,7 @@ def test_content_summary_and_block_locations() -> None:
         answer = await client.json("GET", "/d/a", "GETFILEBLOCKLOCATIONS", offset=1500, length=1)
         (location,) = answer["BlockLocations"]["BlockLocation"]
         assert (location["offset"], location["length"], location["corrupt"]) == (1000, 1000, False)
-        nodes = await cluster("nodes")
+        nodes = await cluster.door.nodes()
         names = [nodes[host]["url"].removeprefix("http://") for host in location["hosts"]]
         assert location["names"] == names
         assert location["topologyPaths"] == [f"/r1/{name}" for name in names]
@@ -242,7 +242,7 @@ def test_only_bearers_of_the_token_are_answered() -> None:
 def test_it_listens_on_the_loopback_interface_only() -> None:
     async def story() -> None:
         async with fake_cluster(1) as cluster:
-            runner = await WebHdfs(cluster, TOKEN, BlockSettings(), epoch_s=0.0).serve()
+            runner = await WebHdfs(cluster.door, TOKEN, BlockSettings(), epoch_s=0.0).serve()
             try:
                 assert [address[0] for address in runner.addresses] == ["127.0.0.1"]
             finally:

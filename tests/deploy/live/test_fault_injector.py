@@ -33,9 +33,10 @@ class FakeHands:
         self.done.append((self.now_s, node, kind, dict(arguments)))
         return self.running.get(node, "") if kind == "kill_attempt" else ""
 
-    def name_node(self, method: str, *arguments: Any) -> Any:
-        up, target, nodes, _ = arguments
-        assert (method, target) == ("pick_replica", "")
+    def pick_replica(
+        self, up: Sequence[str], target: str, nodes: Sequence[str], luck: float
+    ) -> tuple[str, str] | None:
+        assert target == ""
         found = [(b, node) for b, node in self.replicas if node in up and (not nodes or node in nodes)]
         return found[0] if found else None
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from schedbed.cluster.doors import make_stub
+from schedbed.cluster.masters import NameNodeDoor
 from schedbed.deploy.live import job_outputs
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.tasks.specs import Demand
@@ -44,7 +46,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 
 def of(store: dict[str, bytes]) -> Outputs:
-    async def name_node(method: str, path: str) -> Any:
+    async def send(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        (path,) = args
         if method == "list":
             return [
                 {"name": name.rpartition("/")[2], "length": len(store[name])}
@@ -53,7 +56,7 @@ def of(store: dict[str, bytes]) -> Outputs:
             ]
         return [path]
 
-    return Outputs(name_node, {}, "token")
+    return Outputs(make_stub(NameNodeDoor, send), {}, "token")
 
 
 def test_a_right_output_passes_and_leaves_no_copy(store: dict[str, bytes], tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Both ends of a door between two processes, made from the door's Protocol: the stub that sends, the table that serves.
+
+The Protocol alone says which calls there are: callers are checked by pyright, names off the wire by the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import FunctionType, SimpleNamespace
+from typing import Any, Protocol, TypeVar, cast
+
+Door = TypeVar("Door")
+Method = Callable[..., Awaitable[Any]]
+
+
+class Send(Protocol):
+    """Carries one call to the other end and returns the result, or raises what was raised there."""
+
+    def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]:
+        """Carry one call."""
+        ...
+
+
+def methods_of(door: type[Any]) -> list[str]:
+    """Return the names of a door's methods, those of the doors it extends included."""
+    return [
+        name
+        for each in door.__mro__
+        for name, member in vars(each).items()
+        if isinstance(member, FunctionType) and not name.startswith("_")
+    ]
+
+
+def make_stub(door: type[Door], send: Send) -> Door:
+    """Return an object with the methods of `door`, each of which goes through `send`."""
+
+    def method(name: str) -> Method:
+        async def call(*args: Any, **named: Any) -> Any:
+            return await send(name, args, named)
+
+        return call
+
+    return cast(Door, SimpleNamespace(**{name: method(name) for name in methods_of(door)}))
+
+
+def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
+    """Return the methods of `service` that callers may name: those of `door`, no others."""
+    return {name: getattr(service, name) for name in methods_of(door)}
