@@ -71,23 +71,25 @@ class _Master(_Actor, ABC):
 
     async def _service_of_run(self) -> _Service:
         """Return the service, begun on the first call. Raises MasterGone while a fault keeps the master down."""
-        if self._service is not None:
-            return self._service
-        if is_held_down(self._control, self.NAME, time.time()):
-            raise MasterGone("a fault keeps it down")
-        return await self.begin()
+        if self._service is None:
+            if is_held_down(self._control, self.NAME, time.time()):
+                raise MasterGone("a fault keeps it down")
+            self._service = await self._make(self._config())
+        return self._service
 
     @abstractmethod
     async def _make(self, config: RunConfig) -> _Service:
         """Make the service of a run."""
 
-    async def begin(self) -> _Service:
-        """Make the service of the current run."""
+    def _config(self) -> RunConfig:
         config = RunConfig.load(self._control)
         if config is None or (self.NEEDS_CLOCK and not config.epoch_s):
             raise MasterGone("no run goes on")  # The call was late, for the run before.
-        self._service = await self._make(config)
-        return self._service
+        return config
+
+    async def begin(self) -> None:
+        """Make the service of the current run."""
+        self._service = await self._make(self._config())
 
     async def end(self) -> None:
         """End the service of the current run."""
@@ -148,9 +150,9 @@ class NameNodeActor(_Master):
 
     async def serve_web(self, port: int) -> str:
         """Serve WebHDFS on the loopback interface until the run's end; return the URL of its root."""
-        config = RunConfig.load(self._control)
+        config = self._config()
         await self._service_of_run()
-        assert config is not None and self._names is not None
+        assert self._names is not None
         web = WebHdfs(self._names, config.token, config.cluster.blocks, config.epoch_s)
         self._web = await web.serve(port)
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
