@@ -16,7 +16,7 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import make_stub, make_table, methods_of
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.tasks.errors import BadInput
-from tests.cluster.blocks.world import World
+from tests.harness.block_store import World
 
 B1 = "blk_0000000001"
 
