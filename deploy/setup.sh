@@ -1,5 +1,6 @@
 # Sourced by deploy/quickstart and tests/run: makes .venv with the project installed in place, and activates it.
-# Usage: source deploy/setup.sh EXTRA, which may be "" (without a word of its own it would see the script's). Runs pip only when pyproject.toml changed since the last time.
+# Usage: source deploy/setup.sh EXTRA, which may be "" (without a word of its own it would see the script's). Runs pip only
+# when pyproject.toml or deploy/constraints.txt changed since the last time.
 extra="$1"
 python="${PYTHON:-python3}"
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -8,9 +9,17 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 stamp=".venv/.installed${extra:+-$extra}"
-if [ ! -f "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+if [ ! -f "$stamp" ] || [ pyproject.toml -nt "$stamp" ] || [ deploy/constraints.txt -nt "$stamp" ]; then
     echo "Installing schedbed and its dependencies into .venv ..."
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".${extra:+[$extra]}"
+    pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
+    if .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+        # The versions that the tests have seen, each file checked. pip cannot hash a folder, so the project comes after.
+        "${pip[@]}" install --require-hashes -r deploy/constraints.txt
+        "${pip[@]}" install --no-deps --no-build-isolation -e .
+    else
+        echo "deploy/constraints.txt is for Python 3.11: installing the newest versions that pyproject.toml allows" >&2
+        "${pip[@]}" install -e ".${extra:+[$extra]}"
+    fi
     touch "$stamp"
 fi
 source .venv/bin/activate
