@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.beside import load_with_files_beside
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.units import parse_duration
@@ -49,16 +48,10 @@ def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Polic
 def _load(name: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise BadInput(f"policy {name!r}: there is no file {path}")
-    module_name = f"policy_of_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None  # the name ends in .py
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look there
     try:
-        spec.loader.exec_module(module)
+        return load_with_files_beside(path)
     except Exception as error:
         raise BadInput(f"policy {name!r}: {path} cannot be loaded: {_one_line(error)}") from error
-    return module
 
 
 def _one_line(error: Exception) -> str:

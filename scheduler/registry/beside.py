@@ -1,0 +1,100 @@
+"""Imports of files that lie beside a user's policy, found for the policy's folder alone.
+
+`import helper` in a policy's file means `helper.py` beside that file, whatever the working folder holds and however
+late the import runs. `sys.path` stays as it is, and policies in two folders may each have a `helper.py` of their own.
+The modules of a folder form a package of their own; each gets an `__import__` that looks in the folder first.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PREFIX = "schedbed_policies_"
+
+
+def load_with_files_beside(path: Path) -> ModuleType:
+    """Run a Python file as a new module, and the files beside it again as they are imported.
+
+    Raises what the file raises.
+    """
+    folder = path.resolve().parent
+    package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+    importlib.invalidate_caches()  # the folder may have got new files since the last time
+    holder = ModuleType(package)
+    holder.__path__ = [str(folder)]
+    sys.modules[package] = holder
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+    name = f"{package}.{path.stem}"
+    spec = spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+    assert spec is not None and spec.loader is not None  # a loader was given
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+class _Finder:
+    """Finds the modules of such packages; an entry of `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """Return how to load a module of a policy's folder, None for all others."""
+        if not name.startswith(PREFIX):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Loads a file of a policy's folder, so that its imports look in that folder first."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the file's code in the module."""
+        package = module.__name__.partition(".")[0]
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import_of(package)}
+        super().exec_module(module)
+
+
+def _import_of(package: str) -> Any:
+    """Return the `__import__` of a folder's modules."""
+    folder = Path(sys.modules[package].__path__[0])
+
+    def find(
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        top = name.partition(".")[0]
+        if level or not _lies_in(folder, top):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = importlib.import_module(f"{package}.{name}")
+        if not fromlist:
+            return sys.modules[f"{package}.{top}"]
+        for part in fromlist:
+            if part != "*" and not hasattr(module, part) and hasattr(module, "__path__"):
+                importlib.import_module(f"{package}.{name}.{part}")
+        return module
+
+    return find
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    if name == "schedbed":  # a policy beside a copy of ours must meet the interface of the running program
+        return False
+    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
