@@ -22,7 +22,7 @@ from schedbed.deploy.results.table import show
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.scheduler.profiles import named_store
-from schedbed.scheduler.registry.registry import build_policy, reads_store
+from schedbed.scheduler.registry.registry import reads_store
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -45,7 +45,7 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     a job or the cluster failed (what was measured is kept), KeyboardInterrupt likewise after cleaning up.
     """
     for choice in scenario.policies:
-        build_policy(choice.given, scale=scenario.scale, store=scenario.profiles.store)
+        choice.build(scale=scenario.scale, store=scenario.profiles.store)
     _tell_what_is_known(scenario)
     runs = (make_runs or runs_on(options.machines))(scenario, options)
     started = datetime.now(UTC)
@@ -72,7 +72,9 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
     """Says which policies know jobs of earlier runs: these decide otherwise than on a host that knows nothing."""
     store = scenario.profiles.store
-    readers = [choice.spec for choice in scenario.policies if reads_store(choice.given)]
+    readers = [
+        choice.spec for choice in scenario.policies if choice.make is None and reads_store(choice.given)
+    ]
     if readers and store != "none" and named_store(store).is_file():
         print(f"Profiles of earlier runs: {named_store(store)}, read by {', '.join(readers)}")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
+from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation
+from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.tasks.errors import BadInput
 
 
@@ -30,12 +32,21 @@ def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> Pro
 
 
 def resolve_policies(
-    given: Sequence[Any], complaints: Complaints, store: str = "store"
+    given: Sequence[Any],
+    complaints: Complaints,
+    store: str = "store",
+    *,
+    base: Path | None = None,
+    own: Mapping[int, PolicyChoice] | None = None,
 ) -> tuple[PolicyChoice, ...]:
-    """The choices in the order given; complains about what cannot be built and about doubles."""
+    """Return the choices in the order given; complain about what cannot be built and about doubles.
+
+    A policy's file is looked for in `base`, then in the working folder. `own` has the choices, by their place, that a
+    program gave as classes or objects.
+    """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
-        choice = _choice(policy, index, complaints, store)
+        choice = (own or {}).get(index) or _choice(policy, index, complaints, store, base)
         if choice is None:
             continue
         if choice.spec in choices:
@@ -54,11 +65,10 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
     """The choices of `--policy` options; BadInput about the first that cannot be built."""
-    for policy in given:
+    found = {spec_text(policy): _found(policy, None) for policy in given}
+    for policy in found.values():
         build_policy(policy)
-    return tuple(
-        {spec_text(policy): PolicyChoice(spec=spec_text(policy), given=policy) for policy in given}.values()
-    )
+    return tuple(PolicyChoice(spec=spec, given=policy) for spec, policy in found.items())
 
 
 def spec_text(given: Any) -> str:
@@ -78,13 +88,37 @@ def _choice_text(given: Any, separator: str) -> str:
     return f"{name}:{pairs}" if pairs else str(name)
 
 
-def _choice(policy: Any, index: int, complaints: Complaints, store: str) -> PolicyChoice | None:
+def _choice(
+    policy: Any, index: int, complaints: Complaints, store: str, base: Path | None
+) -> PolicyChoice | None:
     try:
-        build_policy(policy, store=store)
+        found = _found(policy, base)
+        build_policy(found, store=store)
     except BadInput as error:
         complaints.add(("policies", index), str(error))
         return None
-    return PolicyChoice(spec=spec_text(policy), given=policy)
+    return PolicyChoice(spec=spec_text(policy), given=found)
+
+
+def _found(policy: Any, base: Path | None) -> Any:
+    """Return what was given with the whole path of a policy's file, since the JobTracker has another working folder."""
+    name = parse_spec(policy, tuple(AXES)).name
+    if not is_policy_file(name):
+        return policy
+    path = Path(name).expanduser()
+    folders = (folder for folder in (base, Path.cwd()) if folder is not None)
+    whole = next((folder / path for folder in folders if _is_there(folder / path)), path)
+    if isinstance(policy, str):
+        return f"{whole}{policy.strip()[len(name) :]}"
+    return {str(whole): policy[name]}
+
+
+def _is_there(named: Path) -> bool:
+    """Is there the file of `path/to/file.py:ClassName`?"""
+    try:
+        return Path(str(named).rpartition(":")[0]).is_file()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _text(value: Any) -> str:

@@ -14,8 +14,10 @@ from schedbed.deploy.scenario.fault_plan import resolve_faults
 from schedbed.deploy.scenario.inputs import Inputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, Job, Scenario
+from schedbed.deploy.scenario.own_policies import own_choices
 from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
-from schedbed.deploy.scenario.resolved import FORMAT, ResolvedScenario, SimulateChoice
+from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
+from schedbed.deploy.scenario.shipped import scenario_file
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import plan_trace
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
@@ -24,7 +26,7 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 WORK = ("workload", "faults")  # the keys of a scenario that a cluster without jobs does not look at
 Source = str | Path | Mapping[str, Any] | Scenario | ResolvedScenario
-"""A path, the values of a scenario file, those of run.json's `scenario`, or either as an object."""
+"""A path, a shipped scenario's name, the values of a scenario file or of run.json's `scenario`, or such an object."""
 
 
 def resolve(
@@ -45,9 +47,16 @@ def resolve(
     from the scenario's file, or `base`, or here. With `idle` there are no jobs and no faults, whatever the file
     says. BadInput has one line for each fault of the file.
     """
+    own = own_choices(policies or ())
+    if policies is None and isinstance(source, ResolvedScenario):
+        own = {index: choice for index, choice in enumerate(source.policies) if choice.make is not None}
+    elif policies is not None:
+        policies = [own[index].given if index in own else policy for index, policy in enumerate(policies)]
     options = {"policies": policies, "nodes": nodes, "scale": scale, "repeats": repeats, "seed": seed}
     overrides = {name: value for name, value in options.items() if value is not None}
     if isinstance(source, ResolvedScenario):
+        if not sets and not overrides:
+            return source
         source = source.to_json()
     if isinstance(source, Mapping) and source.get("format") == FORMAT:
         if not sets and not overrides:
@@ -57,7 +66,7 @@ def resolve(
     for setting in sets:
         apply_set(document, setting)
     _override(document, overrides)
-    return _resolve(document, folder, idle)
+    return _resolve(document, folder, idle, own)
 
 
 def _document(source: Any, base: Path | str | None) -> tuple[Document, Path]:
@@ -65,8 +74,8 @@ def _document(source: Any, base: Path | str | None) -> tuple[Document, Path]:
         source = source.model_dump(by_alias=True, exclude_unset=True)
     if isinstance(source, Mapping):
         return from_values(source), Path(base or ".").resolve()
-    path = Path(source)
-    return load_file(path), Path(base or path.parent).resolve()
+    path, folder = scenario_file(source)
+    return load_file(path), Path(base or folder).resolve()
 
 
 def _override(document: Document, overrides: Mapping[str, Any]) -> None:
@@ -90,7 +99,7 @@ def _override_nodes(document: Document, nodes: int) -> None:
     document.mark(("cluster", "nodes"), f"--nodes {nodes}")
 
 
-def _resolve(document: Document, base: Path, idle: bool) -> ResolvedScenario:
+def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, PolicyChoice]) -> ResolvedScenario:
     if idle and isinstance(document.value, dict):
         document.value = {key: value for key, value in document.value.items() if key not in WORK}
     scenario = check(document)
@@ -98,7 +107,8 @@ def _resolve(document: Document, base: Path, idle: bool) -> ResolvedScenario:
     cluster = resolve_cluster(scenario, base, complaints)
     faults = resolve_faults(scenario, cluster, complaints)
     profiles = resolve_profiles(scenario.profiles, base, complaints)
-    policies = resolve_policies(scenario.policies, complaints, profiles.store)
+    beside = None if ("policies",) in document.sets else base
+    policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
     check_speculation(scenario.speculation, complaints)
     complaints.raise_if_any()
     inputs = Inputs(scenario, cluster, base, complaints)

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -20,10 +22,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy to run under: `spec` names it in every output, `given` is what `build_policy` takes."""
+    """A policy to run under: `spec` names the policy in every output, `given` is what `build_policy` takes.
+
+    `make` makes a policy that a program gave as a class or an object; run.json cannot keep that.
+    """
 
     spec: str
     given: Any  # a name, a SPEC string or a one-key mapping
+    make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
+
+    def build(self, *, scale: float, store: str) -> Policy:
+        """Return a fresh policy, its times multiplied by `scale`; `store` is the profile store for lack of another.
+
+        What a program made is taken as it is: no time of it is scaled.
+        """
+        return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +69,7 @@ class SimulateChoice:
 class ResolvedScenario:
     """All that a run needs to know. `given` and `base` let it be resolved again with other overrides.
 
-    Policy times are the one thing not scaled here: give `scale` to `scheduler.registry.registry.build_policy`.
+    Policy times are the one thing not scaled here: give `scale` to `PolicyChoice.build`.
     """
 
     name: str
@@ -89,7 +102,8 @@ class ResolvedScenario:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as run.json keeps them under `scenario`; see `packed`."""
-        rest = asdict(replace(self, jobs=(), inputs=(), given={}))
+        rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
+        rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
         jobs, inputs = [_job_json(job) for job in self.jobs], [_input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}
 

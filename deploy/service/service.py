@@ -46,7 +46,6 @@ from schedbed.deploy.service.job_intake import Desk, closed_queues
 from schedbed.deploy.service.service_status import JobStates, picture
 from schedbed.deploy.service.start import Order
 from schedbed.deploy.whole_run import run_scenario
-from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 
@@ -164,7 +163,7 @@ class ClusterRuns(LiveRuns):
     def _follow(self, session: Session, faults: FaultPlan, on_status: OnStatus) -> None:
         signal.signal(signal.SIGTERM, _as_interrupt)  # Ray has one of its own
         choice = self._scenario.policies[0]
-        policy = build_policy(choice.given, scale=self._scenario.scale, store=self._scenario.profiles.store)
+        policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)
         desk = Desk(self._scenario, session, closed_queues(policy))
         record = ClusterRecord(
             name=self._name,

@@ -19,7 +19,6 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policies.explained import report_of
-from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuck, Timing
@@ -59,7 +58,7 @@ def setup_of(
         jobs=scenario.jobs,
         files=scenario.inputs,
         policy=lambda: with_speculation(
-            build_policy(choice.given, scale=scenario.scale, store=scenario.profiles.store),
+            choice.build(scale=scenario.scale, store=scenario.profiles.store),
             scenario.speculation,
             scenario.scale,
         ),
@@ -206,7 +205,7 @@ class SimRuns:
             record.state, record.note = "failed", str(error)
         except BaseException as error:
             record.state, record.note = "interrupted", type(error).__name__
-            if not isinstance(error, Exception) or not is_policy_file(choice.spec):
+            if not isinstance(error, Exception) or not (choice.make or is_policy_file(choice.spec)):
                 raise
             record.state, record.note = "failed", _where(error)  # most likely the user's policy's own fault
         finally:

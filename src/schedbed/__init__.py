@@ -6,26 +6,27 @@ Agents and attempts import their rooms through this package as well, so it loads
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from schedbed import policy
     from schedbed.deploy.failures import RunFailed
-    from schedbed.deploy.python_face import connect, run
+    from schedbed.deploy.python_face import Result, connect, run
     from schedbed.tasks.errors import BadInput
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "RunFailed", "connect", "policy", "run"]
+__all__ = ["BadInput", "Result", "RunFailed", "__version__", "connect", "policy", "run"]
 
 _HOMES = {
     "BadInput": "schedbed.tasks.errors",
+    "Result": "schedbed.deploy.python_face",
     "RunFailed": "schedbed.deploy.failures",
     "connect": "schedbed.deploy.python_face",
     "run": "schedbed.deploy.python_face",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load a public name at its first use."""
     if name == "policy":
         return import_module("schedbed.policy")
@@ -36,4 +37,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names."""
-    return [*__all__, "__version__"]
+    return list(__all__)

@@ -18,12 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from schedbed import run
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.deploy.doctor.achieved import TOLERANCE, loads_on, nodes_alone
 from schedbed.deploy.doctor.loads import Loads, Node, Ratios
 from schedbed.tasks.errors import BadInput
 from tests.bench.figures import Figure, parser, publish, say
-from tests.bench.liverun import live_run
 
 NODES = 6
 NODE = {"cores": 2, "core_speed": 0.1, "memory_bytes": 2**29, "disk_bps": 40e6, "network_bps": 12.5e6}
@@ -87,7 +87,7 @@ def overload() -> Figure:
     node = {"cores": cores, "core_speed": 0.5, "map_slots": cores, "reduce_slots": 1}
     burn = {"app": "synthetic", "maps": 6 * cores, "map": {"cpu": "5s"}, "user": "ana"}
     scenario = {"name": "overload", "cluster": {"nodes": 6, "node": node}, "workload": {"jobs": [burn]}}
-    fidelity = live_run(scenario)[1]["fidelity"]
+    fidelity = run(scenario, policies=["fifo"], check=False).summary["fidelity"]
     why = " ".join(fidelity["why"])
     asked = f"{3 * cores} host cores asked of {cores}: reported as not trusted (1 = yes)"
     return Figure(name=asked, values=[float(not fidelity["trusted"])], low=1, note=why)

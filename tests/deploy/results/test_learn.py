@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from schedbed import run
+from schedbed import Result, run
 from schedbed.deploy.cli.main import app
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolve import resolve
@@ -21,9 +21,7 @@ from schedbed.tasks.errors import BadInput
 from tests.deploy.results.test_findings import SCENARIO
 
 
-def played(
-    store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any
-) -> dict[str, Any]:
+def played(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any) -> Result:
     """A simulated run of two jobs of ana's `burn`: eight maps of 5 s of CPU, a minute apart."""
     given = {**SCENARIO, "profiles": {"store": str(store), "learn": learn}, "policies": [policy], **changes}
     return run(given, machines="sim", out=out)
@@ -55,8 +53,8 @@ def test_what_is_kept_is_of_the_scenario_before_its_scale(tmp_path: Path) -> Non
 
 def test_the_next_run_knows_the_job_from_its_first_heartbeat(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
-    before = played(store, tmp_path / "a", "aria")["decisions"]
-    after = played(store, tmp_path / "b", "aria")["decisions"]
+    before = played(store, tmp_path / "a", "aria").decisions
+    after = played(store, tmp_path / "b", "aria").decisions
     unknown = "no profile yet"
     assert before.query("job == 'job_0001'")["reason"].str.contains(unknown).any()
     assert not after["reason"].str.contains(unknown).any()
@@ -94,7 +92,7 @@ def test_store_none_hides_the_users_own(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SCHEDBED_PROFILES", str(own))
     for store, knows in (("default", True), ("none", False)):
         given = {**SCENARIO, "profiles": {"store": store}, "policies": ["aria"]}
-        reasons = run(given, machines="sim", out=tmp_path / store)["decisions"]["reason"]
+        reasons = run(given, machines="sim", out=tmp_path / store).decisions["reason"]
         assert reasons.str.contains("no profile yet").any() is not knows
 
 

@@ -116,5 +116,5 @@ def test_only_the_keys_that_mean_something_stand_beside_it() -> None:
 
 def test_a_generated_workload_runs() -> None:
     scenario = resolved(jobs=8, scale=0.1, arrivals={"threshold": 0.9}, deadline={})
-    jobs = run(scenario, machines="sim", policies=["aria:profiles=none"])["jobs"]
+    jobs = run(scenario, machines="sim", policies=["aria:profiles=none"]).jobs
     assert len(jobs) == 8 and set(jobs["state"]) == {"succeeded"}

@@ -15,8 +15,8 @@ SCENARIO = Path(__file__).parents[3] / "deploy" / "scenarios" / "straggler.yaml"
 def played(speculation: Any, out: Path) -> tuple[float, float, int]:
     """The makespan in s under fifo, wasted core-seconds, and how many copies were made."""
     values = yaml.safe_load(SCENARIO.read_text()) | {"speculation": speculation}
-    tables = run(values, policies=["fifo"], machines="sim", out=out)
-    jobs, attempts = tables["jobs"], tables["attempts"]
+    result = run(values, policies=["fifo"], machines="sim", out=out)
+    jobs, attempts = result.jobs, result.attempts
     assert set(jobs["state"]) == {"succeeded"}
     wasted = attempts[attempts["state"] != "succeeded"]["cpu_s"].sum()
     return float(jobs["finish"].max()), float(wasted), int(attempts["speculative"].sum())

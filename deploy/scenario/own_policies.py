@@ -1,0 +1,105 @@
+"""Policies that a Python program gives as classes or objects: the name of each, and how a run gets a fresh one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.user_file import load_policy_file
+from schedbed.tasks.errors import BadInput
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
+    """Return the choices that are no SPEC, by their place in the list; BadInput about what is no policy either.
+
+    Each is named after its class, a second of the same name `Name-2`.
+    """
+    taken = {policy.strip() for policy in given if isinstance(policy, str)}
+    found: dict[int, PolicyChoice] = {}
+    for index, policy in enumerate(given):
+        if isinstance(policy, str | Mapping):
+            continue
+        make = _maker(policy)
+        name = _class_of(policy).__name__
+        number = sum(spec == name or spec.startswith(f"{name}-") for spec in taken) + 1
+        spec = f"{name}-{number}" if number > 1 else name
+        taken.add(spec)
+        found[index] = PolicyChoice(spec=spec, given=_spec_or_label(policy), make=make)
+    return found
+
+
+def live_spec(policy: Any) -> str | dict[str, Any]:
+    """Return the SPEC by which another process makes the same policy; BadInput says why there is none.
+
+    A class is named by its file. An object needs a dataclass with plain values, which are the parameters then.
+    """
+    made = _class_of(policy)
+    name = made.__qualname__
+    where = getattr(sys.modules.get(made.__module__), "__file__", None)
+    if made.__module__ == "__main__" or not where or "." in name:
+        why = "a live run loads the policy in another process, which cannot see this program"
+        raise BadInput(
+            f"policy {name}: {why}: put the class at the top of a file of its own and import the class"
+        )
+    spec = f"{where}:{name}"
+    if policy is made:
+        load_policy_file(spec, {}, 1.0)
+        return spec
+    parameters = _parameters(policy)
+    if parameters is None or _parameters(load_policy_file(spec, parameters, 1.0)) != parameters:
+        why = "a live run cannot take this object to another process"
+        example = f"{{{spec!r}: {{parameter: value}}}}"
+        raise BadInput(f"policy {name}: {why}: make the class a dataclass of plain values, or give {example}")
+    return {spec: parameters} if parameters else spec
+
+
+def _class_of(policy: Any) -> type:
+    return policy if isinstance(policy, type) else type(policy)
+
+
+def _maker(policy: Any) -> Callable[[], Policy]:
+    """Return what makes the policy afresh: the class without arguments, or a copy of the object as given now."""
+    if not callable(getattr(policy, "decide", None)):
+        raise BadInput(
+            f"policy {policy!r}: expected a SPEC, a class with a decide method, or an object of such a class"
+        )
+    if isinstance(policy, type):
+        make: Callable[[], Policy] = policy
+    else:
+        original = deepcopy(policy)
+
+        def make() -> Policy:
+            return deepcopy(original)
+
+    try:
+        make()
+    except Exception as error:
+        name, why = _class_of(policy).__name__, f"{type(error).__name__}: {error}".splitlines()[0]
+        raise BadInput(
+            f"policy {name}: cannot be made without arguments ({why}), expected an object"
+        ) from error
+    return make
+
+
+def _parameters(policy: Any) -> dict[str, Any] | None:
+    """Return the constructor's arguments of a dataclass object when all are plain values, else None."""
+    if not is_dataclass(policy):
+        return None
+    values = {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
+    return values if all(isinstance(value, PLAIN) for value in values.values()) else None
+
+
+def _spec_or_label(policy: Any) -> Any:
+    """Return the live SPEC where there is one, else a label that run.json can keep."""
+    try:
+        return live_spec(policy)
+    except BadInput:
+        made = _class_of(policy)
+        return f"{made.__module__}.{made.__qualname__}"
