@@ -1,11 +1,9 @@
-"""Runs experiments one after the other and keeps what came out: results.json, figures and index.html in one folder."""
+"""Run the chosen experiments and keep their results: results.json, figures and index.html in one folder."""
 
 from __future__ import annotations
 
 import json
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,71 +12,16 @@ from typing import Any
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import page, side_by_side, terminal
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Played
 from schedbed.deploy.papers.catalogue import Entry
-from schedbed.deploy.papers.experiment import kind
-from schedbed.deploy.papers.figures import draw
-from schedbed.deploy.papers.verdict import Row, judge
-from schedbed.deploy.results.summary import load
+from schedbed.deploy.papers.experiment_result import BROKEN, Job, Result
+from schedbed.deploy.papers.run_experiment import run
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.tasks.errors import BadInput
 
 RESULTS = "results.json"
-DONE, BROKEN = "done", "broken"
 
 Say = Callable[[str], object]
-
-
-@dataclass(slots=True, kw_only=True)
-class Result:
-    """What became of an experiment. `note` says why when it broke; `figure` is below the folder."""
-
-    entry: Entry
-    state: str = DONE
-    note: str = ""
-    took_s: float = 0.0
-    repeats: int = 0
-    rows: Sequence[Row] = ()
-    notes: Sequence[str] = ()
-    figure: str = ""
-    runs: Sequence[str] = ()  # folders
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        about = self.entry.about
-        return {
-            "paper": self.entry.paper,
-            "experiment": self.entry.experiment.name,
-            "title": about.title,
-            "where": about.where,
-            "setup": about.setup,
-            "state": self.state,
-            "note": self.note,
-            "took_s": round(self.took_s, 1),
-            "repeats": self.repeats,
-            "rows": [row.to_json() for row in self.rows],
-            "notes": list(self.notes),
-            "figure": self.figure,
-            "runs": list(self.runs),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """An experiment to be run, the how manieth of the command, into which folder."""
-
-    number: int
-    entry: Entry
-    machines: str
-    repeats: int
-    seed: int
-    full: bool
-    folder: Path
-
-    @property
-    def takes_s(self) -> float:
-        """About how long, with its usual repeats."""
-        return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,51 +123,6 @@ def _play(jobs: Sequence[Job], made: Reproduction, folder: Path, say: Say) -> No
     for job in jobs:
         begin(job)
         done(job, run(job, played))
-
-
-def run(job: Job, played: dict[Path, Played]) -> Result:
-    """One experiment; whatever goes wrong in it leaves the others alone. `played` are its paper's runs so far."""
-    began_s = time.monotonic()
-    entry, folder = job.entry, job.folder
-    bench = Bench(
-        folder / "runs" / entry.paper,
-        machines=job.machines,
-        repeats=job.repeats,
-        seed=job.seed,
-        played=played,
-        full=job.full,
-    )
-    result = Result(entry=entry, repeats=bench.repeats)
-    try:
-        measured = entry.experiment.measure(bench)
-        said = entry.about.values
-        unknown = set(measured.values) - set(said)
-        if unknown:
-            raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
-        result.rows = [
-            judge(key, value, entry.about.where, measured.values[key], bench.seed)
-            for key, value in said.items()
-            if key in measured.values
-        ]
-        result.notes = (*measured.notes, *_doubts(bench))
-        result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
-        draw(folder / result.figure, entry.experiment, said, measured)
-    except (BadInput, RunFailed) as error:
-        result.state, result.note = BROKEN, str(error)
-    except Exception as error:
-        result.state, result.note = BROKEN, f"{type(error).__name__}: {error}"
-        _write(folder / f"{entry.paper}-{entry.experiment.name}.traceback.txt", traceback.format_exc())
-    result.took_s = time.monotonic() - began_s
-    result.runs = [str(path.relative_to(folder)) for path in bench.used]
-    return result
-
-
-def _doubts(bench: Bench) -> Iterator[str]:
-    """What speaks against the runs that were looked at: that a host was too slow, say."""
-    for folder in dict.fromkeys(bench.used):
-        fidelity = load(folder)["fidelity"]
-        if not fidelity["trusted"]:
-            yield f"Not to be trusted, the run {folder.name}: {' '.join(fidelity['why'])}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Papers side by side, a process each: simulations need a core, not a host to themselves."""
+"""Run papers side by side, a process each: a simulation needs one core, not the whole host."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from queue import Empty
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedbed.deploy.failures import RunFailed
-
-if TYPE_CHECKING:
-    from schedbed.deploy.papers.reproduce import Job, Result
+from schedbed.deploy.papers.experiment_result import Job, Result
+from schedbed.deploy.papers.run_experiment import run
 
 LOOK_S = 1.0  # between two looks at whether a process has died
 
 
 def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
-    """Plays experiments, those of a paper one after the other; `done` hears of each in this process.
+    """Run the experiments, a paper's one after the other, and call `done` with each result in this process.
 
-    Raises RunFailed when a process dies. None is left behind.
+    Raises RunFailed when a process dies; no process is left behind.
     """
     papers: dict[str, list[Job]] = {}
     for job in jobs:
@@ -56,9 +55,7 @@ def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
 
 
 def _play_paper(jobs: Sequence[Job], said: Any, parent: int) -> None:
-    """In a process of its own, which the parent ends."""
-    from schedbed.deploy.papers.reproduce import run
-
+    """Run one paper's experiments in a child process and send each result to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     played: dict[Any, Any] = {}
     for job in jobs:

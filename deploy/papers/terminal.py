@@ -18,7 +18,7 @@ from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
 
 if TYPE_CHECKING:
     from schedbed.deploy.papers.catalogue import Entry
-    from schedbed.deploy.papers.reproduce import Result
+    from schedbed.deploy.papers.experiment_result import Result
 
 WIDTH = 110
 HEADS = ("", "paper", "ours [95%]", "claim")

@@ -12,8 +12,8 @@ from schedbed.scheduler.view import NodeView
 from schedbed.tasks.specs import TaskKind
 
 
-def spec(map_slots: int) -> str:
-    """The SPEC of Fair with so many."""
+def fair_spec(map_slots: int) -> str:
+    """Return the policy SPEC of Fair with `map_slots` map slots a node."""
     return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.experiment import Values
-from schedbed.deploy.papers.polo2011 import fair_slots
+from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 
 NODES, CORES = 20, 4
 MAP_BYTES = 64e6  # of input
@@ -111,7 +111,7 @@ def slots(*, live: bool) -> tuple[int, ...]:
 
 def experiment1(*, live: bool) -> dict[str, Any]:
     """Fair with each number of map slots, then RAS."""
-    policies = [*map(fair_slots.spec, slots(live=live)), ras()]
+    policies = [*map(fair_spec, slots(live=live)), ras()]
     return scenario(jobs(tight=False, live=live), policies, live=live)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, legend
-from schedbed.deploy.papers.polo2011 import fair_slots
+from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import experiment1, longer, ras
 from schedbed.deploy.results.plots import OKABE
 
@@ -26,7 +26,7 @@ def measure(bench: Bench) -> Measured:
     for seek in SEEKS:
         scenario = experiment1(live=False)
         if seek:
-            scenario |= {"simulate": {"seek": seek}, "policies": [*map(fair_slots.spec, SLOTS), ras()]}
+            scenario |= {"simulate": {"seek": seek}, "policies": [*map(fair_spec, SLOTS), ras()]}
         played = bench.play(f"seeks{100 * seek:.0f}" if seek else "experiment1", scenario)
         *fairs, ours = (played.figures(policy, "makespan_s") for policy in played.policies)
         fair_s.append(fairs[-len(SLOTS) :])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011 import fair_slots
+from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, job, said, scenario
 from schedbed.deploy.results.metrics import RunTables, useful
 
@@ -30,7 +30,7 @@ def measure(bench: Bench) -> Measured:
     for name in JOBS:
         alone.append(job(name, submit_s, None, live=bench.live))
         submit_s += GAP * said()[f"{name}_alone"].number + GAP_S
-    policies = [fair_slots.spec(USUAL_SLOTS), fair_slots.spec(PROFILED_SLOTS)]
+    policies = [fair_spec(USUAL_SLOTS), fair_spec(PROFILED_SLOTS)]
     played = bench.play("alone", scenario(alone, policies, live=bench.live))
     usual, profiled = played.policies
     found: dict[str, list[float]] = defaultdict(list)

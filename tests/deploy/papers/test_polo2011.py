@@ -57,7 +57,7 @@ def test_the_utility_is_as_the_text_says() -> None:
 def test_fair_keeps_to_fewer_slots_than_the_node_has(tmp_path: Path) -> None:
     asked = nine_jobs.scenario(
         [{"app": "synthetic", "maps": 40, "map": {"cpu": "10s"}, "reduces": 0}],
-        [fair_slots.spec(1), fair_slots.spec(3)],
+        [fair_slots.fair_spec(1), fair_slots.fair_spec(3)],
         live=False,
     )
     asked["cluster"]["nodes"] = 4

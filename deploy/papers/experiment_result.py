@@ -1,0 +1,66 @@
+"""An experiment that a reproduce command has to run, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.papers.catalogue import Entry
+from schedbed.deploy.papers.experiment import kind
+from schedbed.deploy.papers.verdict import Row
+
+DONE, BROKEN = "done", "broken"
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """The result of one experiment; `note` says why a broken one broke, `figure` is a path below the folder."""
+
+    entry: Entry
+    state: str = DONE
+    note: str = ""
+    took_s: float = 0.0
+    repeats: int = 0
+    rows: Sequence[Row] = ()
+    notes: Sequence[str] = ()
+    figure: str = ""
+    runs: Sequence[str] = ()  # folders
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        about = self.entry.about
+        return {
+            "paper": self.entry.paper,
+            "experiment": self.entry.experiment.name,
+            "title": about.title,
+            "where": about.where,
+            "setup": about.setup,
+            "state": self.state,
+            "note": self.note,
+            "took_s": round(self.took_s, 1),
+            "repeats": self.repeats,
+            "rows": [row.to_json() for row in self.rows],
+            "notes": list(self.notes),
+            "figure": self.figure,
+            "runs": list(self.runs),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One experiment of a reproduce command: its position and its output folder."""
+
+    number: int
+    entry: Entry
+    machines: str
+    repeats: int
+    seed: int
+    full: bool
+    folder: Path
+
+    @property
+    def takes_s(self) -> float:
+        """Return about how long the experiment takes with its default repeats."""
+        return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)

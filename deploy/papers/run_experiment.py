@@ -1,0 +1,62 @@
+"""Run one experiment and judge its values against the paper's."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment_result import BROKEN, Job, Result
+from schedbed.deploy.papers.figures import draw
+from schedbed.deploy.papers.verdict import judge
+from schedbed.deploy.results.summary import load
+from schedbed.tasks.errors import BadInput
+
+
+def run(job: Job, played: dict[Path, Played]) -> Result:
+    """Run one experiment; an error in it becomes a broken result. `played` holds the runs of its paper so far."""
+    began_s = time.monotonic()
+    entry, folder = job.entry, job.folder
+    bench = Bench(
+        folder / "runs" / entry.paper,
+        machines=job.machines,
+        repeats=job.repeats,
+        seed=job.seed,
+        played=played,
+        full=job.full,
+    )
+    result = Result(entry=entry, repeats=bench.repeats)
+    try:
+        measured = entry.experiment.measure(bench)
+        said = entry.about.values
+        unknown = set(measured.values) - set(said)
+        if unknown:
+            raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
+        result.rows = [
+            judge(key, value, entry.about.where, measured.values[key], bench.seed)
+            for key, value in said.items()
+            if key in measured.values
+        ]
+        result.notes = (*measured.notes, *_doubts(bench))
+        result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
+        draw(folder / result.figure, entry.experiment, said, measured)
+    except (BadInput, RunFailed) as error:
+        result.state, result.note = BROKEN, str(error)
+    except Exception as error:
+        result.state, result.note = BROKEN, f"{type(error).__name__}: {error}"
+        kept = folder / f"{entry.paper}-{entry.experiment.name}.traceback.txt"
+        kept.write_text(traceback.format_exc(), encoding="utf-8")
+    result.took_s = time.monotonic() - began_s
+    result.runs = [str(path.relative_to(folder)) for path in bench.used]
+    return result
+
+
+def _doubts(bench: Bench) -> Iterator[str]:
+    """Yield a note for each untrusted run that the experiment used."""
+    for folder in dict.fromkeys(bench.used):
+        fidelity = load(folder)["fidelity"]
+        if not fidelity["trusted"]:
+            yield f"Not to be trusted, the run {folder.name}: {' '.join(fidelity['why'])}"
