@@ -166,7 +166,7 @@ def main() -> None:
     adopt_orphans()
     figures = [] if asked.only == "core" else at_rest(asked.repeats, asked.seconds)
     figures += [] if asked.only == "rest" else core_alone(asked.repeats, asked.beats)
-    publish("Control plane", figures, asked.out)
+    publish("control_plane", "Control plane", figures, asked.out)
 
 
 if __name__ == "__main__":

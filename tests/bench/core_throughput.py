@@ -255,7 +255,7 @@ def main() -> None:
         say(f"{policy}: {figures[-2].measured} by CPU time")
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     figures.append(Figure(name="most memory of the process", values=[memory_mib], unit="MiB"))
-    publish("Core throughput", figures, asked.out)
+    publish("core_throughput", "Core throughput", figures, asked.out)
 
 
 if __name__ == "__main__":

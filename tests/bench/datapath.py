@@ -178,7 +178,7 @@ def main() -> None:
             figures += compare(app, folder / INPUTS[app], folder, asked.repeats)
         if not asked.no_replicas:
             figures += replicas(folder / "records", folder, asked.repeats)
-    publish(f"Data path: {asked.size / 2**20:.0f} MiB, limits off", figures, asked.out)
+    publish("datapath", f"Data path: {asked.size / 2**20:.0f} MiB, limits off", figures, asked.out)
 
 
 if __name__ == "__main__":

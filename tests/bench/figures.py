@@ -1,25 +1,33 @@
-"""Figures to reach: a measured quantity with its target, shown side by side and written as markdown rows."""
+"""Measured quantities with their targets: printed as a table and kept in result files."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-HEADER = "| figure | target | median (min..max) | |\n|---|---|---|---|\n"
+from schedbed.deploy.hostwatch import describe_host
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One quantity: a value a repeat, and the range that the median must be in; without a range it only informs.
 
-    `unit` is written behind numbers; "%" and "x" join them without a space.
+    `unit` is written behind numbers; "%" and "x" join them without a space. `median_of` is the number of repeats
+    where only their median was kept, as the single value.
     """
 
     name: str
@@ -28,15 +36,21 @@ class Figure:
     low: float | None = None
     high: float | None = None
     note: str = ""
+    median_of: int | None = None
+
+    @property
+    def repeats(self) -> int:
+        """Return how many repeats the median is over."""
+        return self.median_of or len(self.values)
 
     @property
     def median(self) -> float:
-        """Of all repeats."""
+        """Return the median of all repeats."""
         return statistics.median(self.values)
 
     @property
     def verdict(self) -> str:
-        """met, missed, or nothing when there is no target."""
+        """Return "met" or "missed", or "" without a target."""
         if self.low is None and self.high is None:
             return ""
         above = self.low is None or self.median >= self.low
@@ -44,7 +58,7 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """The range in words."""
+        """Return the range in words."""
         if self.low is not None and self.high is not None:
             return f"{show(self.low)} to {show(self.high)}{self._unit}"
         if self.high is not None:
@@ -53,7 +67,7 @@ class Figure:
 
     @property
     def measured(self) -> str:
-        """The median and, of several values, the least and the greatest."""
+        """Return the median and, of several values, the least and the greatest."""
         median = f"{show(self.median)}{self._unit}"
         if len(self.values) == 1:
             return median
@@ -64,40 +78,77 @@ class Figure:
         return self.unit if self.unit in ("", "%", "x") else f" {self.unit}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFile:
+    """The figures of one benchmark with the host, day and command that they were measured with.
+
+    `carried_over` names the place that older figures were copied from; they were not measured by `command` on `date`.
+    """
+
+    title: str
+    date: str
+    host: str
+    command: str
+    figures: Sequence[Figure]
+    carried_over: str = ""
+
+    @classmethod
+    def measured_now(cls, title: str, figures: Sequence[Figure]) -> ResultFile:
+        """Return the result file of figures that this process has just measured."""
+        host = describe_host()
+        script = Path(sys.argv[0]).resolve()
+        named = script.relative_to(ROOT) if script.is_relative_to(ROOT) else script.name
+        return cls(
+            title=title,
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+            host=f"{host['cores']} cores, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}",
+            command=shlex.join(["python", str(named), *sys.argv[1:]]),
+            figures=figures,
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> ResultFile:
+        """Read a result file; TypeError when a key is missing or unknown."""
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**content, "figures": [Figure(**figure) for figure in content["figures"]]})
+
+    def save(self, path: Path) -> None:
+        """Write the file, a figure a line, so that a new measurement is a readable difference."""
+        content = asdict(self)
+        figures = ",\n".join(f"  {json.dumps(_said(figure))}" for figure in content.pop("figures"))
+        head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in content.items())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'{{\n{head} "figures": [\n{figures}\n ]\n}}\n', encoding="utf-8")
+
+
+def _said(figure: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure's fields without those that say nothing."""
+    return {key: value for key, value in figure.items() if value not in (None, "")}
+
+
 def show(value: float) -> str:
-    """About three digits."""
+    """Return the number with about three digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-def markdown(figures: Sequence[Figure]) -> str:
-    """A row a figure, to be put below `HEADER`."""
-    rows = []
-    for figure in figures:
-        name = f"{figure.name} ({figure.note})" if figure.note else figure.name
-        rows.append(f"| {name} | {figure.target} | {figure.measured} | {figure.verdict} |\n")
-    return "".join(rows)
-
-
-def publish(title: str, figures: Sequence[Figure], out: Path | None) -> None:
-    """Prints the table; adds it to the markdown file `out`, which gets a header when it is new."""
+def publish(name: str, title: str, figures: Sequence[Figure], out: Path | None) -> None:
+    """Print the table; with `out`, write the result file `out`/`name`.json in place of an older one."""
     table = Table("figure", "target", "median (min..max)", "", title=title, title_justify="left")
     for figure in figures:
-        name = f"{figure.name}\n  {figure.note}" if figure.note else figure.name
-        table.add_row(name, figure.target, figure.measured, figure.verdict)
+        label = f"{figure.name}\n  {figure.note}" if figure.note else figure.name
+        table.add_row(label, figure.target, figure.measured, figure.verdict)
     Console().print(table)
     if out is not None:
-        new = not out.exists() or out.stat().st_size == 0
-        with out.open("a", encoding="utf-8") as file:
-            file.write((HEADER if new else "") + f"| **{title}** | | | |\n" + markdown(figures))
+        ResultFile.measured_now(title, figures).save(out / f"{name}.json")
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """The options that all benchmarks have."""
+    """Return a parser with the options that all benchmarks have."""
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawTextHelpFormatter)
-    made.add_argument("--repeats", type=_positive, default=5, help="medians are over so many (default 5)")
-    made.add_argument("--out", type=Path, help="markdown file to add the table to")
+    made.add_argument("--repeats", type=_positive, default=5, help="runs that a median is over (default 5)")
+    made.add_argument("--out", type=Path, help="folder for the result file, such as docs/results/figures")
     return made
 
 
@@ -108,5 +159,5 @@ def _positive(text: str) -> int:
 
 
 def say(text: str) -> None:
-    """A line on how far the benchmark is."""
+    """Print a line that says how far the benchmark is."""
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

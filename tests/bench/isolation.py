@@ -106,7 +106,7 @@ def main() -> None:
         except BadInput as error:
             say(f"{mode}: left out: {error}")
     figures.append(overload())
-    publish("Isolation: achieved / declared", figures, asked.out)
+    publish("isolation", "Isolation: achieved / declared", figures, asked.out)
 
 
 if __name__ == "__main__":

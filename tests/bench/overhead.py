@@ -95,6 +95,7 @@ def main() -> None:
         Figure(name=f"job of {WAVES} waves of {LONG_S:g} s / ideal", values=ratios, unit="x", high=1.05),
     ]
     publish(
+        "overhead",
         f"Overhead: {asked.tasks} tasks of {SHORT_S:g} s on {NODES} nodes, limits {asked.limits}",
         figures,
         asked.out,

@@ -159,7 +159,7 @@ def main() -> None:
         if asked.runs:
             figures += seeded(bench, asked.runs, calm[0], calm_s)
     title = f"Recovery: {asked.scenario.stem} at scale {asked.scale:g}, {asked.policy}, {asked.machines}"
-    publish(title, figures, asked.out)
+    publish(f"recovery_{asked.machines}", title, figures, asked.out)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def main() -> None:
         Figure(name=f"{nodes}: memory of everything", values=found["memory_gib"], unit="GiB"),
         Figure(name=f"{nodes}: called itself trusted (1 = yes)", values=found["trusted"]),
     ]
-    publish("Scale", figures, asked.out)
+    publish(f"scale_{asked.machines}", "Scale", figures, asked.out)
 
 
 if __name__ == "__main__":

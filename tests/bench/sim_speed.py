@@ -199,7 +199,7 @@ def main() -> None:
     else:
         compile_loop()
         repeats = options.repeats
-        publish("simulator", rates(repeats) + long_run(repeats) + growth(repeats), options.out)
+        publish("sim_speed", "Simulator", rates(repeats) + long_run(repeats) + growth(repeats), options.out)
 
 
 def _lines(options: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from schedbed.deploy.doctor.loads import probe
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.specs import Cost
 from tests.bench import control_plane, datapath, isolation, overhead, scale
-from tests.bench.figures import HEADER, Figure, markdown, publish
+from tests.bench.figures import Figure, ResultFile, publish
 from tests.bench.proctree import TreeWatch, parse_stat, read_stat
 
 BENCH = Path(__file__).parents[1] / "bench"
@@ -34,14 +34,21 @@ def test_a_figure_is_judged_by_its_median() -> None:
     assert Figure(name="memory", values=[3.0], unit="GiB").verdict == ""
 
 
-def test_tables_of_several_benchmarks_share_one_header(tmp_path: Path) -> None:
-    out = tmp_path / "figures.md"
-    figure = Figure(name="CPU", values=[1.0], low=0.95, high=1.05, note="one node")
-    publish("Isolation", [figure], out)
-    publish("Scale", [figure], out)
-    row = "| CPU (one node) | 0.95 to 1.05 | 1 | met |\n"
-    assert markdown([figure]) == row
-    assert out.read_text() == f"{HEADER}| **Isolation** | | | |\n{row}| **Scale** | | | |\n{row}"
+def test_a_result_file_gives_back_what_was_measured(tmp_path: Path) -> None:
+    several = Figure(name="CPU", values=[1.0, 0.98], low=0.95, high=1.05, unit="x", note="one node")
+    only_a_median = Figure(name="gap", values=[40.5], unit="ms", median_of=3)
+    publish("isolation", "Isolation", [several, only_a_median], tmp_path / "new")
+    found = ResultFile.load(tmp_path / "new" / "isolation.json")
+    assert found.figures == [several, only_a_median]
+    assert [figure.repeats for figure in found.figures] == [2, 3]
+    assert (found.title, found.carried_over) == ("Isolation", "")
+    assert found.command.startswith("python ") and f"{os.cpu_count()} cores" in found.host
+
+
+def test_a_new_measurement_replaces_the_old_one(tmp_path: Path) -> None:
+    for value in (1.0, 2.0):
+        publish("scale", "Scale", [Figure(name="CPU", values=[value])], tmp_path)
+    assert [figure.values for figure in ResultFile.load(tmp_path / "scale.json").figures] == [[2.0]]
 
 
 def test_the_gap_of_a_slot_is_from_an_end_to_the_start_it_made_room_for() -> None:

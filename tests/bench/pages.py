@@ -1,0 +1,71 @@
+"""Render docs/performance.md from the result files in docs/results: python -m tests.bench.pages
+
+Figures are kept by `tests/bench/run --out docs/results/figures`. The text around the tables stands in
+docs/results/performance.template.md; a line `{{NAME}}` there becomes a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.bench.figures import ROOT, ResultFile
+
+RESULTS = ROOT / "docs" / "results"
+PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
+DO_NOT_EDIT = (
+    "<!-- Written by `python -m tests.bench.pages` from docs/results. Edit there: a test compares. -->\n"
+)
+
+
+def performance(results: Path = RESULTS) -> str:
+    """Return the text of docs/performance.md."""
+    files = sorted((results / "figures").glob("*.json"))
+    tables = {path.stem: table(ResultFile.load(path)) for path in files}
+    return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
+
+
+def fill(template: str, tables: Mapping[str, str]) -> str:
+    """Return the template with each table in its place.
+
+    ValueError when a table has no place or a place has no table, so that no result is lost silently.
+    """
+    places = PLACE.findall(template)
+    if sorted(places) != sorted(tables):
+        raise ValueError(
+            f"the template has places for {sorted(places)}, there are tables for {sorted(tables)}"
+        )
+    return DO_NOT_EDIT + PLACE.sub(lambda place: tables[place[1]].rstrip("\n"), template)
+
+
+def table(kept: ResultFile) -> str:
+    """Return a result file as markdown: a heading, how the figures were measured, a row a figure."""
+    when = f"Carried over from {kept.carried_over}." if kept.carried_over else f"Measured on {kept.date}."
+    how = "To measure again" if kept.carried_over else "Command"
+    lines = [
+        f"### {kept.title}\n",
+        f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n",
+        "| figure | target | median (min..max) | repeats | |",
+        "|---|---|---|---|---|",
+    ]
+    for figure in kept.figures:
+        name = f"{figure.name} ({figure.note})" if figure.note else figure.name
+        lines.append(
+            f"| {name} | {figure.target} | {figure.measured} | {figure.repeats} | {figure.verdict} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"performance.md": performance}
+
+
+def main() -> None:
+    """Write the page."""
+    for name, render in PAGES.items():
+        (ROOT / "docs" / name).write_text(render(), encoding="utf-8")
+        print(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()
