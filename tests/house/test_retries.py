@@ -1,0 +1,76 @@
+"""A test that passes at its second try is written down with the cause of the first; too many fail the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+
+from tests.harness.retries import Retries
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = "[pytest]\nmarkers = live\naddopts = --strict-markers\n"
+SUITE = """
+from pathlib import Path
+import pytest
+
+def test_that_only_computes():
+    pass
+
+@pytest.mark.live
+@pytest.mark.parametrize("number", range({flaky}))
+def test_flaky(number):
+    tried = Path(__file__).with_name(f"tried_{{number}}")
+    first = not tried.exists()
+    tried.touch()
+    assert not first, f"cause {{number}}"
+"""
+
+
+def run_suite(folder: Path, flaky: int, *options: str) -> tuple[int, str, str]:
+    """Run a suite of its own with that many tests that fail once; return exit code, output and the file."""
+    (folder / "pytest.ini").write_text(SETTINGS)
+    (folder / "test_suite.py").write_text(SUITE.format(flaky=flaky))
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    file = folder / "build" / "retries.txt"
+    return done.returncode, done.stdout + done.stderr, file.read_text() if file.exists() else ""
+
+
+def test_one_retry_is_written_down_and_tolerated(tmp_path: Path) -> None:
+    code, said, file = run_suite(tmp_path, 1)
+    assert code == 0, said
+    assert "1 of 2 tests tried again (1 tolerated)" in said and "fails the run" not in said
+    assert file.startswith("test_suite.py::test_flaky[0]\n") and "AssertionError: cause 0" in file
+
+
+def test_two_retries_among_few_tests_fail_the_run_of_two_workers(tmp_path: Path) -> None:
+    code, said, file = run_suite(tmp_path, 2, "-n", "2")
+    assert code == 1, said
+    assert "3 passed, 2 rerun" in said and "2 of 3 tests tried again (1 tolerated): fails the run" in said
+    assert "cause 0" in file and "cause 1" in file
+
+
+def report(nodeid: str, outcome: Literal["passed", "rerun"]) -> pytest.TestReport:
+    """Return what the session hears of one try."""
+    return pytest.TestReport(nodeid, ("", 0, ""), {}, cast(Any, outcome), "said", "call")
+
+
+@pytest.mark.parametrize(("retries", "too_many"), [(0, False), (3, False), (4, True)])
+def test_one_test_in_a_hundred_may_be_tried_again(tmp_path: Path, retries: int, too_many: bool) -> None:
+    counted = Retries(tmp_path / "retries.txt")
+    for number in range(300):
+        if number < retries:
+            counted.pytest_runtest_logreport(report(f"test_{number}", "rerun"))
+        counted.pytest_runtest_logreport(report(f"test_{number}", "passed"))
+    assert (counted.allowed, counted.too_many) == (3, too_many)
