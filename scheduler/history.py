@@ -228,7 +228,8 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
     if not path.is_file():
         raise BadInput(f"{path}: no such table, expected the folder of a finished run")
     try:
-        return _typed(_read(fastparquet.ParquetFile(str(path)), run), table)
+        with path.open("rb") as file:  # fastparquet does not close what it opens by name
+            return _typed(_read(fastparquet.ParquetFile(file), run), table)
     except Exception as error:
         raise BadInput(f"{path}: not a readable Parquet table of {table} ({error})") from error
 
@@ -289,7 +290,8 @@ def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFram
     broken.extend(sorted(f"{table}/{torn.name}" for torn in folder.glob("*.tmp")))
     for part in sorted(folder.glob("*.parquet"), key=_part_order):
         try:
-            rows = _nullable(fastparquet.ParquetFile(str(part)).to_pandas(), table)
+            with part.open("rb") as file:
+                rows = _nullable(fastparquet.ParquetFile(file).to_pandas(), table)
         except Exception:  # a torn file can fail anywhere inside the reader
             broken.append(f"{table}/{part.name}")
             continue

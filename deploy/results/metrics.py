@@ -149,7 +149,7 @@ def fairness(run: RunTables) -> dict[str, Any]:
 def user_intervals(run: RunTables) -> Intervals:
     """When which user's attempts ran."""
     users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
-    owners = run.attempts["job"].map(users).fillna("?").to_numpy(str)
+    owners = run.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str)
     return Intervals.of(run.attempts, owners, run.end_s)
 
 

@@ -157,7 +157,7 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         owner = dict(zip(mine.jobs["job"], mine.jobs[key], strict=True))
-        group = mine.attempts["job"].map(owner).fillna("?").to_numpy(str)
+        group = mine.attempts["job"].map(owner).astype(object).fillna("?").to_numpy(str)
         tasks = Intervals.of(mine.attempts, group, mine.end_s)
         names = tasks.groups()[:GROUPS_MAX]
         series = [tasks.binned(name, edges) for name in names]

@@ -113,6 +113,7 @@ def test_an_attempt_cannot_write_on_a_full_disk_and_says_so(tmp_path: Path) -> N
     assert caught.value.errno == errno.ENOSPC
     (tmp_path / FULL_DISK).unlink()
     file.write(b"again")
+    file.close()
 
 
 def test_messages_to_the_masters_are_cut_late_or_lost() -> None:
