@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
-from tests.scheduler.world import World, job, node
+from tests.harness.world import World, job, node
 
 MINE = '''
 from dataclasses import dataclass
