@@ -1,36 +1,234 @@
-"""What may go wrong with an emulated cluster, as values: live and simulated drivers play the same faults alike."""
+"""The kinds of faults, each a row of KINDS, and a fault at its time as a value.
+
+Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command line and
+the table of docs/faults.md derive from the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.chance import Coin
 from schedbed.tasks.specs import NodeId
 
-LIVES = ("kill", "freeze")
-STATES = ("slow", "partition", "cut_off", "delay", "loss", "lose_requests", "lose_replies", "fill_disk")
-BLOWS = ("kill_attempt", "corrupt_replica", "delete_replica", "kill_tracker")
-MASTERS = ("crash_jobtracker", "restart_namenode")
-KINDS = (*LIVES, *STATES, *BLOWS, *MASTERS)
-"""A node stands still or is gone; is in a state; something of it is struck once; a master dies and comes back."""
+Target = Literal["nodes", "attempt", "replica", "jobtracker", "namenode"]
+Unit = Literal["share", "time"]
+
+STATE, RESTART, ONCE = "state", "restart", "once"
+Duration = Literal["state", "restart", "once"]
+"""How long a kind lasts: a state is in force until its end, or the run's; `restart` kills a process that comes back by
+itself, with `for` not before that time; `once` is over as soon as it happened."""
 
 RESTART_S = 1.5
-"""About what a process of ours takes until it is back: how long a crash lasts that names no time of its own."""
+"""About what a process of ours takes until it is back: how long a restart lasts that names no time of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultParameter:
+    """One number of a fault: `name` in a scenario, `field` of PlannedFault. A share is above 0 and at most 1."""
+
+    name: str
+    field: str
+    unit: Unit
+    doc: str
+    required: bool = False
+
+
+def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
+    """Return no parameters: the kind has none."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultKind:
+    """One kind of fault: what a scenario may say of the kind, and what random draws must know.
+
+    `spelled` are the entries of a scenario that mean the kind, "" where the target stands; by default the name and
+    the target. `draw` gives the parameters of a random fault, from a seed and the scenario's scale; None keeps the
+    kind out of random draws. `hides_replicas`: while the fault lasts, the replicas of its node cannot be counted on;
+    `harms_for_good`: nor afterwards, since a corrupt replica may lie unseen until the run's end.
+    """
+
+    name: str
+    about: str
+    example: str
+    target: Target = "nodes"
+    duration: Duration = STATE
+    parameters: tuple[FaultParameter, ...] = ()
+    spelled: tuple[Mapping[str, str], ...] = ()
+    may_hit_all: bool = False
+    hides_replicas: bool = False
+    harms_for_good: bool = False
+    draw: Callable[[Coin, float], dict[str, float]] | None = _draw_nothing
+
+    @property
+    def spellings(self) -> tuple[Mapping[str, str], ...]:
+        """Return the entries of a scenario that mean this kind; the first key of each holds the target."""
+        return self.spelled or ({self.name: ""},)
+
+    @property
+    def hits_master(self) -> bool:
+        """Return whether the target is one of the two masters, and not a node or something on a node."""
+        return self.target in ("jobtracker", "namenode")
+
+
+def _draw_slow(luck: Coin, scale: float) -> dict[str, float]:
+    rates = {name: luck.choice((1.0, luck.uniform(0.1, 0.5))) for name in ("disk", "network")}
+    return rates | {"cpu": luck.uniform(0.1, 0.5)}
+
+
+def _draw_delay(luck: Coin, scale: float) -> dict[str, float]:
+    return {"by_s": luck.uniform(1.0, 5.0) * scale}
+
+
+def _draw_loss(luck: Coin, scale: float) -> dict[str, float]:
+    return {"share": luck.uniform(0.05, 0.3)}
+
+
+def _rate(name: str) -> FaultParameter:
+    return FaultParameter(name=name, field=name, unit="share", doc="the share that is left")
+
+
+_SHARE = FaultParameter(
+    name="share", field="share", unit="share", doc="the share of the messages that is lost", required=True
+)
+_BY = FaultParameter(
+    name="by", field="by_s", unit="time", doc="what each message takes longer", required=True
+)
+
+# The order of the rows is the order in which random draws take the kinds: a new kind goes to the end.
+_ROWS = (
+    FaultKind(
+        name="kill",
+        about="the node dies; with `for` it comes back with the blocks on its disk",
+        example="kill: n3, for: 30s",
+        hides_replicas=True,
+    ),
+    FaultKind(
+        name="freeze",
+        about="the node stands still, its connections stay open",
+        example="freeze: n3, for: 20s",
+        hides_replicas=True,
+    ),
+    FaultKind(
+        name="slow",
+        about="the node keeps these shares of its rates",
+        example="slow: n4, cpu: 0.2, disk: 0.5, network: 0.5, for: 60s",
+        parameters=(_rate("cpu"), _rate("disk"), _rate("network")),
+        draw=_draw_slow,
+    ),
+    FaultKind(
+        name="partition",
+        about="the nodes do not reach the other nodes; the masters reach all",
+        example="partition: [n1, n2], for: 30s",
+        hides_replicas=True,
+    ),
+    FaultKind(
+        name="cut_off",
+        about="no heartbeats, no orders: the node is lost after ten heartbeats",
+        example="partition: n1, from: masters, for: 30s",
+        spelled=({"partition": "", "from": "masters"},),
+        hides_replicas=True,
+    ),
+    FaultKind(
+        name="delay",
+        about="each message to or from the node takes that much longer",
+        example="delay: n1, by: 2s, for: 30s",
+        parameters=(_BY,),
+        draw=_draw_delay,
+    ),
+    FaultKind(
+        name="loss",
+        about="that share of the node's heartbeats, replies and connections is lost",
+        example="loss: n1, share: 0.1, for: 30s",
+        parameters=(_SHARE,),
+        may_hit_all=True,
+        draw=_draw_loss,
+    ),
+    FaultKind(
+        name="lose_requests",
+        about="that share of the node's heartbeats is lost on the way to the JobTracker",
+        example="lose_requests: all, share: 0.1, for: 30s",
+        parameters=(_SHARE,),
+        may_hit_all=True,
+        draw=None,
+    ),
+    FaultKind(
+        name="lose_replies",
+        about="that share of the replies to the node's heartbeats is lost on the way back",
+        example="lose_replies: all, share: 0.1, for: 30s",
+        parameters=(_SHARE,),
+        may_hit_all=True,
+        draw=None,
+    ),
+    FaultKind(
+        name="fill_disk",
+        about='what has to write on the node fails ("disk full"), the node lives',
+        example="fill_disk: n2, for: 30s",
+    ),
+    FaultKind(
+        name="kill_attempt",
+        about="one attempt's process dies: a named attempt, the running attempt of a task, or `any`",
+        example="kill_attempt: job_0001_m_000003",
+        target="attempt",
+        duration=ONCE,
+    ),
+    FaultKind(
+        name="corrupt_replica",
+        about="bytes of a replica change: of a block (`blk_...`), of a file (`/in/...`), or `any`",
+        example="corrupt_replica: any, node: n2",
+        target="replica",
+        duration=ONCE,
+        hides_replicas=True,
+        harms_for_good=True,
+    ),
+    FaultKind(
+        name="delete_replica",
+        about="a replica is gone: of a block (`blk_...`), of a file (`/in/...`), or `any`",
+        example="delete_replica: any",
+        target="replica",
+        duration=ONCE,
+        hides_replicas=True,
+        harms_for_good=True,
+    ),
+    FaultKind(
+        name="kill_tracker",
+        about="the TaskTracker's process dies, and with it what runs on the node",
+        example="kill_tracker: n3",
+        duration=RESTART,
+        hides_replicas=True,
+    ),
+    FaultKind(
+        name="crash_jobtracker",
+        about="the JobTracker's process dies, and replays its journal when it is back",
+        example="crash: jobtracker, for: 10s",
+        target="jobtracker",
+        duration=RESTART,
+        spelled=({"crash": "jobtracker"},),
+    ),
+    FaultKind(
+        name="restart_namenode",
+        about="the NameNode's process dies, starts again at once and takes its nodes' block reports",
+        example="restart: namenode",
+        target="namenode",
+        duration=ONCE,
+        spelled=({"restart": "namenode"}, {"crash": "namenode"}),
+    ),
+)
+KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
+"""All kinds of faults by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
     """Something goes wrong at `at_s` (seconds since the run's start); `until_s` None lasts to the run's end.
 
-    `kind` is one of KINDS. `nodes` are hit (all, of message faults, when empty); a partition keeps them from the
-    rest, a `cut_off` from the masters. A slow node keeps the shares `cpu`, `disk`, `network` of its rates. `share`
-    of the messages is lost: heartbeats to the JobTracker (`lose_requests`), their answers (`lose_replies`), or both
-    and connections between nodes too (`loss`); `by_s` is what each takes longer (`delay`). `target` is the attempt or
-    task to kill, or the block or file whose replica is struck; chosen by `luck`, 0 to 1, when it is empty or leaves a
-    choice. A JobTracker that crashes is back at `until_s` with its journal replayed; a NameNode restarts at once and
-    takes its nodes' block reports.
+    `kind` is one of KINDS. `nodes` are hit (all, of message faults, when empty). `target` is the attempt or task to
+    kill, or the block or file whose replica is harmed; chosen by `luck`, 0 to 1, when it is empty or leaves a choice.
+    The other fields are parameters: a slow node keeps the shares `cpu`, `disk`, `network` of its rates, `share` of
+    the messages is lost, each message takes `by_s` longer.
     """
 
     at_s: float
@@ -47,108 +245,22 @@ class PlannedFault:
 
     @property
     def shown(self) -> str:
-        """What is hit, for tables: nodes, or the one thing."""
-        if self.kind in MASTERS:
-            return self.kind.partition("_")[2]
-        return self.target or ",".join(self.nodes)
+        """Return what is hit, for tables: nodes, or the one thing."""
+        kind = KINDS[self.kind]
+        return kind.target if kind.hits_master else self.target or ",".join(self.nodes)
 
     @property
     def back_s(self) -> float | None:
-        """When it is over; a blow is over at once, but what it killed needs its time to come back."""
-        if self.until_s is None and self.kind in ("crash_jobtracker", "kill_tracker"):
+        """Return when the fault is over; None when nothing ends it. A process that was killed needs its time."""
+        if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S
         return self.until_s
 
+    @property
+    def lasts(self) -> bool:
+        """Return whether the fault is in force for a while, and not over at once."""
+        return KINDS[self.kind].duration == STATE or self.back_s is not None
+
     def hits(self, node: NodeId) -> bool:
-        """Whether the node is among those hit."""
+        """Return whether the node is among those hit."""
         return not self.nodes or node in self.nodes
-
-
-def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
-    """What the nodes' NICs do to messages: as faults that are always in force, of which no table says anything."""
-    found: list[PlannedFault] = []
-    for node in nodes:
-        if node.latency_s:
-            found.append(PlannedFault(at_s=0.0, kind="delay", nodes=(node.node,), by_s=node.latency_s))
-        if node.loss:
-            found.append(PlannedFault(at_s=0.0, kind="loss", nodes=(node.node,), share=node.loss))
-    return tuple(found)
-
-
-class Conditions:
-    """The faults in force, some of them `always`, and what they make of each node together."""
-
-    def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
-        self._nodes = tuple(nodes)
-        self._active: list[PlannedFault] = list(always)
-
-    def begin(self, fault: PlannedFault) -> None:
-        """It is in force."""
-        self._active.append(fault)
-
-    def end(self, fault: PlannedFault) -> None:
-        """It is over."""
-        self._active.remove(fault)
-
-    def _of(self, kind: str, node: NodeId) -> list[PlannedFault]:
-        return [fault for fault in self._active if fault.kind == kind and fault.hits(node)]
-
-    def has(self, kind: str, node: NodeId) -> bool:
-        """Whether a fault of that kind is in force on the node."""
-        return bool(self._of(kind, node))
-
-    def rates(self, node: NodeId) -> dict[str, float]:
-        """The shares of its declared rates that a node keeps: `cpu`, `disk`, `network`."""
-        kept = {"cpu": 1.0, "disk": 1.0, "network": 1.0}
-        for fault in self._of("slow", node):
-            kept = {name: factor * getattr(fault, name) for name, factor in kept.items()}
-        return kept
-
-    def groups(self) -> list[list[NodeId]]:
-        """Nodes that partitions leave together, the groups that are apart; empty without a partition."""
-        cuts = [set(fault.nodes) for fault in self._active if fault.kind == "partition"]
-        sides: dict[tuple[bool, ...], list[NodeId]] = {}
-        for node in self._nodes if cuts else ():
-            sides.setdefault(tuple(node in cut for cut in cuts), []).append(node)
-        return list(sides.values())
-
-    def blocked(self, node: NodeId) -> list[NodeId]:
-        """The nodes from which partitions keep this one."""
-        own = next((group for group in self.groups() if node in group), self._nodes)
-        return [other for other in self._nodes if other not in own]
-
-    def share(self, kind: str, node: NodeId) -> float:
-        """The share of the node's messages of that kind (lose_requests, lose_replies or loss) that is lost."""
-        kinds = (kind,) if kind == "loss" else (kind, "loss")
-        return max((fault.share for each in kinds for fault in self._of(each, node)), default=0.0)
-
-    def delay_s(self, node: NodeId) -> float:
-        """What each of the node's messages takes longer."""
-        return sum(fault.by_s for fault in self._of("delay", node))
-
-    def delays(self) -> dict[NodeId, float]:
-        """`delay_s` of the nodes that have one."""
-        return {node: by_s for node in self._nodes if (by_s := self.delay_s(node))}
-
-    def losses(self) -> dict[NodeId, float]:
-        """The share of connections lost, of the nodes that lose any."""
-        return {node: share for node in self._nodes if (share := self.share("loss", node))}
-
-    def orders(self, node: NodeId) -> Mapping[str, dict[str, Any]]:
-        """All that a live TaskTracker must be told of its node's state: arguments by the kind of the order."""
-        return {
-            "rates": self.rates(node),
-            "partition": {"blocked": self.blocked(node)},
-            "network": {"delays": self.delays(), "losses": self.losses()},
-            "disk": {"full": self.has("fill_disk", node)},
-            "messages": {
-                "cut_off": self.has("cut_off", node),
-                "delay_s": self.delay_s(node),
-                "lose_requests": self.share("lose_requests", node),
-                "lose_replies": self.share("lose_replies", node),
-            },
-        }
-
-
-USUAL = Conditions(()).orders("")
-"""The orders of a node of which no fault is in force."""

@@ -12,7 +12,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """Carries one node's calls. As in `cluster.faults.Conditions.orders`; undisturbed until `set`."""
+    """Carries one node's calls. As in `cluster.conditions.Conditions.orders`; undisturbed until `set`."""
 
     def __init__(self, node: NodeId, seed: int) -> None:
         self._node = node

@@ -13,7 +13,7 @@ BY_HOST = "by-host"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     """One emulated node. `core_speed` is the share of a host core that one emulated core gets. Of its NIC, each message
-    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.faults.by_nature`)."""
+    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.conditions.by_nature`)."""
 
     node: NodeId
     rack: str

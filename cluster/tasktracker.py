@@ -18,7 +18,7 @@ import aiohttp
 
 from schedbed.cluster.attempt_calls import answer_attempt
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.faults import USUAL
+from schedbed.cluster.conditions import UNTOUCHED
 from schedbed.cluster.faulty_link import FaultyLink
 from schedbed.cluster.machines.machine import Machine
 from schedbed.cluster.masters import Answer, MasterGone, Masters
@@ -115,8 +115,8 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Applies a fault: kill, restart, freeze, thaw, an order of `cluster.faults.Conditions`, or a blow:
-        kill_attempt (target, luck), corrupt_block or delete_block (block). Says what a blow has hit, if anything."""
+        """Applies a fault: kill, restart, freeze, thaw, an order of `cluster.conditions.Conditions`, or
+        once: kill_attempt (target, luck), corrupt_block or delete_block (block). Says what was hit, if anything."""
         if kind == "kill" and self._machine is not None:
             self._down = True
             await self._machine.kill()
@@ -129,7 +129,7 @@ class TaskTracker:
         elif kind == "kill_attempt":
             return await self._kill_attempt(**arguments)
         else:
-            if kind in USUAL:
+            if kind in UNTOUCHED:
                 self._orders[kind] = arguments
             await self._order(kind, arguments)
         return ""

@@ -18,7 +18,7 @@ PATIENCE_S = 3.0  # for a TaskTracker that is to apply a fault; then it is told 
 
 
 class RayHands:
-    """`deploy.live.fault_injector.Hands` of a Ray cluster."""
+    """`deploy.live.instant_faults.Hands` of a Ray cluster."""
 
     def __init__(self, cluster: RayCluster) -> None:
         self._cluster = cluster

@@ -1,58 +1,32 @@
-"""Faults on a live cluster at their times: they become calls to TaskTrackers and masters, and rows of faults.parquet.
+"""Faults on a live cluster at their times: the plan of `cluster.fault_plan`, driven by the clock.
 
-Faults of a run are planned before it; others may be added by hand while it goes on, from any thread.
+Faults of a run are planned before the run; others may be added by hand while the run goes on, from any thread.
 """
 
 from __future__ import annotations
 
-import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from math import inf
 
-from schedbed.cluster.faults import BLOWS, MASTERS, USUAL, Conditions, PlannedFault
+from schedbed.cluster.conditions import Conditions, NodeOrders
+from schedbed.cluster.fault_plan import FaultPlan, Row
+from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.live.instant_faults import EFFECTS, Hands, LiveCluster
 from schedbed.tasks.specs import NodeId
 
-Row = tuple[float, str, str, float | None]
-"""Of faults.parquet: t, kind, target, until."""
-
-ONCE = (*BLOWS, *MASTERS)  # done at once; who is killed so comes back by himself
-ENDS = {"kill": "restart", "freeze": "thaw"}
-UNTOUCHED = {**{kind: {"on": False} for kind in ENDS}, **USUAL}
-"""What a node need not be told."""
-
-STEP_S = 0.2  # until a node that did not answer is tried again
+STEP_S = 0.2
+"""How long until a node that did not answer is tried again."""
 
 
-class Hands(Protocol):
-    """What a fault takes to be done. Each may raise MasterGone when who is to do it is down."""
+class FaultInjector:
+    """Inject faults into a live cluster; `advance` is called often and does what is due.
 
-    def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Has the node's TaskTracker apply a fault; what it has hit."""
-        ...
-
-    def pick_replica(
-        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
-    ) -> tuple[str, NodeId] | None:
-        """Ask the NameNode for a replica to harm: see `NameNodeDoor.pick_replica`."""
-        ...
-
-    def kill_actor(self, name: str) -> None:
-        """Kills the process of `jobtracker`, `namenode` or a node's TaskTracker, which comes back by itself."""
-        ...
-
-    def hold(self, name: str, for_s: float) -> None:
-        """Keeps an actor that was killed from serving for so long."""
-        ...
-
-
-class FaultPlan:
-    """Plays faults; `advance` is called often and does what is due.
-
-    A node is told its whole state at each change, and again when it was not there to hear it. What is `always` in force
-    is no event: it has no row.
+    Each node is told its whole state when the state changes, and again when the node was not there to hear. What is
+    `always` in force is no event: it has no row.
     """
 
     def __init__(
@@ -62,166 +36,80 @@ class FaultPlan:
         hands: Hands,
         always: Sequence[PlannedFault] = (),
     ) -> None:
-        self._nodes = list(nodes)
-        self._hands = hands
-        self._conditions = Conditions(self._nodes, always)
-        self._told: dict[NodeId, Mapping[str, Any]] = dict.fromkeys(self._nodes, UNTOUCHED)
-        self._due: list[tuple[float, int, PlannedFault, bool]] = []
-        self._changed = bool(always)  # some node may not know its state
-        self._anew: dict[NodeId, None] = {}  # nodes that know nothing
-        self._serial = 0
-        self._lock = threading.Lock()
-        for fault in faults:
-            self.add(fault)
+        names = list(nodes)
+        conditions = Conditions(names, always)
+        self._orders = NodeOrders(names, conditions, hands.on_node)
+        self._cluster = LiveCluster(names, hands, conditions, self._orders)
+        self._plan = FaultPlan(faults, conditions, self)
+        # What other threads ask for waits here for the thread that injects: a deque needs no lock.
+        self._added: deque[PlannedFault] = deque()
+        self._renewed: deque[NodeId] = deque()
 
     def add(self, fault: PlannedFault) -> None:
-        """One more; it is played by the first `advance` at or after its time."""
-        self._push(fault.at_s, fault, True)
-
-    def _push(self, at_s: float, fault: PlannedFault, begins: bool) -> None:
-        with self._lock:
-            self._serial += 1
-            heapq.heappush(self._due, (at_s, self._serial, fault, begins))
-
-    def _next_due(self, now_s: float) -> tuple[PlannedFault, bool] | None:
-        with self._lock:
-            if not self._due or self._due[0][0] > now_s:
-                return None
-            return heapq.heappop(self._due)[2:]
-
-    def advance(self, now_s: float) -> list[Row]:
-        """Does what is due; the rows of what has begun. A fault that begins late lasts as long as it was to."""
-        rows: list[Row] = []
-        while due := self._next_due(now_s):
-            fault, begins = due
-            self._changed = True
-            if begins:
-                rows.append(self._begin(now_s, fault))
-            elif fault.kind not in ONCE:
-                self._conditions.end(fault)
-        with self._lock:
-            anew, self._anew = self._anew, {}
-        self._told |= dict.fromkeys(anew, UNTOUCHED)
-        if self._changed or anew:
-            told = [self._tell(node) for node in self._nodes]
-            self._changed = not all(told)
-        return rows
-
-    def _begin(self, now_s: float, fault: PlannedFault) -> Row:
-        until_s = None if fault.until_s is None else now_s + fault.until_s - fault.at_s
-        hit = ""
-        if fault.kind in ONCE:
-            try:
-                hit = self._strike(fault)
-            except MasterGone:
-                hit = "nobody there"
-        else:
-            self._conditions.begin(fault)
-        if until_s is not None:
-            self._push(until_s, fault, False)
-        return now_s, fault.kind, hit or fault.shown, until_s
+        """Plan one more fault, from any thread."""
+        self._added.append(fault)
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """The TaskTrackers of these nodes have begun anew and know nothing: they are told at the next `advance`.
+        """Have the next `advance` tell these nodes their state: their TaskTrackers have started again.
 
         From any thread.
         """
-        with self._lock:
-            self._anew |= dict.fromkeys(nodes)
+        self._renewed.extend(nodes)
+
+    def advance(self, now_s: float) -> list[Row]:
+        """Do what is due; return the rows of what has begun."""
+        while self._added:
+            self._plan.add(self._added[0])
+            self._added.popleft()  # only now, so that `more_to_come` holds in between
+        while self._renewed:
+            self._orders.renew([self._renewed.popleft()])
+        rows = self._plan.advance(now_s)
+        self._orders.settle()
+        return rows
 
     def next_s(self) -> float:
-        """When something is due next; infinite when nothing is."""
-        with self._lock:
-            return self._due[0][0] if self._due else float("inf")
+        """Return when `advance` has something to do next; infinite when nothing is due."""
+        return -inf if self._added else self._plan.next_s()
 
     @property
     def more_to_come(self) -> bool:
-        """Whether a fault, or the end of one, is still ahead."""
-        return self.next_s() < float("inf")
+        """Return whether a fault, or the end of one, is still ahead."""
+        return bool(self._added) or self._plan.more_to_come
 
-    # ---------------------------------------------------------------- nodes
+    def begin(self, now_s: float, fault: PlannedFault) -> str:
+        """Inject what happens once; what lasts is told to the nodes by `advance`."""
+        self._orders.change()
+        effect = EFFECTS.get(fault.kind)
+        if effect is None:
+            return ""
+        try:
+            return effect(self._cluster, fault)
+        except MasterGone:
+            return "nobody there"
 
-    def _tell(self, node: NodeId) -> bool:
-        """Brings the node to what it should be; False when it cannot hear that now and is to be told later."""
-        wanted = {kind: {"on": self._conditions.has(kind, node)} for kind in ENDS}
-        wanted |= self._conditions.orders(node)
-        for kind, arguments in wanted.items():
-            if arguments == self._told[node][kind]:
-                continue
-            try:
-                if kind in ENDS:
-                    self._hands.on_node(node, kind if arguments["on"] else ENDS[kind], {})
-                else:
-                    self._hands.on_node(node, kind, arguments)
-            except MasterGone:
-                return False
-            self._told[node] = {**self._told[node], kind: arguments}
-        return True
+    def end(self, now_s: float, fault: PlannedFault) -> None:
+        """Have nodes told that the fault is over; killed processes come back by themselves."""
+        self._orders.change()
 
     def thaw(self) -> None:
-        """At the end: who still stands still goes on, so that what lies there can be read."""
-        for node in self._nodes:
-            if self._told[node]["freeze"]["on"]:
-                with suppress(MasterGone):
-                    self._hands.on_node(node, "thaw", {})
-
-    # ---------------------------------------------------------------- blows
-
-    def _strike(self, fault: PlannedFault) -> str:
-        """Does what is over at once; what was hit, "" when there was nothing of the kind."""
-        hands = self._hands
-        match fault.kind:
-            case "kill_tracker":
-                for node in fault.nodes:
-                    hands.kill_actor(node)
-                self.renew(fault.nodes)
-            case "restart_namenode":
-                hands.kill_actor("namenode")
-            case "crash_jobtracker":
-                if fault.until_s is not None:
-                    hands.hold("jobtracker", fault.until_s - fault.at_s)
-                hands.kill_actor("jobtracker")
-            case "kill_attempt":
-                return self._kill_attempt(fault)
-            case _:
-                return self._harm_replica(fault)
-        return ""
-
-    def _kill_attempt(self, fault: PlannedFault) -> str:
-        nodes = [node for node in self._nodes if fault.hits(node) and self._is_up(node)]
-        first = int(fault.luck * len(nodes))
-        for node in (*nodes[first:], *nodes[:first]):
-            hit = self._hands.on_node(node, "kill_attempt", {"target": fault.target, "luck": fault.luck})
-            if hit:
-                return hit
-        return ""
-
-    def _harm_replica(self, fault: PlannedFault) -> str:
-        up = [node for node in self._nodes if self._is_up(node)]
-        found = self._hands.pick_replica(up, fault.target, fault.nodes, fault.luck)
-        if found is None:
-            return ""
-        block, node = found
-        kind = "corrupt_block" if fault.kind == "corrupt_replica" else "delete_block"
-        self._hands.on_node(node, kind, {"block": block})
-        return f"{block} on {node}"
-
-    def _is_up(self, node: NodeId) -> bool:
-        return not any(self._conditions.has(kind, node) for kind in ("kill", "freeze"))
+        """Thaw the nodes that stand still, at the end of a run, so that what lies there can be read."""
+        for node in self._orders.frozen():
+            with suppress(MasterGone):
+                self._cluster.hands.on_node(node, "thaw", {})
 
 
 @contextmanager
-def playing(plan: FaultPlan, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Plays the plan in a thread of its own, so that faults come in time whatever else is waited for.
+def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
+    """Inject the faults from a thread of their own, so that they come in time whatever else is waited for.
 
-    Gives a function for the rows of what has begun since its last call; it raises what `advance` has raised.
+    Yield a function that returns the rows of what has begun since its last call, and raises what `advance` raised.
     """
     over, rows, errors = threading.Event(), [], []
 
-    def play() -> None:
+    def inject() -> None:
         try:
-            while not over.wait(min(STEP_S, max(0.0, plan.next_s() - now_s()))):
-                rows.extend(plan.advance(now_s()))
+            while not over.wait(min(STEP_S, max(0.0, faults.next_s() - now_s()))):
+                rows.extend(faults.advance(now_s()))
         except Exception as error:
             errors.append(error)
 
@@ -233,11 +121,11 @@ def playing(plan: FaultPlan, now_s: Callable[[], float]) -> Iterator[Callable[[]
         del rows[:count]
         return taken
 
-    thread = threading.Thread(target=play, name="faults", daemon=True)
+    thread = threading.Thread(target=inject, name="faults", daemon=True)
     thread.start()
     try:
         yield take
     finally:
         over.set()
         thread.join()
-        plan.thaw()
+        faults.thaw()

@@ -10,13 +10,13 @@ from typing import Any
 
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
-from schedbed.cluster.faults import by_nature
+from schedbed.cluster.conditions import by_nature
 from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_calls import RayHands
-from schedbed.deploy.live.fault_injector import FaultPlan
+from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hosts import check_uplinks, host_loads, racks_by_host
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
@@ -118,14 +118,14 @@ class LiveRuns:
                 record.findings = session.findings
                 self._record.save(self._folder)
 
-    def _follow(self, session: Session, faults: FaultPlan, on_status: OnStatus) -> None:
+    def _follow(self, session: Session, faults: FaultInjector, on_status: OnStatus) -> None:
         """Returns when the run is over; a cluster that stays up has other ideas of when."""
         session.follow(faults, on_status)
 
-    def _faults(self, cluster: RayCluster) -> FaultPlan:
+    def _faults(self, cluster: RayCluster) -> FaultInjector:
         nodes = self._scenario.cluster.nodes
         names = [node.node for node in nodes]
-        return FaultPlan(self._scenario.faults, names, RayHands(cluster), by_nature(nodes))
+        return FaultInjector(self._scenario.faults, names, RayHands(cluster), by_nature(nodes))
 
     def _judge(self, record: RunRecord, session: Session) -> None:
         """A run succeeded when all its jobs did, with right outputs."""

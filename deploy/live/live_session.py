@@ -17,7 +17,7 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.hostwatch import HostWatch
-from schedbed.deploy.live.fault_injector import FaultPlan, playing
+from schedbed.deploy.live.fault_injector import FaultInjector, injecting
 from schedbed.deploy.live.job_loading import JobLoader
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
@@ -144,13 +144,13 @@ class Session:
 
     # ---------------------------------------------------------------- follow
 
-    def follow(self, faults: FaultPlan, on_status: OnStatus, over: Over | None = None) -> None:
+    def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
         """Returns when all jobs have ended; raises RunFailed when the cluster cannot go on.
 
         With `over` the cluster stays up, without a living node too, until that says so.
         """
         alive_s = looked_s = time.monotonic()
-        with playing(faults, self._clock.now_s) as begun:
+        with injecting(faults, self._clock.now_s) as begun:
             while True:
                 now_s = time.monotonic()
                 self.watch.look()

@@ -1,99 +1,118 @@
-"""What a scenario may say of faults: each at its time, or drawn from a seed; and one fault given by hand."""
+"""What a scenario may say of faults: each at its time, or drawn from a seed; and one fault given by hand.
+
+The kinds, their parameters and their spelling come from the rows of `cluster.faults`.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
 
-from schedbed.deploy.scenario.scalars import Duration, Factor, Number, Part, Positive, Text, as_list
+from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter
+from schedbed.deploy.scenario.scalars import Duration, Factor, Part, Positive, Text, as_list
 from schedbed.tasks.units import parse_duration
 
 Nodes = Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list)]
-FAULTS = (
-    "kill",
-    "slow",
-    "partition",
-    "freeze",
-    "delay",
-    "loss",
-    "lose_requests",
-    "lose_replies",
-    "fill_disk",
-    "kill_attempt",
-    "corrupt_replica",
-    "delete_replica",
-    "kill_tracker",
-    "crash",
-    "restart",
-)
-GOES_WITH = {
-    "share": ("loss", "lose_requests", "lose_replies"),
-    "by": ("delay",),
-    "cpu": ("slow",),
-    "disk": ("slow",),
-    "network": ("slow",),
-    "from_": ("partition",),
-    "node": ("kill_attempt", "corrupt_replica", "delete_replica"),
+KEYS: dict[str, list[FaultKind]] = {}
+"""The keys of an entry that name what goes wrong, and the kinds that each may mean."""
+for _kind in KINDS.values():
+    for _spelling in _kind.spellings:
+        KEYS.setdefault(next(iter(_spelling)), []).append(_kind)
+
+PARAMETERS: dict[str, FaultParameter] = {
+    parameter.name: parameter for kind in KINDS.values() for parameter in kind.parameters
 }
-AT_ONCE = ("kill_attempt", "corrupt_replica", "delete_replica", "restart")
+_one_of: Any = Literal  # the words come from the rows, which a type checker cannot follow
 
 
+def _keys(kinds: Iterable[FaultKind]) -> list[str]:
+    """Return the keys of these kinds, each once."""
+    return list(dict.fromkeys(next(iter(spelling)) for kind in kinds for spelling in kind.spellings))
+
+
+GOES_WITH = {
+    **{
+        name: _keys(kind for kind in KINDS.values() if parameter in kind.parameters)
+        for name, parameter in PARAMETERS.items()
+    },
+    "from_": [key for key, kinds in KEYS.items() if any("from" in s for k in kinds for s in k.spellings)],
+    "node": _keys(kind for kind in KINDS.values() if kind.target in ("attempt", "replica")),
+}
+"""The keys with which each further key may stand."""
+
+
+def _value_of(key: str) -> Any:
+    """Return the type of what stands behind a key: nodes, the word for a master, or the one thing that is hit."""
+    kind = KEYS[key][0]
+    if kind.hits_master:
+        return _one_of[tuple(dict.fromkeys(s[key] for each in KEYS[key] for s in each.spellings if key in s))]
+    return Nodes if kind.target == "nodes" else Text
+
+
+Model = TypeVar("Model", bound=Part)
+
+
+def _with_kinds(model: type[Model]) -> type[Model]:
+    """Return the model with a key for each kind of fault and each parameter."""
+    fields: dict[str, Any] = {}
+    for key, kinds in KEYS.items():
+        about = "; ".join(kind.about for kind in kinds)
+        fields[key] = (Annotated[_value_of(key) | None, Field(description=about)], None)
+    for name, parameter in PARAMETERS.items():
+        value: Any = Duration if parameter.unit == "time" else Factor
+        fields[name] = (Annotated[value | None, Field(description=parameter.doc)], None)
+    return create_model(model.__name__, __base__=model, __module__=__name__, __doc__=model.__doc__, **fields)
+
+
+@_with_kinds
 class Fault(Part):
-    """One entry of `faults`: exactly one of FAULTS; without `for` it lasts to the end.
+    """One entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
 
     What is hit are nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
     """
 
     at: Duration
-    kill: Nodes | None = None
-    slow: Nodes | None = None
-    partition: Nodes | None = None
-    freeze: Nodes | None = None
-    delay: Nodes | None = None
-    loss: Nodes | None = None
-    lose_requests: Nodes | None = None
-    lose_replies: Nodes | None = None
-    fill_disk: Nodes | None = None
-    kill_attempt: Text | None = None
-    corrupt_replica: Text | None = None
-    delete_replica: Text | None = None
-    kill_tracker: Nodes | None = None
-    crash: Literal["jobtracker", "namenode"] | None = None
-    restart: Literal["namenode"] | None = None
-    share: Annotated[float, Number, Field(gt=0, le=1)] | None = None
-    by: Duration | None = None
-    cpu: Factor | None = None
-    disk: Factor | None = None
-    network: Factor | None = None
     from_: Annotated[Literal["masters"] | None, Field(alias="from")] = None
     node: Text | None = None
     for_: Annotated[Duration | None, Field(alias="for")] = None
 
     @property
     def key(self) -> str:
-        """Which of FAULTS it is."""
-        return next(kind for kind in FAULTS if getattr(self, kind) is not None)
+        """Return which of KEYS the entry has."""
+        return next(key for key in KEYS if getattr(self, key) is not None)
+
+    @property
+    def kind(self) -> FaultKind:
+        """Return the kind that the entry spells."""
+        said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
+        return next(
+            kind
+            for kind in KEYS[self.key]
+            for spelling in kind.spellings
+            if spelling.keys() == said.keys()
+            and all(word in ("", said[key]) for key, word in spelling.items())
+        )
 
     @model_validator(mode="after")
     def _sensible(self) -> Fault:
-        if sum(getattr(self, kind) is not None for kind in FAULTS) != 1:
-            raise ValueError(f"expected exactly one of {', '.join(FAULTS)}")
+        if sum(getattr(self, key) is not None for key in KEYS) != 1:
+            raise ValueError(f"expected exactly one of {', '.join(KEYS)}")
         key = self.key
         for name, keys in GOES_WITH.items():
             if getattr(self, name) is not None and key not in keys:
                 raise ValueError(f"{name.rstrip('_')} only goes with {', '.join(keys)}")
-        if key in GOES_WITH["share"] and self.share is None:
-            raise ValueError(f"{key} goes with share, the share of the messages that is lost")
-        if key == "delay" and self.by is None:
-            raise ValueError("delay goes with by, what each message takes longer")
-        if self.for_ is not None and (key in AT_ONCE or self.crash == "namenode"):
+        kind = self.kind
+        for parameter in kind.parameters:
+            if parameter.required and getattr(self, parameter.name) is None:
+                raise ValueError(f"{key} goes with {parameter.name}, {parameter.doc}")
+        if self.for_ is not None and kind.duration == ONCE:
             raise ValueError(f"{key} is over at once: it goes without for")
-        if key == "slow" and self.cpu is self.disk is self.network is None:
-            raise ValueError(
-                "slow: NODE goes with at least one of cpu, disk, network (the share that is left)"
-            )
+        if kind.parameters and all(getattr(self, each.name) is None for each in kind.parameters):
+            names, doc = ", ".join(each.name for each in kind.parameters), kind.parameters[0].doc
+            raise ValueError(f"{key}: NODE goes with at least one of {names} ({doc})")
         return self
 
 
@@ -119,24 +138,12 @@ def parse_frequency(value: object) -> float:
     return often
 
 
-Kind = Literal[
-    "kill",
-    "freeze",
-    "slow",
-    "partition",
-    "cut_off",
-    "delay",
-    "loss",
-    "fill_disk",
-    "kill_attempt",
-    "corrupt_replica",
-    "delete_replica",
-    "kill_tracker",
-    "crash_jobtracker",
-    "restart_namenode",
-]
-DRAWN: tuple[Kind, ...] = get_args(Kind)
+DRAWN = tuple(kind.name for kind in KINDS.values() if kind.draw is not None)
 """The kinds of `cluster.faults` that can be drawn."""
+if TYPE_CHECKING:
+    DrawnKind = str
+else:
+    DrawnKind = _one_of[DRAWN]
 
 
 class RandomFaults(Part):
@@ -147,7 +154,7 @@ class RandomFaults(Part):
 
     rate: Annotated[float | None, BeforeValidator(parse_frequency)] = None
     count: Positive | None = None
-    kinds: Annotated[list[Kind], Field(min_length=1), BeforeValidator(as_list)] = list(DRAWN)
+    kinds: Annotated[list[DrawnKind], Field(min_length=1), BeforeValidator(as_list)] = list(DRAWN)
     nodes: Nodes | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     from_: Annotated[Duration, Field(alias="from")] = 0.0

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedbed.cluster.faults import BLOWS, MASTERS, PlannedFault
+from schedbed.cluster.faults import KINDS, STATE, FaultKind, PlannedFault
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.fault_models import RandomFaults
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import NodeId
 
-SETTLE_S = (
-    10.0  # not scaled: until a node that was hit serves its blocks again, or others have copies of them
-)
+# How long until a node that was hit serves its blocks again, or others have copies of them; not scaled.
+SETTLE_S = 10.0
 FAULTS_MAX = 10_000
-AT_ONCE = (*BLOWS, *MASTERS)
-LASTING_DAMAGE = ("corrupt_replica", "delete_replica")
-"""A corrupt replica may lie unseen until the run's end."""
-HIDES_REPLICAS = ("kill", "freeze", "partition", "cut_off", "kill_tracker", *LASTING_DAMAGE)
 
 
 @dataclass(slots=True)
@@ -45,8 +40,9 @@ def draw_faults(
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
     wounded = _Wounded(spared)
     for fault in beside:
-        if fault.kind in HIDES_REPLICAS:
-            back_s = _back_s(fault.kind, fault.back_s)
+        kind = KINDS[fault.kind]
+        if kind.hides_replicas:
+            back_s = _back_s(kind, fault.back_s)
             wounded.spans += [(fault.at_s, back_s, node) for node in fault.nodes]
     found: list[PlannedFault] = []
     for number, at_s in enumerate(_times(asked, seed, scale)):
@@ -81,37 +77,26 @@ def _draw(
     wounded: _Wounded,
     scale: float,
 ) -> PlannedFault | None:
-    for kind in luck.sample(asked.kinds, len(asked.kinds)):
+    for name in luck.sample(asked.kinds, len(asked.kinds)):
+        kind = KINDS[name]
         for node in luck.sample(names, len(names)):
             back_s = _back_s(kind, until_s)
-            if kind in HIDES_REPLICAS:
+            if kind.hides_replicas:
                 if not wounded.allows(node, at_s, back_s):
                     continue
                 wounded.spans.append((at_s, back_s, node))
-            return PlannedFault(
+            fault = PlannedFault(
                 at_s=at_s,
-                kind=kind,
-                nodes=() if kind in ("crash_jobtracker", "restart_namenode") else (node,),
-                until_s=None if kind in AT_ONCE else until_s,
+                kind=name,
+                nodes=() if kind.hits_master else (node,),
+                until_s=until_s if kind.duration == STATE else None,
                 luck=luck.random(),
-                **_measure(luck, kind, scale),
             )
+            drawn: dict[str, Any] = kind.draw(luck, scale) if kind.draw else {}
+            return replace(fault, **drawn)
     return None
 
 
-def _back_s(kind: str, until_s: float | None) -> float:
-    """When a node's replicas can be counted on again."""
-    return math.inf if until_s is None or kind in LASTING_DAMAGE else until_s + SETTLE_S
-
-
-def _measure(luck: Coin, kind: str, scale: float) -> dict[str, Any]:
-    """How bad it is."""
-    if kind == "slow":
-        return {name: luck.choice((1.0, luck.uniform(0.1, 0.5))) for name in ("disk", "network")} | {
-            "cpu": luck.uniform(0.1, 0.5)
-        }
-    if kind == "loss":
-        return {"share": luck.uniform(0.05, 0.3)}
-    if kind == "delay":
-        return {"by_s": luck.uniform(1.0, 5.0) * scale}
-    return {}
+def _back_s(kind: FaultKind, until_s: float | None) -> float:
+    """Return when a node's replicas can be counted on again."""
+    return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

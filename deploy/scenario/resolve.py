@@ -10,11 +10,11 @@ from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster
 from schedbed.deploy.scenario.draw_jobs import plan_generated
 from schedbed.deploy.scenario.draw_models import GOES_WITH
-from schedbed.deploy.scenario.fault_plan import resolve_faults
 from schedbed.deploy.scenario.inputs import Inputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, Job, Scenario
 from schedbed.deploy.scenario.own_policies import own_choices
+from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
 from schedbed.deploy.scenario.shipped import scenario_file

@@ -24,14 +24,14 @@ import yaml
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live.fault_injector import FaultPlan
+from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.live_runs import LiveRuns
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunRecord
-from schedbed.deploy.scenario.fault_plan import fault_now
 from schedbed.deploy.scenario.inputs import filler_path
+from schedbed.deploy.scenario.planned_faults import fault_now
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.cluster_files import (
@@ -63,7 +63,7 @@ Ready = Callable[[ClusterRecord], None]
 class ClusterService:
     """Between the API, which calls from other threads, and the session, which goes on in the main thread."""
 
-    def __init__(self, about: Mapping[str, Any], desk: Desk, session: Session, faults: FaultPlan) -> None:
+    def __init__(self, about: Mapping[str, Any], desk: Desk, session: Session, faults: FaultInjector) -> None:
         self._about = about
         self._desk = desk
         self._session = session
@@ -160,7 +160,7 @@ class ClusterRuns(LiveRuns):
         super().__init__(scenario, options)
         self._name, self._place, self._ready = name, place, ready
 
-    def _follow(self, session: Session, faults: FaultPlan, on_status: OnStatus) -> None:
+    def _follow(self, session: Session, faults: FaultInjector, on_status: OnStatus) -> None:
         signal.signal(signal.SIGTERM, _as_interrupt)  # Ray has one of its own
         choice = self._scenario.policies[0]
         policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)

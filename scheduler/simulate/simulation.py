@@ -77,7 +77,7 @@ class Simulation:
 
     def _make_handlers(self) -> list[Callable[[float, int], None]]:
         handlers: dict[int, Callable[[float, int], None]] = {
-            kinds.FAULT: self.faults.play,
+            kinds.FAULT: self.faults.inject,
             kinds.JOIN: self._join,
             kinds.DUE: self._on_due,
             kinds.BLOCKS: self.upkeep.follow_blocks,
@@ -274,7 +274,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def _check_alive(self, now_s: float) -> None:
-        if self.faults.more_to_come(now_s) or any(node.up and not node.frozen for node in self.nodes):
+        if self.faults.more_to_come or any(node.up and not node.frozen for node in self.nodes):
             self._alive_s = now_s
         elif now_s - self._alive_s > QUIET_LIMIT_S:
             raise Stuck(f"no node is alive since {QUIET_LIMIT_S:.0f} s and none is to come back")

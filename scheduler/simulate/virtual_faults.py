@@ -1,113 +1,182 @@
-"""Faults at their times, on nodes and on masters; each begins a row of the faults table."""
+"""Faults in virtual time: the plan of `cluster.fault_plan`, driven by the event queue, and what each kind does.
+
+The live effects are in `deploy/live/instant_faults.py` and, for kinds that last, in `cluster/conditions.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import inf
+from typing import Protocol
 
-from schedbed.cluster.faults import KINDS, LIVES, Conditions, PlannedFault, by_nature
-from schedbed.scheduler.simulate.event_queue import FAULT
+from schedbed.cluster.conditions import Conditions, by_nature
+from schedbed.cluster.fault_plan import FaultPlan
+from schedbed.cluster.faults import KINDS, PlannedFault
+from schedbed.cluster.virtual.node_model import Emulation
+from schedbed.scheduler.simulate.event_queue import FAULT, Queue
+from schedbed.scheduler.simulate.setup import Rows, Setup
+from schedbed.scheduler.simulate.storage import Storage
+from schedbed.scheduler.simulate.timers import Wakes
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.simulation import Simulation
-
-TOUCH_HEARTBEATS = ("lose_requests", "lose_replies", "loss", "delay", "cut_off", "crash_jobtracker")
-SILENCE = (*LIVES, "kill_tracker")
+from schedbed.tasks.specs import NodeId
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    fault: PlannedFault
-    begins: bool
+class _Beats(Protocol):
+    """The heartbeats, as far as faults touch them."""
+
+    def forget(self, node: SimNode) -> None: ...
+
+    def set_off(self, now_s: float, node: SimNode) -> None: ...
+
+
+class _Upkeep(Protocol):
+    """The repair of blocks, as far as faults touch it."""
+
+    def stir(self) -> None: ...
+
+
+class _Master(Protocol):
+    """The JobTracker, as far as faults touch it."""
+
+    def crash(self) -> None: ...
+
+
+class FaultySimulation(Protocol):
+    """What faults need of a simulation."""
+
+    setup: Setup
+    rows: Rows
+    queue: Queue
+    nodes: list[SimNode]
+    interval_s: float
+    storage: Storage
+    emulation: Emulation
+    wakes: Wakes
+
+    @property
+    def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
+
+    @property
+    def beats(self) -> _Beats: ...
+
+    @property
+    def upkeep(self) -> _Upkeep: ...
+
+    @property
+    def master(self) -> _Master: ...
+
+    def is_alive(self, node: NodeId) -> bool: ...
+
+    def join_at(self, at_s: float, node: SimNode) -> None: ...
+
+    def want_tick(self) -> None: ...
+
+    def recover(self, now_s: float) -> None: ...
 
 
 class Faults:
-    """Plays a setup's faults. `silenced` are the nodes that one of them makes silent."""
+    """Inject a setup's faults. `silenced` are the nodes that one of the faults makes silent."""
 
-    def __init__(self, simulation: Simulation, faults: Sequence[PlannedFault]) -> None:
-        self._simulation = simulation
-        self._faults = list(faults)
-        self._check()
-        self._steps: list[_Step] = []
+    def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
+        self.simulation = simulation
+        self._check(faults)
         self._always = by_nature(node.spec for node in simulation.nodes)
-        self._conditions = Conditions([node.spec.node for node in simulation.nodes], self._always)
-        self.touch_heartbeats = any(fault.kind in TOUCH_HEARTBEATS for fault in (*faults, *self._always))
-        self.silenced = {name: None for fault in faults if fault.kind in SILENCE for name in fault.nodes}
-        self._last_s = max((fault.back_s or fault.at_s for fault in faults), default=-1.0)
+        self.conditions = Conditions([node.spec.node for node in simulation.nodes], self._always)
+        self._plan = FaultPlan(faults, self.conditions, self)
+        self.touch_heartbeats = any(
+            EFFECTS[fault.kind].touches_heartbeats for fault in (*faults, *self._always)
+        )
+        silent = [fault for fault in faults if EFFECTS[fault.kind].silences]
+        self.silenced = {name: None for fault in silent for name in fault.nodes}
 
-    def _check(self) -> None:
-        for fault in self._faults:
+    def _check(self, faults: Sequence[PlannedFault]) -> None:
+        for fault in faults:
             if fault.kind not in KINDS:
                 raise BadInput(f"fault {fault.kind!r}: expected {', '.join(KINDS)}")
             for name in fault.nodes:
-                if name not in self._simulation.node_by_name:
+                if name not in self.simulation.node_by_name:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Puts all into the queue; what is always in force begins."""
+        """Put the first fault into the queue; what is always in force begins."""
         if self._always:
-            self._disturb(0.0)
-        for fault in self._faults:
-            self._push(fault.at_s, _Step(fault, True))
-            if (fault.back_s or 0.0) > fault.at_s:
-                self._push(fault.back_s or 0.0, _Step(fault, False))
+            disturb(self, 0.0)
+        self._want_next()
 
-    def _push(self, at_s: float, step: _Step) -> None:
-        self._steps.append(step)
-        self._simulation.queue.push(at_s, FAULT, len(self._steps) - 1)
+    def _want_next(self) -> None:
+        next_s = self._plan.next_s()
+        if next_s < inf:
+            self.simulation.queue.push(next_s, FAULT, 0)
 
-    def more_to_come(self, now_s: float) -> bool:
-        """Whether a fault, or the end of one, is still ahead."""
-        return now_s <= self._last_s
+    def inject(self, now_s: float, _: int) -> None:
+        """Begin or end the fault that is due."""
+        row = self._plan.step(now_s)
+        if row is not None:
+            self.simulation.rows.fault(row)
+        self._want_next()
 
-    def play(self, now_s: float, number: int) -> None:
-        """A fault begins or ends."""
-        fault, begins = self._steps[number].fault, self._steps[number].begins
-        shown = self._strike(now_s, fault) if begins else ""
-        if begins:
-            self._conditions.begin(fault)
-            self._simulation.rows.fault((fault.at_s, fault.kind, shown or fault.shown, fault.until_s))
-        else:
-            self._conditions.end(fault)
-        nodes = [self._simulation.node_by_name[name] for name in fault.nodes]
-        match fault.kind:
-            case "kill" | "kill_tracker":
-                for node in nodes:
-                    self._kill(now_s, node) if begins else self._restart(now_s, node)
-            case "freeze":
-                for node in nodes:
-                    self._freeze(now_s, node) if begins else self._thaw(now_s, node)
-            case "slow":
-                for node in nodes:
-                    self._slow(now_s, node)
-            case "partition":
-                self._simulation.emulation.partition(now_s, self._conditions.groups())
-            case "delay" | "loss":
-                self._disturb(now_s)
-            case "fill_disk":
-                for node in nodes:
-                    full = self._conditions.has("fill_disk", node.spec.node)
-                    self._simulation.emulation.fill_disk(now_s, node.spec.node, full)
-            case "crash_jobtracker":
-                self._simulation.master.crash() if begins else self._simulation.recover(now_s)
-            case "restart_namenode":
-                self._restart_names(now_s)
+    @property
+    def more_to_come(self) -> bool:
+        """Return whether a fault, or the end of one, is still ahead."""
+        return self._plan.more_to_come
 
-    def _disturb(self, now_s: float) -> None:
-        conditions = self._conditions
-        self._simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
+    def begin(self, now_s: float, fault: PlannedFault) -> str:
+        """Do what the kind does when a fault begins; return what was hit."""
+        return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
-    # ----------------------------------------------------------------- nodes
+    def end(self, now_s: float, fault: PlannedFault) -> None:
+        """Undo what the kind did."""
+        end = EFFECTS[fault.kind].end
+        if end is not None:
+            end(self, now_s, fault)
 
-    def _kill(self, now_s: float, node: SimNode) -> None:
+    def nodes_of(self, fault: PlannedFault) -> list[SimNode]:
+        """Return the nodes that a fault names."""
+        return [self.simulation.node_by_name[name] for name in fault.nodes]
+
+    def joined(self, now_s: float, node: SimNode) -> None:
+        """Put into force again what holds of a node that has booted."""
+        name = node.spec.node
+        if self.conditions.has("slow", name):
+            _set_rates(self, now_s, node)
+        if self.conditions.has("fill_disk", name):
+            self.simulation.emulation.fill_disk(now_s, name, True)
+
+    # -------------------------------------------------------------- messages
+
+    def is_cut_off(self, node: SimNode) -> bool:
+        """Return whether the node cannot reach the masters."""
+        return self.conditions.has("cut_off", node.spec.node)
+
+    def delay_s(self, node: SimNode) -> float:
+        """Return what each of the node's messages takes longer."""
+        return self.conditions.delay_s(node.spec.node)
+
+    def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
+        """Return whether a message gets through; each has a coin of its own."""
+        if self.is_cut_off(node):
+            return False
+        share = self.conditions.share(kind, node.spec.node)
+        if not share:
+            return True
+        node.sent += 1
+        luck = chance(self.simulation.setup.seed, kind, node.spec.node, node.sent)
+        return luck.random() >= share
+
+
+# -------------------------------------------------------------------- effects
+
+
+def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Take the nodes down with all that runs there; their blocks stay on their disks."""
+    simulation = faults.simulation
+    for node in faults.nodes_of(fault):
         node.join_s = -1.0
         if not node.up:
-            return
-        simulation = self._simulation
+            continue
         if node.blocks is None:
             node.blocks = simulation.storage.blocks_on(node.spec.node)
         simulation.wakes.left(node)
@@ -116,112 +185,163 @@ class Faults:
         node.up = node.frozen = False
         simulation.want_tick()
 
-    def _restart(self, now_s: float, node: SimNode) -> None:
-        if node.up or any(self._conditions.has(kind, node.spec.node) for kind in ("kill", "kill_tracker")):
-            return
-        phase = chance(self._simulation.setup.seed, "phase", node.spec.node, node.incarnation).random()
-        node.phase_s = phase * self._simulation.interval_s
-        self._simulation.join_at(now_s + self._simulation.setup.timing.boot_s, node)
 
-    def joined(self, now_s: float, node: SimNode) -> None:
-        """A node has booted: what holds of it is put into force again."""
+def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Boot the nodes again that no other fault keeps down."""
+    simulation = faults.simulation
+    for node in faults.nodes_of(fault):
         name = node.spec.node
-        if self._conditions.has("slow", name):
-            self._slow(now_s, node)
-        if self._conditions.has("fill_disk", name):
-            self._simulation.emulation.fill_disk(now_s, name, True)
+        if node.up or any(faults.conditions.has(kind, name) for kind in ("kill", "kill_tracker")):
+            continue
+        phase = chance(simulation.setup.seed, "phase", name, node.incarnation).random()
+        node.phase_s = phase * simulation.interval_s
+        simulation.join_at(now_s + simulation.setup.timing.boot_s, node)
 
-    def _freeze(self, now_s: float, node: SimNode) -> None:
+
+def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Let the nodes stand still."""
+    simulation = faults.simulation
+    for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
-            self._simulation.wakes.left(node)
+            simulation.wakes.left(node)
             node.frozen = True
-            self._simulation.emulation.set_rates(now_s, node.spec.node, 0.0, 0.0, 0.0)
+            simulation.emulation.set_rates(now_s, node.spec.node, 0.0, 0.0, 0.0)
 
-    def _thaw(self, now_s: float, node: SimNode) -> None:
-        """It goes on as if nothing had been, and its timer goes at once."""
-        if node.up and node.frozen and not self._conditions.has("freeze", node.spec.node):
+
+def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Let the nodes go on as if nothing had been; their timers go at once."""
+    simulation = faults.simulation
+    for node in faults.nodes_of(fault):
+        if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
             node.frozen = False
-            self._simulation.emulation.set_rates(now_s, node.spec.node, *node.rates)
-            self._simulation.wakes.joined(node)
+            simulation.emulation.set_rates(now_s, node.spec.node, *node.rates)
+            simulation.wakes.joined(node)
             node.event_s = -1.0
             if node.resend_s >= 0.0:
                 node.resend_s = -1.0
-            self._simulation.beats.set_off(now_s, node)
-            self._simulation.wakes.want(now_s, node)
+            simulation.beats.set_off(now_s, node)
+            simulation.wakes.want(now_s, node)
 
-    def _slow(self, now_s: float, node: SimNode) -> None:
-        rates = self._conditions.rates(node.spec.node)
-        node.rates = rates["cpu"], rates["disk"], rates["network"]
-        if node.up and not node.frozen:
-            self._simulation.emulation.set_rates(now_s, node.spec.node, *node.rates)
 
-    # ----------------------------------------------------------------- blows
+def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Give the nodes the shares of their rates that all faults in force leave."""
+    for node in faults.nodes_of(fault):
+        _set_rates(faults, now_s, node)
 
-    def _strike(self, now_s: float, fault: PlannedFault) -> str:
-        """Does what is over at once; what was hit, "" when there was nothing."""
-        match fault.kind:
-            case "kill_attempt":
-                return self._kill_attempt(now_s, fault)
-            case "corrupt_replica" | "delete_replica":
-                return self._harm_replica(now_s, fault)
+
+def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
+    rates = faults.conditions.rates(node.spec.node)
+    node.rates = rates["cpu"], rates["disk"], rates["network"]
+    if node.up and not node.frozen:
+        faults.simulation.emulation.set_rates(now_s, node.spec.node, *node.rates)
+
+
+def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Keep apart the groups of nodes that all partitions in force make."""
+    faults.simulation.emulation.partition(now_s, faults.conditions.groups())
+
+
+def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
+    """Delay and lose connections as all faults in force do together."""
+    conditions = faults.conditions
+    faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
+
+
+def fill_disk(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Fill the nodes' disks, or give them room again when no fault keeps them full."""
+    for node in faults.nodes_of(fault):
+        full = faults.conditions.has("fill_disk", node.spec.node)
+        faults.simulation.emulation.fill_disk(now_s, node.spec.node, full)
+
+
+def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
+    """Kill one of the running attempts that the fault fits."""
+    simulation = faults.simulation
+    running = [
+        (node.spec.node, name)
+        for node in simulation.nodes
+        if node.up and not node.frozen and fault.hits(node.spec.node)
+        for name in node.running
+        if not fault.target or name == fault.target or name.startswith(f"{fault.target}_")
+    ]
+    if not running:
         return ""
+    node, attempt = running[int(fault.luck * len(running))]
+    simulation.emulation.strike(now_s, node, attempt)
+    return attempt
 
-    def _kill_attempt(self, now_s: float, fault: PlannedFault) -> str:
-        running = [
-            (node.spec.node, name)
-            for node in self._simulation.nodes
-            if node.up and not node.frozen and fault.hits(node.spec.node)
-            for name in node.running
-            if not fault.target or name == fault.target or name.startswith(f"{fault.target}_")
-        ]
-        if not running:
-            return ""
-        node, attempt = running[int(fault.luck * len(running))]
-        self._simulation.emulation.strike(now_s, node, attempt)
-        return attempt
 
-    def _harm_replica(self, now_s: float, fault: PlannedFault) -> str:
-        """A corrupt replica is found at once here (live when it is read)."""
-        names = self._simulation.storage.names
-        up = [node.spec.node for node in self._simulation.nodes if self._simulation.is_alive(node.spec.node)]
-        found = names.pick_replica(up, fault.target, fault.nodes, fault.luck)
-        if found is None:
-            return ""
-        block, node = found
-        event = "corrupt" if fault.kind == "corrupt_replica" else "removed"
-        names.block_event(now_s, node, event, block, 0)
-        self._simulation.upkeep.stir()
-        return f"{block} on {node}"
+def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
+    """Lose a replica. A corrupt one is found at once here; live, when somebody reads the replica."""
+    simulation = faults.simulation
+    names = simulation.storage.names
+    up = [node.spec.node for node in simulation.nodes if simulation.is_alive(node.spec.node)]
+    found = names.pick_replica(up, fault.target, fault.nodes, fault.luck)
+    if found is None:
+        return ""
+    block, node = found
+    event = "corrupt" if fault.kind == "corrupt_replica" else "removed"
+    names.block_event(now_s, node, event, block, 0)
+    simulation.upkeep.stir()
+    return f"{block} on {node}"
 
-    # --------------------------------------------------------------- masters
 
-    def _restart_names(self, now_s: float) -> None:
-        simulation = self._simulation
-        storage = simulation.storage
-        held = {node.index: storage.blocks_on(node.spec.node) for node in simulation.nodes}
-        storage.restart(now_s)
-        for node in simulation.nodes:
-            if node.up and node.blocks is None:
-                storage.register(now_s, node.spec.node, node.spec.rack, held[node.index])
-        simulation.upkeep.stir()
+def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Take the JobTracker down with all that its journal does not hold."""
+    faults.simulation.master.crash()
 
-    # -------------------------------------------------------------- messages
 
-    def is_cut_off(self, node: SimNode) -> bool:
-        """Whether it cannot reach the masters."""
-        return self._conditions.has("cut_off", node.spec.node)
+def recover_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Start the JobTracker again, which replays its journal."""
+    faults.simulation.recover(now_s)
 
-    def delay_s(self, node: SimNode) -> float:
-        """What each of its messages takes longer."""
-        return self._conditions.delay_s(node.spec.node)
 
-    def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Whether a message gets through; each has a coin of its own."""
-        if self.is_cut_off(node):
-            return False
-        share = self._conditions.share(kind, node.spec.node)
-        if not share:
-            return True
-        node.sent += 1
-        luck = chance(self._simulation.setup.seed, kind, node.spec.node, node.sent)
-        return luck.random() >= share
+def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Start the NameNode again, and have the nodes that are up report their blocks."""
+    simulation = faults.simulation
+    storage = simulation.storage
+    held = {node.index: storage.blocks_on(node.spec.node) for node in simulation.nodes}
+    storage.restart(now_s)
+    for node in simulation.nodes:
+        if node.up and node.blocks is None:
+            storage.register(now_s, node.spec.node, node.spec.rack, held[node.index])
+    simulation.upkeep.stir()
+
+
+def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Do nothing here: `passes`, `is_cut_off` and `delay_s` ask the conditions at each message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a kind does when a fault begins (returns what was hit, if that is a choice) and when it ends.
+
+    `touches_heartbeats`: messages to the JobTracker may be late or lost; `silences`: the nodes fall silent. In both
+    cases the simulator plays heartbeats that it may leave out otherwise.
+    """
+
+    begin: Callable[[Faults, float, PlannedFault], str | None]
+    end: Callable[[Faults, float, PlannedFault], None] | None = None
+    touches_heartbeats: bool = False
+    silences: bool = False
+
+
+EFFECTS: dict[str, Effect] = {
+    "kill": Effect(kill, restart, silences=True),
+    "freeze": Effect(freeze, thaw, silences=True),
+    "slow": Effect(slow, slow),
+    "partition": Effect(partition, partition),
+    "cut_off": Effect(only_messages, touches_heartbeats=True),
+    "delay": Effect(disturb, disturb, touches_heartbeats=True),
+    "loss": Effect(disturb, disturb, touches_heartbeats=True),
+    "lose_requests": Effect(only_messages, touches_heartbeats=True),
+    "lose_replies": Effect(only_messages, touches_heartbeats=True),
+    "fill_disk": Effect(fill_disk, fill_disk),
+    "kill_attempt": Effect(kill_attempt),
+    "corrupt_replica": Effect(harm_replica),
+    "delete_replica": Effect(harm_replica),
+    "kill_tracker": Effect(kill, restart, silences=True),
+    "crash_jobtracker": Effect(crash_jobtracker, recover_jobtracker, touches_heartbeats=True),
+    "restart_namenode": Effect(restart_namenode),
+}
+"""By kind."""

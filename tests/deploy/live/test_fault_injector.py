@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.faults import PlannedFault, by_nature
+from schedbed.cluster.conditions import by_nature
+from schedbed.cluster.fault_plan import Row
+from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.spec import NodeSpec
-from schedbed.deploy.live.fault_injector import FaultPlan, Row, playing
+from schedbed.deploy.live.fault_injector import FaultInjector, injecting
 
 NODES = ["n1", "n2", "n3"]
 Done = tuple[float, str, str, dict[str, Any]]
@@ -51,7 +53,7 @@ class FakeHands:
 def play(*faults: PlannedFault, times: Sequence[float]) -> tuple[list[Done], list[Row]]:
     """What the plan did, as (time, node, kind, arguments), and its rows."""
     hands = FakeHands()
-    plan = FaultPlan(faults, NODES, hands)
+    plan = FaultInjector(faults, NODES, hands)
     rows: list[Row] = []
     for hands.now_s in times:
         rows += plan.advance(hands.now_s)
@@ -65,7 +67,7 @@ def test_what_nics_do_is_told_to_all_nodes_before_anything_happens_and_is_no_eve
     late = NodeSpec(node="n2", latency_s=0.02, loss=0.1, **nic, **slots)
     hands = FakeHands()
     fault = PlannedFault(at_s=5.0, kind="delay", nodes=("n2",), by_s=1.0, until_s=6.0)
-    plan = FaultPlan(
+    plan = FaultInjector(
         [fault], NODES, hands, by_nature([replace(late, node="n1", latency_s=0.0, loss=0.0), late])
     )
     assert plan.advance(0.0) == []
@@ -140,7 +142,7 @@ def test_all_nodes_hear_of_one_that_loses_connections() -> None:
 def test_a_node_that_does_not_answer_is_told_once_it_does() -> None:
     hands = FakeHands()
     hands.down = {"n2"}
-    plan = FaultPlan([PlannedFault(at_s=1.0, kind="fill_disk", nodes=("n2",))], NODES, hands)
+    plan = FaultInjector([PlannedFault(at_s=1.0, kind="fill_disk", nodes=("n2",))], NODES, hands)
     assert len(plan.advance(1.0)) == 1
     assert not hands.done
     hands.down.clear()
@@ -151,7 +153,7 @@ def test_a_node_that_does_not_answer_is_told_once_it_does() -> None:
 def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
     hands = FakeHands()
     slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.5)
-    plan = FaultPlan([slow, PlannedFault(at_s=2.0, kind="kill_tracker", nodes=("n2",))], NODES, hands)
+    plan = FaultInjector([slow, PlannedFault(at_s=2.0, kind="kill_tracker", nodes=("n2",))], NODES, hands)
     plan.advance(1.0)
     assert plan.advance(2.0) == [(2.0, "kill_tracker", "n2", None)]
     assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_actor"]
@@ -164,7 +166,7 @@ def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
 def test_some_running_attempt_is_killed_where_there_is_one(luck: float, found: str) -> None:
     hands = FakeHands()
     hands.running = {"n1": "a1", "n3": "a3"}
-    plan = FaultPlan([PlannedFault(at_s=1.0, kind="kill_attempt", luck=luck)], NODES, hands)
+    plan = FaultInjector([PlannedFault(at_s=1.0, kind="kill_attempt", luck=luck)], NODES, hands)
     assert plan.advance(1.0) == [(1.0, "kill_attempt", found, None)]
 
 
@@ -172,7 +174,7 @@ def test_a_replica_of_a_dead_node_is_not_harmed() -> None:
     hands = FakeHands()
     hands.replicas = [("blk_1", "n1"), ("blk_2", "n2")]
     kill = PlannedFault(at_s=1.0, kind="kill", nodes=("n1",))
-    plan = FaultPlan([kill, PlannedFault(at_s=2.0, kind="corrupt_replica")], NODES, hands)
+    plan = FaultInjector([kill, PlannedFault(at_s=2.0, kind="corrupt_replica")], NODES, hands)
     plan.advance(1.0)
     assert plan.advance(2.0) == [(2.0, "corrupt_replica", "blk_2 on n2", None)]
     assert hands.done[-1] == (0.0, "n2", "corrupt_block", {"block": "blk_2"})
@@ -180,7 +182,7 @@ def test_a_replica_of_a_dead_node_is_not_harmed() -> None:
 
 def test_a_master_that_crashes_is_down_for_its_time_and_the_run_waits_for_it() -> None:
     hands = FakeHands()
-    plan = FaultPlan([PlannedFault(at_s=1.0, kind="crash_jobtracker", until_s=5.0)], NODES, hands)
+    plan = FaultInjector([PlannedFault(at_s=1.0, kind="crash_jobtracker", until_s=5.0)], NODES, hands)
     assert plan.advance(1.5) == [(1.5, "crash_jobtracker", "jobtracker", 5.5)]
     assert [(name, kind) for _, name, kind, _ in hands.done] == [
         ("jobtracker", "hold"),
@@ -200,14 +202,14 @@ def test_a_thread_plays_faults_in_time_and_says_what_went_wrong() -> None:
     hands = FakeHands()
     clock = iter(float(second) for second in range(10**9))
     kills = [PlannedFault(at_s=at_s, kind="freeze", nodes=("n1",)) for at_s in (1.0, 5.0)]
-    with playing(FaultPlan(kills, NODES, hands), lambda: next(clock)) as take:
+    with injecting(FaultInjector(kills, NODES, hands), lambda: next(clock)) as take:
         while len(rows) < 2:
             rows += take()
     assert [(kind, node) for _, kind, node, _ in rows] == [("freeze", "n1")] * 2
     assert [kind for _, _, kind, _ in hands.done] == ["freeze", "thaw"]  # at the end: what lies there is read
     with (
         pytest.raises(RuntimeError, match="no hands"),
-        playing(FaultPlan(kills, NODES, Broken()), lambda: 9.0) as take,
+        injecting(FaultInjector(kills, NODES, Broken()), lambda: 9.0) as take,
     ):
         while True:
             take()
@@ -215,7 +217,7 @@ def test_a_thread_plays_faults_in_time_and_says_what_went_wrong() -> None:
 
 def test_a_fault_by_hand_is_played_next() -> None:
     hands = FakeHands()
-    plan = FaultPlan((), NODES, hands)
+    plan = FaultInjector((), NODES, hands)
     assert plan.advance(10.0) == [] and plan.next_s() == float("inf")
     plan.add(PlannedFault(at_s=10.2, kind="kill", nodes=("n1",)))
     assert plan.advance(10.5) == [(10.5, "kill", "n1", None)]

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.deploy.scenario.fault_models import DRAWN
-from schedbed.deploy.scenario.fault_plan import fault_now
-from schedbed.deploy.scenario.random_faults import HIDES_REPLICAS, LASTING_DAMAGE
+from schedbed.deploy.scenario.planned_faults import fault_now
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.errors import BadInput
@@ -91,10 +90,10 @@ def test_one_replica_of_each_block_survives(seed: int, kinds: set[str], sure: bo
     """With two replicas no two nodes are out at a time, whatever is drawn and whoever is killed beside."""
     drawn = {"random": {"rate": "1/m", "until": "2h", "kinds": sorted(kinds), "seed": seed, "for": "2m"}}
     faults = scenario([{"at": "30m", "kill": "n2", "for": "10m"}, drawn] if sure else [drawn]).faults
-    out = [fault for fault in faults if fault.kind in HIDES_REPLICAS]
+    out = [fault for fault in faults if KINDS[fault.kind].hides_replicas]
     for fault, later in pairwise(out):
         assert fault.back_s is not None and later.at_s >= fault.back_s
-        assert fault.kind not in LASTING_DAMAGE  # else it is the last
+        assert not KINDS[fault.kind].harms_for_good  # else it is the last
 
 
 def test_without_spare_nodes_may_fall_together() -> None:

@@ -60,34 +60,32 @@ def _resolve(
     complaints: Complaints,
     now_s: float = 0.0,
 ) -> PlannedFault:
-    key = fault.key
+    key, kind = fault.key, fault.kind
     value: str | list[str] = getattr(fault, key)
-    kind, nodes, target = key, (), ""
-    if key in ("crash", "restart"):
-        kind = "crash_jobtracker" if value == "jobtracker" else "restart_namenode"
-    elif isinstance(value, list):
-        nodes = () if value == ["all"] and fault.share else tuple(dict.fromkeys(value))
+    nodes, target = (), ""
+    if isinstance(value, list):
+        nodes = () if value == ["all"] and kind.may_hit_all else tuple(dict.fromkeys(value))
         _check_nodes(nodes, cluster, (*path, key), complaints)
-        kind = "cut_off" if fault.from_ else key
-    else:
+    elif not kind.hits_master:
         target = "" if value == ANY else value
         nodes = () if fault.node is None else (fault.node,)
         _check_nodes(nodes, cluster, (*path, "node"), complaints)
     if fault.for_ is not None and fault.for_ <= 0:
         complaints.add((*path, "for"), f"a fault of {format_duration(fault.for_)} is none, expected above 0")
     at_s = now_s + fault.at * scale
+    given = {each: getattr(fault, each.name) for each in kind.parameters}
     return PlannedFault(
         at_s=at_s,
-        kind=kind,
+        kind=kind.name,
         nodes=nodes,
         until_s=None if fault.for_ is None else at_s + fault.for_ * scale,
-        cpu=fault.cpu or 1.0,
-        disk=fault.disk or 1.0,
-        network=fault.network or 1.0,
-        share=fault.share or 0.0,
-        by_s=(fault.by or 0.0) * scale,
         target=target,
         luck=luck,
+        **{
+            each.field: value * scale if each.unit == "time" else value
+            for each, value in given.items()
+            if value is not None
+        },
     )
 
 

@@ -1,0 +1,84 @@
+"""The plan of a run's faults: what begins or ends when, what is in force, and a row of faults.parquet for each.
+
+Live runs, the simulator and the fault finder of the tests drive this one plan, and provide only the effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from math import inf
+from typing import Protocol
+
+from schedbed.cluster.conditions import Conditions
+from schedbed.cluster.faults import PlannedFault
+
+Row = tuple[float, str, str, float | None]
+"""A row of faults.parquet: t, kind, target, until."""
+
+
+class Effects(Protocol):
+    """Do what faults do. The conditions hold the fault when `begin` is called, and no longer when `end` is."""
+
+    def begin(self, now_s: float, fault: PlannedFault) -> str:
+        """Inject a fault; return what was hit, "" for the target that the fault names itself."""
+        ...
+
+    def end(self, now_s: float, fault: PlannedFault) -> None:
+        """Undo a fault that was injected."""
+        ...
+
+
+class FaultPlan:
+    """Inject faults at their times and end them at theirs: in order of time, then as they were added.
+
+    A fault that begins late lasts as long as planned all the same.
+    """
+
+    def __init__(self, faults: Iterable[PlannedFault], conditions: Conditions, effects: Effects) -> None:
+        self._conditions = conditions
+        self._effects = effects
+        self._due: list[tuple[float, int, bool, PlannedFault]] = []  # the third says whether the fault ends
+        self._added = 0
+        for fault in faults:
+            self.add(fault)
+
+    def add(self, fault: PlannedFault) -> None:
+        """Plan one more fault; the first step at or after its time injects the fault."""
+        self._added += 1
+        heappush(self._due, (fault.at_s, self._added, False, fault))
+
+    def next_s(self) -> float:
+        """Return when the next fault begins or ends; infinite when none does."""
+        return self._due[0][0] if self._due else inf
+
+    @property
+    def more_to_come(self) -> bool:
+        """Return whether a fault, or the end of one, is still ahead."""
+        return bool(self._due)
+
+    def step(self, now_s: float) -> Row | None:
+        """Begin or end the fault that is due next; return the row of one that begins."""
+        _, number, ends, fault = heappop(self._due)
+        if ends:
+            self._conditions.end(fault)
+            self._effects.end(now_s, fault)
+            return None
+        late_s = now_s - fault.at_s
+        if fault.back_s is not None:
+            # The end is planned before the effect, which may take long live: `more_to_come` must not miss it.
+            heappush(self._due, (fault.back_s + late_s, number, True, fault))
+        if fault.lasts:
+            self._conditions.begin(fault)
+        hit = self._effects.begin(now_s, fault)
+        until_s = None if fault.until_s is None else fault.until_s + late_s
+        return now_s, fault.kind, hit or fault.shown, until_s
+
+    def advance(self, now_s: float) -> list[Row]:
+        """Begin and end all that is due by now; return the rows of what begins."""
+        rows: list[Row] = []
+        while self.next_s() <= now_s:
+            row = self.step(now_s)
+            if row is not None:
+                rows.append(row)
+        return rows

@@ -1,0 +1,117 @@
+"""What faults that happen once do to a live cluster, by kind; faults that last are told to nodes as their state.
+
+The simulated effects are in `scheduler/simulate/virtual_faults.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from schedbed.cluster.conditions import ENDS, Conditions, NodeOrders
+from schedbed.cluster.faults import PlannedFault
+from schedbed.tasks.specs import NodeId
+
+
+class Hands(Protocol):
+    """Reach the actors of a live cluster. Each call may raise MasterGone when its actor is down."""
+
+    def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
+        """Have the node's TaskTracker apply a fault; return what was hit."""
+        ...
+
+    def pick_replica(
+        self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
+    ) -> tuple[str, NodeId] | None:
+        """Ask the NameNode for a replica to harm: its block and node."""
+        ...
+
+    def kill_actor(self, name: str) -> None:
+        """Kill the process of `jobtracker`, `namenode` or a node's TaskTracker; Ray starts another."""
+        ...
+
+    def hold(self, name: str, for_s: float) -> None:
+        """Keep an actor that was killed from serving for that time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """What an effect may use of the cluster into which faults are injected."""
+
+    nodes: Sequence[NodeId]
+    hands: Hands
+    conditions: Conditions
+    orders: NodeOrders
+
+    def up(self) -> list[NodeId]:
+        """Return the nodes that no fault has killed or frozen."""
+        return [node for node in self.nodes if not any(self.conditions.has(kind, node) for kind in ENDS)]
+
+
+Effect = Callable[[LiveCluster, PlannedFault], str]
+"""Inject a fault; return what was hit, "" for nothing or for the target that the fault names."""
+
+
+def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Kill a running attempt that the fault fits, on the first node that has one."""
+    nodes = [node for node in cluster.up() if fault.hits(node)]
+    first = int(fault.luck * len(nodes))
+    for node in (*nodes[first:], *nodes[:first]):
+        hit = cluster.hands.on_node(node, "kill_attempt", {"target": fault.target, "luck": fault.luck})
+        if hit:
+            return hit
+    return ""
+
+
+def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
+    found = cluster.hands.pick_replica(cluster.up(), fault.target, fault.nodes, fault.luck)
+    if found is None:
+        return ""
+    block, node = found
+    cluster.hands.on_node(node, order, {"block": block})
+    return f"{block} on {node}"
+
+
+def corrupt_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Change bytes of a replica, which its next reader finds."""
+    return _harm_replica(cluster, fault, "corrupt_block")
+
+
+def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Delete a replica from its node's disk."""
+    return _harm_replica(cluster, fault, "delete_block")
+
+
+def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Kill the nodes' TaskTrackers; each new one is told its node's state."""
+    for node in fault.nodes:
+        cluster.hands.kill_actor(node)
+    cluster.orders.renew(fault.nodes)
+    return ""
+
+
+def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Kill the JobTracker, and keep the next one down until the fault's end."""
+    if fault.until_s is not None:
+        cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
+    cluster.hands.kill_actor("jobtracker")
+    return ""
+
+
+def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Kill the NameNode."""
+    cluster.hands.kill_actor("namenode")
+    return ""
+
+
+EFFECTS: dict[str, Effect] = {
+    "kill_attempt": kill_attempt,
+    "corrupt_replica": corrupt_replica,
+    "delete_replica": delete_replica,
+    "kill_tracker": kill_tracker,
+    "crash_jobtracker": crash_jobtracker,
+    "restart_namenode": restart_namenode,
+}
+"""By kind. A kind without an effect here is a state: `cluster.conditions` says what nodes are told of the state."""
