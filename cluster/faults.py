@@ -98,7 +98,8 @@ _BY = FaultParameter(
     name="by", field="by_s", unit="time", doc="what each message takes longer", required=True
 )
 
-# The order of the rows is the order in which random draws take the kinds: a new kind goes to the end.
+# Random draws take the kinds in this order: a new row goes to the end. With `draw` a new kind changes what a seed draws
+# for scenarios that name no kinds.
 _ROWS = (
     FaultKind(
         name="kill",
@@ -114,7 +115,7 @@ _ROWS = (
     ),
     FaultKind(
         name="slow",
-        about="the node keeps these shares of its rates",
+        about="the node is slower",
         example="slow: n4, cpu: 0.2, disk: 0.5, network: 0.5, for: 60s",
         parameters=(_rate("cpu"), _rate("disk"), _rate("network")),
         draw=_draw_slow,
@@ -134,14 +135,14 @@ _ROWS = (
     ),
     FaultKind(
         name="delay",
-        about="each message to or from the node takes that much longer",
+        about="messages to and from the node are late",
         example="delay: n1, by: 2s, for: 30s",
         parameters=(_BY,),
         draw=_draw_delay,
     ),
     FaultKind(
         name="loss",
-        about="that share of the node's heartbeats, replies and connections is lost",
+        about="heartbeats of the node, their replies and connections get lost",
         example="loss: n1, share: 0.1, for: 30s",
         parameters=(_SHARE,),
         may_hit_all=True,
@@ -149,7 +150,7 @@ _ROWS = (
     ),
     FaultKind(
         name="lose_requests",
-        about="that share of the node's heartbeats is lost on the way to the JobTracker",
+        about="heartbeats of the node get lost on the way to the JobTracker",
         example="lose_requests: all, share: 0.1, for: 30s",
         parameters=(_SHARE,),
         may_hit_all=True,
@@ -157,7 +158,7 @@ _ROWS = (
     ),
     FaultKind(
         name="lose_replies",
-        about="that share of the replies to the node's heartbeats is lost on the way back",
+        about="replies to heartbeats of the node get lost on the way back",
         example="lose_replies: all, share: 0.1, for: 30s",
         parameters=(_SHARE,),
         may_hit_all=True,
