@@ -222,6 +222,15 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 """All kinds of faults by name."""
 
 
+def entry_keys() -> dict[str, list[FaultKind]]:
+    """Return the keys by which an entry of a scenario says what goes wrong, and the kinds that each may mean."""
+    keys: dict[str, list[FaultKind]] = {}
+    for kind in KINDS.values():
+        for spelling in kind.spellings:
+            keys.setdefault(next(iter(spelling)), []).append(kind)
+    return keys
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
     """Something goes wrong at `at_s` (seconds since the run's start); `until_s` None lasts to the run's end.

@@ -195,7 +195,7 @@ class Agent:
             "partition": self._cut_off,
             "network": lambda said: self._peers.disturb(said["delays"], said["losses"]),
             "disk": lambda said: self._where.fill_disk(said["full"]),
-            "kill_attempt": lambda said: self._attempts.strike(said["attempt"]),
+            "kill_attempt": lambda said: self._attempts.crash(said["attempt"]),
             "corrupt_block": lambda said: self._data.corrupt(said["block"]),
             "shutdown": lambda _: self._over.set(),
         }

@@ -97,8 +97,8 @@ class Attempts:
             running.kill_reason = running.kill_reason or reason
             self._send({"type": "kill", "attempt": attempt})
 
-    def strike(self, attempt: str) -> None:
-        """A fault: the attempt's process dies, nobody has asked for it."""
+    def crash(self, attempt: str) -> None:
+        """Kill the attempt's process as an accident would: the report says failed, not killed."""
         if attempt in self._running:
             self._send({"type": "kill", "attempt": attempt})
 

@@ -116,7 +116,7 @@ class Emulation(Protocol):
         """An attempt starts."""
         ...
 
-    def strike(self, now_s: float, node: NodeId, attempt: str) -> None:
+    def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
         """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
         ...
 

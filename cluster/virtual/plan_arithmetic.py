@@ -98,8 +98,8 @@ def not_stored(path: str) -> str:
 DISK_FULL = "disk full"
 """Why an attempt fails that cannot write."""
 
-STRUCK = "killed by signal 9 (SIGKILL)"
-"""Why an attempt fails whose process has died by accident."""
+CRASHED = "killed by signal 9 (SIGKILL)"
+"""The reason of an attempt that failed because its process died by accident."""
 
 
 def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:

@@ -46,7 +46,7 @@ def up(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
     with_workload: Annotated[
-        bool, typer.Option("--with-workload", help="Submit the scenario's jobs and play its faults, too.")
+        bool, typer.Option("--with-workload", help="Submit the scenario's jobs and inject its faults, too.")
     ] = False,
     nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
     scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
@@ -198,12 +198,31 @@ def kill(
         job.kill()
 
 
+def _complete_fault(incomplete: str) -> list[str]:
+    """Return the keys of faults that begin so, for the shell."""
+    from schedbed.cluster.faults import entry_keys
+
+    return [key for key in entry_keys() if key.startswith(incomplete)]
+
+
+def _list_faults(wanted: bool) -> None:
+    """Print the kinds of faults, each as an entry, and end."""
+    from schedbed.cluster.faults import KINDS
+
+    if wanted:
+        width = max(len(kind.example) for kind in KINDS.values())
+        for kind in KINDS.values():
+            typer.echo(f"{kind.example:{width}}  {kind.about}")
+        raise typer.Exit
+
+
 def fault(
     what: Annotated[
         list[str],
         typer.Argument(
             metavar="[NAME] FAULT",
-            help="A kind and its nodes, such as: kill n3; or a mapping as in a scenario.",
+            help="What goes wrong, and where, such as: kill n3; or a mapping as in a scenario.",
+            autocompletion=_complete_fault,
         ),
     ],
     for_: Annotated[
@@ -214,6 +233,10 @@ def fault(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key of a fault, such as cpu=0.3."),
     ] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
+    ] = False,
 ) -> None:
     """Let something go wrong on a cluster that is up: whatever `faults` of a scenario can say, now.
 

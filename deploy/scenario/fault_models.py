@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
 
-from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter
+from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter, entry_keys
 from schedbed.deploy.scenario.scalars import Duration, Factor, Part, Positive, Text, as_list
 from schedbed.tasks.units import parse_duration
 
 Nodes = Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list)]
-KEYS: dict[str, list[FaultKind]] = {}
-"""The keys of an entry that name what goes wrong, and the kinds that each may mean."""
-for _kind in KINDS.values():
-    for _spelling in _kind.spellings:
-        KEYS.setdefault(next(iter(_spelling)), []).append(_kind)
-
+KEYS = entry_keys()
 PARAMETERS: dict[str, FaultParameter] = {
     parameter.name: parameter for kind in KINDS.values() for parameter in kind.parameters
 }

@@ -267,7 +267,7 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
     if not running:
         return ""
     node, attempt = running[int(fault.luck * len(running))]
-    simulation.emulation.strike(now_s, node, attempt)
+    simulation.emulation.crash(now_s, node, attempt)
     return attempt
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from schedbed.cluster.conditions import UNTOUCHED, Conditions
 from schedbed.cluster.faults import KINDS, STATE, PlannedFault
+from schedbed.deploy.cli import main
 from schedbed.deploy.live import instant_faults
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.yaml_file import load_text
@@ -74,6 +76,14 @@ def test_a_random_plan_draws_the_kinds_that_say_how(name: str) -> None:
         default = PlannedFault(at_s=0.0, kind=name)
         changed = [getattr(fault, each.field) != getattr(default, each.field) for each in kind.parameters]
         assert any(changed) == bool(kind.parameters)
+
+
+def test_the_command_lists_every_kind() -> None:
+    listed = CliRunner().invoke(main.app, ["fault", "--list"])
+    assert listed.exit_code == 0
+    assert [line.split("  ")[0] for line in listed.output.splitlines()] == [
+        kind.example for kind in KINDS.values()
+    ]
 
 
 def test_the_table_in_the_docs_is_that_of_the_rows() -> None:

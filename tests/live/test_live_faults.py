@@ -12,7 +12,7 @@ from tests.harness.command import Command, outputs, write_scenario
 
 pytestmark = pytest.mark.live
 
-BLOWS = [
+FAULTS = [
     {"at": "10s", "slow": "n3", "cpu": 0.3, "disk": 0.5, "for": "60s"},
     {"at": "20s", "kill_attempt": "any"},
     {"at": "25s", "corrupt_replica": "any"},
@@ -37,16 +37,16 @@ def run(folder: Path, faults: object) -> Path:
 
 
 def test_faults_of_every_kind_change_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
-    out = run(tmp_path, BLOWS)
+    out = run(tmp_path, FAULTS)
     assert outputs(out) == outputs(undisturbed)
     tables = read_tables(out)
     faults = tables["faults"].set_index("kind")
-    played = list(faults.index)
-    assert played[:3] == ["slow", "kill_attempt", "corrupt_replica"]  # the run may be over before the last
-    struck = faults["target"]["kill_attempt"]
-    if struck:  # some attempt ran just then
-        row = tables["attempts"].set_index("attempt").loc[struck]
-        if row["state"] == "succeeded":  # the blow met it as it ended by itself
+    injected = list(faults.index)
+    assert injected[:3] == ["slow", "kill_attempt", "corrupt_replica"]  # the run may be over before the last
+    killed = faults["target"]["kill_attempt"]
+    if killed:  # some attempt ran just then
+        row = tables["attempts"].set_index("attempt").loc[killed]
+        if row["state"] == "succeeded":  # the fault hit an attempt that ended by itself
             assert row["end"] < faults["t"]["kill_attempt"] + 1.0
         else:
             assert (row["state"], row["reason"]) == ("failed", "killed by signal 9 (SIGKILL)")

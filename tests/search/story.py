@@ -46,7 +46,7 @@ class StoryJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryFault:
-    """Something goes wrong at `at_s`. `kind` is one of the simulator's (`scheduler.simulate.setup.KINDS`) or
+    """Something goes wrong at `at_s`. `kind` is one of the simulator's (`cluster.faults.KINDS`) or
 
     `bad_node`: attempts that start there fail, until `until_s`;
     `lose_output`: every map output that lies on the node is unreadable from now on, the node knows nothing of it.
@@ -59,7 +59,7 @@ class StoryFault:
     factor: float = 1.0  # what a slow node keeps of its rates
     share: float = 0.0  # of messages lost
     by_s: float = 0.0  # what messages take longer
-    luck: float = 0.0  # which attempt or replica is struck
+    luck: float = 0.0  # which attempt or replica is hit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

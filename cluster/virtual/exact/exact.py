@@ -17,8 +17,8 @@ from schedbed.cluster.virtual.exact.uncontended import ExactNode, ExactRun
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
 from schedbed.cluster.virtual.plan_arithmetic import (
+    CRASHED,
     DISK_FULL,
-    STRUCK,
     PartitionSizes,
     fails_at,
     gave_up,
@@ -123,9 +123,9 @@ class ExactEmulation:
             run.left_s = run.work_s
         self._go(run)
 
-    def strike(self, now_s: float, node: NodeId, attempt: str) -> None:
+    def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
         """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
-        self._stop(now_s, node, attempt, "failed", STRUCK)
+        self._stop(now_s, node, attempt, "failed", CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
         """An attempt is stopped and reported as killed; nothing happens when it has ended."""

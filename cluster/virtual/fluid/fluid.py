@@ -18,7 +18,7 @@ from schedbed.cluster.virtual.fluid.shared_nodes import Host, Stall, World
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
-from schedbed.cluster.virtual.plan_arithmetic import STRUCK
+from schedbed.cluster.virtual.plan_arithmetic import CRASHED
 from schedbed.tasks.specs import NodeId, TaskKind
 
 
@@ -122,13 +122,13 @@ class FluidEmulation:
             make = MapRun if plan.kind is TaskKind.MAP else ReduceRun
             host.runs[plan.attempt] = make(self._world, host, plan)
 
-    def strike(self, now_s: float, node: NodeId, attempt: str) -> None:
+    def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
         """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         run = host.runs.get(attempt) if host is not None else None
         if run is not None and run.report is None:
-            run.fail(STRUCK)
+            run.fail(CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
         """An attempt is stopped and reported as killed; nothing happens when it has ended."""

@@ -1,4 +1,4 @@
-"""Faults on live agents: full disks, corrupt replicas, struck attempts, connections that are late or lost."""
+"""Faults on live agents: full disks, corrupt replicas, attempts that crash, connections that are late or lost."""
 
 from __future__ import annotations
 
