@@ -122,8 +122,10 @@ class TaskTracker:
             await self._machine.kill()
         elif kind == "restart":
             self._down = False
-        elif kind in ("freeze", "thaw") and self._machine is not None:
-            await getattr(self._machine, kind)()
+        elif kind == "freeze" and self._machine is not None:
+            await self._machine.freeze()
+        elif kind == "thaw" and self._machine is not None:
+            await self._machine.thaw()
         elif kind == "messages":
             self._link.set(**arguments)
         elif kind == "kill_attempt":
@@ -237,8 +239,24 @@ class TaskTracker:
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 return
-            raw = json.loads(message.data)
-            getattr(self, f"_on_{raw.pop('type')}")(raw)
+            self._hear(json.loads(message.data))
+
+    def _hear(self, raw: dict[str, Any]) -> None:
+        match raw.pop("type"):
+            case "beat":
+                self._on_beat(raw)
+            case "ended":
+                self._on_ended(raw)
+            case "fetch_failed":
+                self._on_fetch_failed(raw)
+            case "block":
+                self._on_block(raw)
+            case "blocks":
+                self._spawn(self._register(raw["blocks"]))
+            case "call":
+                self._spawn(self._forward(raw))
+            case unknown:
+                raise ValueError(f"the agent said {unknown!r}")
 
     def _on_beat(self, raw: dict[str, Any]) -> None:
         self._tracker.on_running(
@@ -259,9 +277,6 @@ class TaskTracker:
     def _on_block(self, raw: dict[str, Any]) -> None:
         arguments = (self.node.node, raw["event"], raw["block"], raw["length"])
         self._spawn(self._until_heard(lambda: self._masters.name_node.block_event(*arguments)))
-
-    def _on_call(self, raw: dict[str, Any]) -> None:
-        self._spawn(self._forward(raw))
 
     async def _forward(self, raw: dict[str, Any]) -> None:
         """Asks the NameNode for an attempt and sends the answer back."""
@@ -313,9 +328,6 @@ class TaskTracker:
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         self._tracker = Tracker(self.node.node, self._next_incarnation())
         await self._send({"type": "report_blocks"})
-
-    def _on_blocks(self, raw: dict[str, Any]) -> None:
-        self._spawn(self._register(raw["blocks"]))
 
     async def _tend_blocks(self) -> None:
         """Fetches the NameNode's commands for this node, as a DataNode's heartbeat does."""

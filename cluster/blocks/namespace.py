@@ -5,7 +5,7 @@ Every change is a JSON value that `check` judges and `apply` makes, so that a jo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 from schedbed.cluster.blocks.block_errors import BadPath, PathExists, PathNotFound, WrongKind
 
 Change = dict[str, Any]
+Check = Callable[[Change], None]
+Apply = Callable[[Change], dict[str, str]]
 """`op` (create, reopen, allocate, complete, rename, delete, mkdirs), `now_s` and the operation's own arguments."""
 
 
@@ -92,6 +94,15 @@ class Namespace:
         self.owners: dict[str, File] = {}
         self._last_block = 0
         self._closed: dict[str, None] = {}  # paths at and below which nothing can be made any more
+        self._changes: Mapping[str, tuple[Check, Apply]] = {
+            "create": (self._check_create, self._apply_create),
+            "reopen": (self._check_reopen, self._apply_reopen),
+            "allocate": (self._check_allocate, self._apply_allocate),
+            "complete": (self._check_complete, self._apply_complete),
+            "mkdirs": (self._check_mkdirs, self._apply_mkdirs),
+            "rename": (self._check_rename, self._apply_rename),
+            "delete": (self._check_delete, self._apply_delete),
+        }
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -156,11 +167,11 @@ class Namespace:
 
     def check(self, change: Change) -> None:
         """Raise the BlockStoreError that forbids a change; change nothing."""
-        getattr(self, f"_check_{change['op']}")(change)
+        self._changes[change["op"]][0](change)
 
     def apply(self, change: Change) -> dict[str, str]:
         """Make a change that `check` let pass; the blocks that are of no file any more, with their file's path."""
-        return getattr(self, f"_apply_{change['op']}")(change)
+        return self._changes[change["op"]][1](change)
 
     def _check_new(self, path: str) -> None:
         names = parts_of(path)

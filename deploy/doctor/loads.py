@@ -238,5 +238,5 @@ async def connected(
     finally:
         for task in listening:
             task.cancel()
-        for finish in ("stop", "dispose"):
-            await asyncio.gather(*(getattr(machine, finish)() for machine in machines))
+        await asyncio.gather(*(machine.stop() for machine in machines))
+        await asyncio.gather(*(machine.dispose() for machine in machines))

@@ -60,10 +60,6 @@ class AgentLink:
         if self.budget is not None:
             self.budget.take(name, amount_bytes)
 
-    def call(self, method: str, args: Mapping[str, Any]) -> Any:
-        """Ask the masters, through the own agent."""
-        return self.request_json("POST", f"/call/{method}", args)
-
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """A small request to the own agent; raises Refused with the agent's words."""
         url = self.context.agent_url

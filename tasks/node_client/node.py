@@ -103,7 +103,7 @@ class HttpNode:
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
         """Begin a file; its blocks go to this node and on down the pipeline that the NameNode names."""
-        return OutputFile(path, replication, block_bytes, self._spec.attempt, self._link, self.meter)
+        return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
         """Long poll (up to 5 s) of the job's list of map outputs."""

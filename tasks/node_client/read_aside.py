@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.block_calls import BlockCalls
 from schedbed.tasks.node_client.http_requests import AgentLink
 from schedbed.tasks.specs import AttemptSpec, BlockRange
 
@@ -42,8 +43,7 @@ class KeptCopy:
         self._wanted = False
 
     def _ask(self, block: BlockRange) -> bool:
-        asked = {"block": block.block, "budget": self._spec.keep_budget}
-        return bool(self._link.call("keeps", asked)["keep"])
+        return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
         """The attempt has succeeded: the agent takes the copy over and fetches what is missing."""

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from schedbed.tasks.attempt_status import Meter
 from schedbed.tasks.blockfile import Buffer, CorruptBlock, Piece, read_verified
 from schedbed.tasks.chance import chance
+from schedbed.tasks.node_client.block_calls import BlockCalls
 from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.read_aside import KeptCopy
 from schedbed.tasks.specs import AttemptSpec, BlockRange, NodeId
@@ -28,6 +29,7 @@ class BlockReader:
         self.copy = KeptCopy(spec, link)
         self._spec = spec
         self._link = link
+        self._names = BlockCalls(link)
         self._meter = meter
         self._known: dict[str, list[BlockRange]] = {}
         if spec.file is not None:
@@ -67,9 +69,7 @@ class BlockReader:
         for block in [] if ask else known:
             if block.offset <= position < block.offset + block.length:
                 return block
-        answer = self._link.call("locate", {"path": file, "offset": position, "length": 1})
-        found = [BlockRange(**{**raw, "nodes": tuple(raw["nodes"])}) for raw in answer]
-        for block in found:
+        for block in self._names.locate(file, position, 1):
             if block.offset <= position < block.offset + block.length:
                 known[:] = [block, *(other for other in known if other.offset != block.offset)]
                 return block
@@ -122,20 +122,18 @@ class BlockReader:
     def _report_bad(self, block: BlockRange, node: NodeId) -> None:
         # Only a hint for the NameNode: the read goes on with another replica whether it arrives or not.
         with contextlib.suppress(OSError):
-            self._link.call("report_bad", {"block": block.block, "node": node})
+            self._names.report_bad(block.block, node)
 
 
 class OutputFile:
     """A file of the block store while it is written, block after block; nothing exists before `close`."""
 
-    def __init__(
-        self, path: str, replication: int, block_bytes: int, attempt: str, link: AgentLink, meter: Meter
-    ) -> None:
+    def __init__(self, path: str, replication: int, block_bytes: int, link: AgentLink, meter: Meter) -> None:
         self._path = path
         self._replication = replication
         self._block_bytes = block_bytes
-        self._attempt = attempt
         self._link = link
+        self._names = BlockCalls(link)
         self._meter = meter
         self._blocks: list[dict[str, Any]] = []
         self._pending = bytearray()
@@ -160,7 +158,7 @@ class OutputFile:
             self._send(memoryview(self._pending))
         if self._put is not None:
             self._end_block(self._put)
-        self._link.call("complete", {"path": self._path, "blocks": self._blocks})
+        self._names.complete(self._path, self._blocks)
 
     def _send(self, view: memoryview) -> None:
         while len(view):
@@ -172,11 +170,10 @@ class OutputFile:
                 self._end_block(put)
 
     def _begin_block(self) -> _BlockPut:
-        args = {"path": self._path, "attempt": self._attempt, "replication": self._replication}
-        given = self._link.call("allocate", {**args, "length_hint": self._block_bytes, "exclude": []})
-        if not given["nodes"]:
+        block, nodes = self._names.allocate(self._path, self._replication, self._block_bytes)
+        if not nodes:
             raise OSError(f"no node could take a block of {self._path}")
-        return _BlockPut(self._link, given["block"], given["nodes"])
+        return _BlockPut(self._link, block, nodes)
 
     def _end_block(self, put: _BlockPut) -> None:
         self._put = None

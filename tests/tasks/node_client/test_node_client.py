@@ -18,6 +18,7 @@ import pytest
 from schedbed.tasks.blockfile import BlockWriter
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.node_client import stored_files
+from schedbed.tasks.node_client.block_calls import BlockCalls
 from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.node import FetchFailed, HttpNode, MapOutputAt
 from schedbed.tasks.pacing import Budget, socket_bytes
@@ -125,13 +126,14 @@ def block(number: int, nodes: tuple[str, ...], offset: int = 0) -> BlockRange:
 
 
 def test_requests_bear_token_and_node(tmp_path: Path, agent: Script) -> None:
-    agent.answers["POST /call/locate"] = (200, b"[1]")
-    assert AgentLink(a_context(tmp_path, agent)).call("locate", {"path": "/in"}) == [1]
+    agent.answers["POST /call/locate"] = (200, located(("n2",)))
+    found = BlockCalls(AgentLink(a_context(tmp_path, agent))).locate("/in", 0, 1)
+    assert [block.nodes for block in found] == [("n2",)]
     _, headers, body = agent.seen[0]
     assert (headers["Authorization"], headers["X-Node"], json.loads(body)) == (
         "Bearer secret",
         "n1",
-        {"path": "/in"},
+        {"path": "/in", "offset": 0, "length": 1},
     )
 
 
@@ -153,7 +155,7 @@ def test_nobody_there_is_an_oserror(tmp_path: Path) -> None:
     with an_agent() as gone:
         context = a_context(tmp_path, gone)
     with pytest.raises(OSError):
-        AgentLink(context).call("locate", {})
+        BlockCalls(AgentLink(context)).locate("/in", 0, 1)
 
 
 def test_the_nearest_replica_is_read_and_the_next_when_it_is_bad(tmp_path: Path, agent: Script) -> None:
