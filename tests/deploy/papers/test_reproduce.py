@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,14 +56,6 @@ PAPER = Paper.model_validate(
         },
     }
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_plots() -> Iterator[None]:
-    """The pictures of the runs take longer than the runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("schedbed.deploy.results.plots.write", lambda *_: None)
-        yield
 
 
 def measure(bench: Bench) -> Measured:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -25,17 +26,13 @@ POLICIES = ("fifo", "fair", "delay:node_wait=5s")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, draw: Callable[..., Any]) -> Path:
     made = tmp_path_factory.mktemp("run")
     FakeRun(repeats=2, maps=60).write(made)
-    assert html_report.rebuild(made) == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_report.plots, "write", draw)  # plots are drawn once, here
+        assert html_report.rebuild(made) == []
     return made
-
-
-@pytest.fixture
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes seconds; it is tested once."""
-    monkeypatch.setattr(html_report.plots, "write", lambda *_: [])
 
 
 def data_of(folder: Path) -> dict[str, Any]:
@@ -80,7 +77,7 @@ def test_the_summary_agrees_with_the_tables(folder: Path) -> None:
     )
 
 
-def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path, no_plots: None) -> None:
+def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path) -> None:
     run = FakeRun(maps=30).write(tmp_path)
     run.runs = run.runs[:1]
     run.runs[0].state, run.runs[0].note, run.runs[0].host_samples = "interrupted", "KeyboardInterrupt", []
@@ -92,7 +89,10 @@ def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path, no_plot
     assert [policy["name"] for policy in data_of(tmp_path)["policies"]] == ["fifo"]
 
 
-def test_a_run_without_a_single_row_still_makes_everything(tmp_path: Path) -> None:
+def test_a_run_without_a_single_row_still_makes_everything(
+    tmp_path: Path, draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html_report.plots, "write", draw)
     run = FakeRun(maps=10).write(tmp_path)
     for parquet in tmp_path.glob("*.parquet"):
         parquet.unlink()
@@ -162,7 +162,7 @@ def test_running_tasks_in_the_page_add_up_to_the_attempts_time(folder: Path) -> 
             assert total == pytest.approx((mine["end"] - mine["start"]).sum(), rel=0.01)
 
 
-def test_names_from_the_run_cannot_become_markup(tmp_path: Path, no_plots: None) -> None:
+def test_names_from_the_run_cannot_become_markup(tmp_path: Path) -> None:
     evil = "</script><b>&x"
     run = FakeRun(maps=10, policies=(evil,)).write(tmp_path)
     run.scenario["name"] = evil
@@ -226,7 +226,7 @@ def test_doubts_follow_the_table(tmp_path: Path) -> None:
     assert "NO" in text and "not trusted: The host's CPU was saturated" in text
 
 
-def test_damaged_parts_are_named(tmp_path: Path, no_plots: None) -> None:
+def test_damaged_parts_are_named(tmp_path: Path) -> None:
     FakeRun(maps=10).write(tmp_path)
     torn = tmp_path / "parts" / "jobs" / "x-0-0.parquet"
     tables_before = read_tables(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,14 +50,6 @@ SCENARIO: dict[str, Any] = {
     },
     "policies": ["fifo", "fair"],
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_plots() -> Iterator[None]:
-    """Pictures take most of a small run's time and are tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("schedbed.deploy.results.plots.write", lambda *_: None)
-        yield
 
 
 @pytest.fixture(scope="module")
