@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from schedbed.deploy.cli.cluster_commands import add_commands
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.formats import NAMES
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -64,7 +65,7 @@ RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a 
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="The trace, plain or gzipped.")]
 Format = Annotated[
     str | None,
-    typer.Option(metavar="swim|sls|rumen|swf|alibaba", help="The trace's format; found out unless given."),
+    typer.Option(metavar="|".join(NAMES), help="The trace's format; found out unless given."),
 ]
 SetKey = Annotated[
     list[str] | None,

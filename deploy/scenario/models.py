@@ -5,7 +5,7 @@ Meaning that needs more than one key (does a task fit a node, is there such a no
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -25,6 +25,12 @@ from schedbed.deploy.scenario.scalars import (
     Text,
     as_list,
 )
+from schedbed.tasks.traces.formats import NAMES
+
+if TYPE_CHECKING:
+    TraceFormatName = str
+else:
+    TraceFormatName = Literal[NAMES]
 
 
 def _lower(value: object) -> object:
@@ -204,7 +210,7 @@ class Workload(Part):
     suite: Text | None = None
     generate: Generated | None = None
     trace: Text | None = None
-    format: Literal["swim", "rumen", "sls", "swf", "alibaba"] | None = None
+    format: TraceFormatName | None = None
     select: Select = Select()
     traced_nodes: Positive | None = None
     users: Positive | None = None

@@ -52,6 +52,11 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number + 1, rest.removesuffix("\r")
 
 
+def first_line(start: str) -> str:
+    """Return the first line that is neither empty nor a comment (`#` or `;`); empty when there is none."""
+    return next((line for line in start.splitlines() if line.strip() and line[0] not in "#;"), "")
+
+
 def _opened(path: Path) -> BinaryIO:
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP

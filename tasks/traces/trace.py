@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from schedbed.tasks.specs import Priority
 
@@ -60,7 +62,7 @@ class Topology:
 class Trace:
     """What a file holds. `warnings` say what the trace lacks; what is assumed instead, the workload says."""
 
-    format: str  # swim | rumen | sls | swf | alibaba
+    format: str  # the name of a module of `formats`
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
     warnings: tuple[str, ...] = ()
@@ -70,3 +72,16 @@ class Trace:
         """All machines that held input, sorted."""
         tasks = (task for job in self.jobs for task in job.maps)
         return tuple(sorted({host for task in tasks for host in task.hosts}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFormat:
+    """One way to write traces, declared as `FORMAT` by a module of `formats`; the module's name is the format's.
+
+    `looks_like` judges the first 20,000 characters of a file. With `last_resort` the format is asked after all others,
+    since files of other formats look so as well.
+    """
+
+    read: Callable[[Path], Trace]
+    looks_like: Callable[[str], bool]
+    last_resort: bool = False

@@ -15,7 +15,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces import jsonstream, text
 from schedbed.tasks.traces.detect import read_trace
-from schedbed.tasks.traces.rumen import read_rumen
+from schedbed.tasks.traces.formats.rumen import read_rumen
 
 
 def attempt(**fields: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.describe import facts
 from schedbed.tasks.traces.detect import detect, read_trace
-from schedbed.tasks.traces.sls import read_sls
+from schedbed.tasks.traces.formats.sls import read_sls
 from schedbed.tasks.workloads.from_trace import Assume, synthesize
 
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.alibaba import read_alibaba
 from schedbed.tasks.traces.describe import facts, quantiles
 from schedbed.tasks.traces.detect import detect, read_trace
-from schedbed.tasks.traces.swf import read_swf
+from schedbed.tasks.traces.formats.alibaba import read_alibaba
+from schedbed.tasks.traces.formats.swf import read_swf
 
 HEAD = "; Version: 2.2\n; MaxProcs: 128\n\n"
 

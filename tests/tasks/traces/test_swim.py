@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
-from schedbed.tasks.traces.swim import read_swim
+from schedbed.tasks.traces.formats.swim import read_swim
 
 SIX = "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t736346\t0\t432269\n"
 EIGHT = "job0\t49\t49\t740773\t2339561\t627471\tinput/a\toutput/b\n"

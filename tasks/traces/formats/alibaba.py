@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.text import lines
-from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
+from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 BATCH_TASK = (
     *("task_name", "instance_num", "job_name", "task_type", "status"),
@@ -161,3 +161,14 @@ def _number(cells: Mapping[str, str], name: str, where: str, default: str | None
     if not 0 <= value < 1e15:
         raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number of 0 or more")
     return value
+
+
+def _looks_like(start: str) -> bool:
+    cells = [cell.strip() for cell in first_line(start).split(",")]
+    if set(HEADED) <= set(cells) or set(BATCH_TASK) <= set(cells):
+        return True
+    named = len(cells) == len(BATCH_TASK) and not cells[0].isdigit() and cells[4].isalpha()
+    return named and cells[1].isdigit()
+
+
+FORMAT = TraceFormat(read=read_alibaba, looks_like=_looks_like)

@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.text import lines
-from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob
 
 _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "reduce output B")
 
@@ -52,3 +52,11 @@ def _number(text: str, name: str, where: str) -> float:
     if not 0 <= value < 1e18:  # false for nan, too
         raise BadInput(f"{where}: {name}: {text.strip()[:40]!r} is not a number of 0 or more")
     return value
+
+
+def _looks_like(start: str) -> bool:
+    first = first_line(start)
+    return "\t" in first or len(first.split()) in (6, 8)
+
+
+FORMAT = TraceFormat(read=read_swim, looks_like=_looks_like, last_resort=True)

@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.text import lines
-from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
+from schedbed.tasks.traces.text import first_line, lines
+from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),
@@ -91,3 +91,12 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
 
 def _label(letter: str, number: float) -> str | None:
     return None if number < 0 else f"{letter}{number:.0f}"
+
+
+def _looks_like(start: str) -> bool:
+    parts = first_line(start).split()
+    numbers = sum(part.lstrip("-").replace(".", "", 1).isdigit() for part in parts)
+    return start.lstrip().startswith(";") or numbers >= len(COLUMNS)
+
+
+FORMAT = TraceFormat(read=read_swf, looks_like=_looks_like)

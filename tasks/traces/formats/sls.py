@@ -13,10 +13,11 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.fields import Fields
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.sls_synth import TASKS_MAX, draw
-from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceFormat, TraceJob, TraceTask
 
 DEFAULT_RACK = "default-rack"
 JOB_KEYS = ("job.tasks", "job.id", "job.start.ms", "am.type")
+KEYS = (*JOB_KEYS, "workloads", "num.nodes", "nodes")
 _LACKS = "no bytes, CPU times or outcomes in an SLS trace; a container's lifetime is its work"
 
 
@@ -134,3 +135,12 @@ def _host(container: Fields) -> tuple[Host, ...]:
         return ()
     rack, _, name = container.text("container.host", "").strip("/").rpartition("/")
     return ((rack or DEFAULT_RACK, name),) if name and name != "*" else ()
+
+
+def _looks_like(start: str) -> bool:
+    if not start.lstrip().startswith("{") or '"jobID"' in start:
+        return False
+    return any(f'"{key}"' in start for key in KEYS)
+
+
+FORMAT = TraceFormat(read=read_sls, looks_like=_looks_like)

@@ -10,7 +10,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
-from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceFormat, TraceJob, TraceTask
 
 _DEPTH_MAX = 50
 
@@ -168,3 +168,10 @@ def _priority(raw: Mapping[str, Any]) -> Priority:
 
 def _total(values: Iterator[int | None]) -> int:
     return sum(value or 0 for value in values)
+
+
+def _looks_like(start: str) -> bool:
+    return start.lstrip().startswith("{")
+
+
+FORMAT = TraceFormat(read=read_rumen, looks_like=_looks_like, last_resort=True)
