@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from schedbed.scheduler.admission.stalls import Stalls
 from schedbed.scheduler.policy import Kill, Limits
+from schedbed.scheduler.registry.declarations import Axis
+from schedbed.scheduler.registry.parameters import count, duration
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -68,3 +70,17 @@ class Containers:
     def preempt(self, view: View) -> Sequence[Kill]:
         """As in `Hooks`."""
         return self._stalls.kills(view, self._takes_map)
+
+
+AXIS = Axis(
+    axis="admission",
+    name="containers",
+    factory=Containers,
+    summary="memory and vcores of each task",
+    paper="Hadoop YARN",
+    parameters=(
+        count("reserved_cores", "0", "of each node, for daemons", "cores"),
+        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+    ),
+    rank=10,
+)

@@ -20,10 +20,13 @@ from schedbed.scheduler.models.fgcs_demand import (
     Hardware,
     TaskUse,
     cpu_demand,
+    read_demands,
 )
 from schedbed.scheduler.models.same_workload import workload_of
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import count, duration, maybe_rate, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -166,3 +169,30 @@ def _is_of(demands: Demands, view: View) -> bool:
     """Were they found on hardware that the cluster has?"""
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
+
+
+AXIS = Axis(
+    axis="admission",
+    name="fgcs",
+    factory=Fgcs,
+    summary="memory, and the share of a core that tasks of the same job name have used",
+    paper="liu2015",
+    parameters=(
+        count("reserved_cores", "1", "of each node, for daemons (3.)", "cores"),
+        duration("shortest", "5s", "a sample's tasks that run for less ask for a whole core (2.3)"),
+        maybe_rate("disk_rate", "full speed of a disk (equation 3): as measured, else as declared"),
+        maybe_rate("hdfs_rate", "full speed of the block store: as measured, else that of the disk"),
+        profiles(DEMAND, IO_RATES, parse=read_demands),
+        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+    ),
+    rank=30,
+)
+POLICY = Named(
+    name="fgcs",
+    summary="Delay, and a task gets the share of a core that its like have used.",
+    paper="liu2015",
+    order="fair",
+    locality="delay",
+    admission="fgcs",
+    rank=40,
+)

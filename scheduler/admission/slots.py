@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.policy import Limits
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView
 from schedbed.tasks.specs import TaskKind
 
@@ -20,3 +21,13 @@ class Slots:
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
         """As in `Admission`: a free slot takes any task."""
         return None
+
+
+AXIS = Axis(
+    axis="admission",
+    name="slots",
+    factory=Slots,
+    summary="typed map and reduce slots",
+    paper="Hadoop MRv1",
+    rank=0,
+)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedbed.scheduler.policy import AVOIDED, Proposal
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import duration
 from schedbed.scheduler.view import JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -124,3 +126,25 @@ class Delay:
         if patience.level == 0 and patience.wait_s < self.node_wait_s:
             return f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
         return f"waits for a rack-local node: {patience.wait_s:.1f} s"
+
+
+AXIS = Axis(
+    axis="locality",
+    name="delay",
+    factory=Delay,
+    summary="waits a little for a node that holds the data",
+    paper="Zaharia et al. 2010, Algorithm 3; xu2015 Algorithm 1 with P = 0",
+    parameters=(
+        duration("node_wait", "5s", "T1: until a rack-local map may start"),
+        duration("rack_wait", "5s", "T2: from then until any map may start"),
+    ),
+    rank=10,
+)
+POLICY = Named(
+    name="delay",
+    summary="Fair, and a job waits a little for a node that holds its data.",
+    paper="Zaharia et al. 2010; xu2015 3.2, Algorithm 1 with P = 0",
+    order="fair",
+    locality="delay",
+    rank=20,
+)

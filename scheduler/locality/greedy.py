@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
 
 
@@ -21,3 +22,13 @@ class Greedy:
         if task is None:
             return "no unstarted map"
         return Proposal(task, "off-rack" if task.hosts else "no preferred node")
+
+
+AXIS = Axis(
+    axis="locality",
+    name="greedy",
+    factory=Greedy,
+    summary="the nearest map there is, at once",
+    paper="Hadoop",
+    rank=0,
+)

@@ -11,6 +11,8 @@ from schedbed.scheduler.locality.delay import Delay, Patience
 from schedbed.scheduler.models.dtss import best_share, gain_s
 from schedbed.scheduler.policies.keeper_choice import Keeping
 from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import duration, maybe_share, number, share, switch
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
 from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import TaskKind
@@ -153,3 +155,28 @@ def _mean(mean: float | None, value: float) -> float:
 
 def _place(node: NodeView, task: TaskView) -> str:
     return "rack-local" if node.rack in task.racks else "off-rack"
+
+
+AXIS = Axis(
+    axis="locality",
+    name="split",
+    factory=Split,
+    summary="starts a part of a map at once, its rest waits for a node that holds the data",
+    paper="xu2015, Algorithm 1",
+    parameters=(
+        maybe_share("p", "0.25", "share of a map's bytes that is started at once; auto learns it"),
+        duration("node_wait", "5s", "T1: until a rack-local map may start whole"),
+        duration("rack_wait", "5s", "T2: from then until any map may start whole"),
+        number("keep_copy", "false", "", "what is fetched of a block stays there as a replica", switch),
+        number("copy_budget", "0.2", "", "share of the inputs' bytes that such replicas may take", share),
+    ),
+    rank=20,
+)
+POLICY = Named(
+    name="dtss",
+    summary="Fair, and a job without data here starts a part of a map, whose rest waits for its data.",
+    paper="xu2015, Algorithm 1",
+    order="fair",
+    locality="split",
+    rank=30,
+)

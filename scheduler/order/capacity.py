@@ -13,6 +13,9 @@ from typing import Any
 
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.queues import Held, Queue, QueueSettings, over_max, user_limit
+from schedbed.scheduler.policy import Admission, Locality
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import Parameter, by_name, number, percent, positive, size, switch
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.units import format_bytes
@@ -233,3 +236,74 @@ def _slots(node: NodeView, kind: TaskKind) -> int:
 
 def _memory(view: View) -> int:
     return sum(node.spec.memory_bytes for node in view.nodes.values() if node.alive)
+
+
+def queues(doc: str) -> Parameter:
+    """Return the parameter of settings by queue, which only YAML can write; at most 100 are given away."""
+    example = "{prod: {capacity: 70, max_capacity: 90}}"
+    readers = {
+        "capacity": percent,
+        "max_capacity": percent,
+        "minimum_user_limit_percent": percent,
+        "user_limit_factor": positive,
+        "priorities": switch,
+    }
+    return by_name("queues", "queue", doc, example, readers, _queue_settings, _within_100)
+
+
+def _queue_settings(**values: Any) -> QueueSettings:
+    settings = QueueSettings(**values)
+    if settings.capacity is None:
+        raise ValueError("capacity is missing: the percentage of the cluster that the queue is promised")
+    if settings.max_capacity < settings.capacity:
+        raise ValueError(f"max_capacity {settings.max_capacity:g} is below capacity {settings.capacity:g}")
+    return settings
+
+
+def _within_100(made: dict[str, QueueSettings]) -> None:
+    total = sum(settings.capacity or 0.0 for settings in made.values())
+    if total > 100 + 1e-9:
+        raise ValueError(f"capacities add up to {total:g}, expected at most 100")
+
+
+def _check(order: Capacity, locality: Locality, admission: Admission) -> None:
+    if admission.limits.slots:
+        return
+    if order.sizes_slots:
+        raise ValueError("slot memory sizes slots, so it needs admission=slots")
+    order.count_memory()
+
+
+AXIS = Axis(
+    axis="order",
+    name="capacity",
+    factory=Capacity,
+    summary="queues with a guaranteed share, elastic, with user limits",
+    paper="Hadoop capacity scheduler; lakshmi2019",
+    parameters=(
+        queues(
+            "settings by queue name: capacity (guaranteed, % of the cluster), max_capacity (%), "
+            "minimum_user_limit_percent, user_limit_factor, priorities; other queues share the rest"
+        ),
+        number(
+            "minimum_user_limit_percent",
+            "100",
+            "%",
+            "what a user may hold of a queue however many users it has",
+            percent,
+        ),
+        number("user_limit_factor", "1", "", "times a queue's capacity that one user may hold", positive),
+        number("priorities", "true", "", "jobs of a queue go by priority first", switch),
+        size("map_slot_memory", "off", "memory of a map slot: larger maps take several"),
+        size("reduce_slot_memory", "off", "memory of a reduce slot: larger reduces take several"),
+    ),
+    check=_check,
+    rank=20,
+)
+POLICY = Named(
+    name="capacity",
+    summary="Queues with a guaranteed share that grow into idle slots; nearest map first.",
+    paper="Hadoop capacity scheduler; lakshmi2019",
+    order="capacity",
+    rank=50,
+)

@@ -12,7 +12,9 @@ from itertools import chain
 from schedbed.scheduler.order.pools import Pool, PoolSettings
 from schedbed.scheduler.order.preemption import Preemption
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import Kill
+from schedbed.scheduler.policy import Admission, Kill, Locality
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import Parameter, by_name, choice, duration, positive
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -90,3 +92,52 @@ class Fair:
         if self._preemption is None:
             return ()
         return [kill for kind in TaskKind for kill in self._preemption.kills(view, self._pools, kind)]
+
+
+def pools(doc: str) -> Parameter:
+    """Return the parameter of settings by pool, which only YAML can write."""
+    example = "{ana: {weight: 2, min_share: 1}}"
+    readers = {"weight": positive, "min_share": _count, "inside": _inside}
+    return by_name("pools", "pool", doc, example, readers, PoolSettings)
+
+
+def _count(raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
+        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
+    return raw
+
+
+def _inside(raw: object) -> str:
+    if raw not in ("fair", "fifo"):
+        raise ValueError(f"{raw!r} is not one of fair, fifo")
+    return str(raw)
+
+
+def _check(order: Fair, locality: Locality, admission: Admission) -> None:
+    if order.preempts and not admission.limits.slots:
+        raise ValueError("pre-emption counts slots, so it needs admission=slots")
+
+
+AXIS = Axis(
+    axis="order",
+    name="fair",
+    factory=Fair,
+    summary="pools by min share and weight, fair or FIFO inside",
+    paper="Hadoop fair scheduler (HFS); xu2015 chapter 3",
+    parameters=(
+        pools("settings by pool name: weight, min_share (slots of each kind), inside (fair, fifo)"),
+        choice("pool_by", ("user", "queue"), "what makes a pool"),
+        choice("inside", ("fair", "fifo"), "order of jobs in a pool that `pools` does not name"),
+        duration("min_share_timeout", "off", "pre-empt for a pool below its min share for so long"),
+        duration("fair_share_timeout", "off", "pre-empt for a pool below half its fair share for so long"),
+    ),
+    check=_check,
+    rank=10,
+)
+POLICY = Named(
+    name="fair",
+    summary="Pools share slots by min share and weight; nearest map first.",
+    paper="Hadoop fair scheduler (HFS); xu2015 chapter 3",
+    order="fair",
+    rank=10,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -32,3 +33,20 @@ class Fifo:
                 ready.put(job, fifo_key(job))
         else:
             ready.drop(job)
+
+
+AXIS = Axis(
+    axis="order",
+    name="fifo",
+    factory=Fifo,
+    summary="priority, then submit time",
+    paper="Hadoop JobQueueTaskScheduler",
+    rank=0,
+)
+POLICY = Named(
+    name="fifo",
+    summary="Priority, then submit time; nearest map first.",
+    paper="Hadoop JobQueueTaskScheduler",
+    order="fifo",
+    rank=0,
+)

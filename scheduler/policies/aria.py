@@ -13,12 +13,14 @@ from math import inf
 from typing import Any
 
 from schedbed.scheduler.locality.greedy import Greedy
-from schedbed.scheduler.models.aria_bounds import Bounds, allocate, bounds, curve
+from schedbed.scheduler.models.aria_bounds import BOUNDS, Bounds, allocate, bounds, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler
 from schedbed.scheduler.models.same_workload import Run, workload_of
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Limits, Proposal
+from schedbed.scheduler.registry.declarations import Whole
+from schedbed.scheduler.registry.parameters import choice, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -252,3 +254,21 @@ def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dic
         "avg_s": now_s + predicted.avg_s,
         "up_s": now_s + predicted.up_s,
     }
+
+
+POLICY = Whole(
+    name="aria",
+    factory=Aria,
+    summary="As many slots for each job as its deadline asks, earliest deadline first.",
+    paper="verma2011, Algorithm 1",
+    parameters=(
+        choice("bound", BOUNDS, "the estimate of the completion that is held against the deadline"),
+        choice(
+            "spare",
+            ("all", "deadline", "others", "none"),
+            "who gets slots that no job with a deadline lacks: jobs with a deadline, those without, all",
+        ),
+        profiles(PROFILES, parse=JobProfile.from_json),
+    ),
+    rank=80,
+)

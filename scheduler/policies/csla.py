@@ -11,6 +11,8 @@ from dataclasses import replace
 from schedbed.scheduler.admission.load import LoadTags
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Locality, Order, Proposal
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import at_least_one, choice, number, share
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -40,3 +42,36 @@ class LoadAware(Explained):
             return None
         self._passed[kind] = False
         return self.noted(view, node, replace(answer, reason=f"{answer.reason}, its turn after a skip"))
+
+
+AXIS = Axis(
+    axis="admission",
+    name="load",
+    factory=LoadTags,
+    summary="load tags: CPU-heavy and IO-heavy tasks keep off nodes that will be busy so",
+    paper="lakshmi2019",
+    parameters=(
+        choice("room", ("slots", "containers"), "what else a task needs of the node"),
+        number("sample_maps", "3", "", "finished maps that a job's tag is made from", at_least_one),
+        number("cpu_share", "0.5", "", "of a core, above which a job is CPU-heavy", share),
+        number(
+            "io_share",
+            "0.05",
+            "",
+            "of the node's disk rate, above which a job is IO-heavy (5 MB/s of 100 MB/s)",
+            share,
+        ),
+        number("busy_share", "0.5", "", "of a node's CPU or disk, above which it is busy", share),
+        number("window", "10", "heartbeats", "that a node's load is predicted from", at_least_one),
+    ),
+    compose=LoadAware,
+    rank=20,
+)
+POLICY = Named(
+    name="csla",
+    summary="Capacity, and tasks keep off nodes that will be short of what they need most.",
+    paper="lakshmi2019, Algorithm 1",
+    order="capacity",
+    admission="load",
+    rank=60,
+)

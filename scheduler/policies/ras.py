@@ -15,10 +15,19 @@ from itertools import islice
 from schedbed.scheduler.admission.stalls import Stalls
 from schedbed.scheduler.locality.greedy import Greedy
 from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
-from schedbed.scheduler.models.resource_profiles import FULL, RESOURCES, Amounts, NodeDemands, ResourceProfile
+from schedbed.scheduler.models.resource_profiles import (
+    FULL,
+    RESOURCES,
+    Amounts,
+    NodeDemands,
+    ResourceProfile,
+    read_profile,
+)
 from schedbed.scheduler.models.same_workload import find_profile
 from schedbed.scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
 from schedbed.scheduler.policy import Kill, Limits, Proposal
+from schedbed.scheduler.registry.declarations import Whole
+from schedbed.scheduler.registry.parameters import count, duration, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
@@ -257,3 +266,20 @@ def _barred(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozense
 
 def _percents(used: Amounts) -> str:
     return "CPU {:.0f}%, I/O {:.0f}%, memory {:.0f}%".format(*used)
+
+
+POLICY = Whole(
+    name="ras",
+    factory=Ras,
+    summary="Tasks placed by what they use of a node, so that the job worst off gains most.",
+    paper="polo2011",
+    parameters=(
+        duration("cycle", "10s", "from one placement to the next (3.2: tens of seconds)"),
+        count("rounds", "10", "that a placement is improved at most (Algorithm 1, line 9)", least=1),
+        count("capacity", "100", "of a node's CPU and disk that tasks are placed on", "%", least=1),
+        count("steps", "100", "of a placement in one tick: a node or a job each", least=1),
+        profiles(RESOURCES, parse=read_profile),
+        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+    ),
+    rank=70,
+)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from schedbed.scheduler.order.pools import PoolSettings
-from schedbed.scheduler.order.queues import QueueSettings
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
@@ -95,24 +93,47 @@ def maybe_share(name: str, default: str, doc: str) -> Parameter:
     return Parameter(name=name, default=default, unit="", doc=doc, read=read, argument="share")
 
 
-def pools(doc: str) -> Parameter:
-    """Settings by pool, which only YAML can write."""
-    example = "{ana: {weight: 2, min_share: 1}}"
-    readers = {"weight": positive, "min_share": _count, "inside": _inside}
-    return _by_name("pools", "pool", doc, example, readers, PoolSettings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilesParameter(Parameter):
+    """What is known of jobs. The registry reads the store, so that policies never touch a file.
+
+    Profiles that have an `at_scale` are of the scenario before its `scale` is applied, as durations are.
+    """
+
+    def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
+        """As in `Parameter`."""
+        return {
+            kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
+            for kind, named in self.read(raw).items()
+        }
 
 
-def queues(doc: str) -> Parameter:
-    """Settings by queue, which only YAML can write; capacities may not add up to more than 100."""
-    example = "{prod: {capacity: 70, max_capacity: 90}}"
-    readers = {
-        "capacity": percent,
-        "max_capacity": percent,
-        "minimum_user_limit_percent": percent,
-        "user_limit_factor": positive,
-        "priorities": switch,
-    }
-    return _by_name("queues", "queue", doc, example, readers, _queue_settings, _within_100)
+def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> Parameter:
+    """Return the parameter of profiles of that kind by name, from a store or written down in YAML.
+
+    The value is {kind: {name: what `parse` makes of it}} with the raw profiles of `others`, if any, beside it.
+    """
+
+    def read(raw: object) -> dict[str, dict[str, Any]]:
+        if raw is None or raw is False or raw == "none":
+            return {}
+        if isinstance(raw, Mapping):
+            return {kind: _parsed(raw, parse)}
+        if isinstance(raw, str):
+            raise ValueError(f"there is no profile store {raw}")
+        load_all = getattr(raw, "load_all", None)
+        if load_all is None:
+            raise ValueError(f"{raw!r} is not store, none, the path of a profile store, or a mapping (YAML)")
+        return {kind: _parsed(load_all(kind), parse)} | {name: load_all(name) for name in others}
+
+    return ProfilesParameter(
+        name="profiles",
+        default="store",
+        unit="",
+        doc="the scenario's profile store, else the user's (store), the path of one, none, or YAML {job name: values}",
+        read=read,
+        argument="profiles",
+    )
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> Parameter:
@@ -130,7 +151,7 @@ def size(name: str, default: str, doc: str) -> Parameter:
     return Parameter(name=name, default=default, unit="bytes", doc=doc, read=read, argument=f"{name}_bytes")
 
 
-def _by_name(
+def by_name(
     name: str,
     what: str,
     doc: str,
@@ -139,6 +160,11 @@ def _by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> Parameter:
+    """Return a parameter of settings by name, which only YAML can write, such as `example`.
+
+    `readers` read a setting's keys, `make` makes the setting of them, and `check` judges all together (ValueError).
+    """
+
     def read(raw: object) -> dict[str, Any]:
         if raw == "{}":
             return {}
@@ -167,21 +193,6 @@ def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Call
         return make(**values)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-
-
-def _queue_settings(**values: Any) -> QueueSettings:
-    settings = QueueSettings(**values)
-    if settings.capacity is None:
-        raise ValueError("capacity is missing: the percentage of the cluster that the queue is promised")
-    if settings.max_capacity < settings.capacity:
-        raise ValueError(f"max_capacity {settings.max_capacity:g} is below capacity {settings.capacity:g}")
-    return settings
-
-
-def _within_100(made: dict[str, QueueSettings]) -> None:
-    total = sum(settings.capacity or 0.0 for settings in made.values())
-    if total > 100 + 1e-9:
-        raise ValueError(f"capacities add up to {total:g}, expected at most 100")
 
 
 def percent(raw: object) -> float:
@@ -234,6 +245,22 @@ def switch(raw: object) -> bool:
     raise ValueError(f"{raw!r} is not one of true, false")
 
 
+def _at_scale(profile: Any, scale: float) -> Any:
+    return profile.at_scale(scale) if hasattr(profile, "at_scale") else profile
+
+
+def _parsed(raw: Mapping[Any, Any], parse: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, values in raw.items():
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{name}: {values!r} is not a mapping of values")
+        try:
+            found[str(name)] = parse(values)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return found
+
+
 def _float(raw: object) -> float | None:
     """The number that YAML or text means, None when it is none."""
     if isinstance(raw, str):
@@ -249,18 +276,6 @@ def _float(raw: object) -> float | None:
 def _maybe_duration(raw: object) -> float | None:
     # YAML reads a bare `off` as False.
     return None if raw is None or raw is False or raw == "off" else parse_duration(raw)
-
-
-def _count(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise ValueError(f"{raw!r} is not a number of slots (a whole number, 0 or more)")
-    return raw
-
-
-def _inside(raw: object) -> str:
-    if raw not in ("fair", "fifo"):
-        raise ValueError(f"{raw!r} is not one of fair, fifo")
-    return str(raw)
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:

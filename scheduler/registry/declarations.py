@@ -1,0 +1,65 @@
+"""What a file of scheduler/order, locality, admission or policies declares, so that a SPEC can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.registry.parameters import Parameter
+
+LAST = 1000
+"""The rank of what does not say where it stands in lists: behind all that do, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a list shows: the name in a SPEC, what it does, who published it, its parameters, and its place."""
+
+    name: str
+    summary: str
+    paper: str
+    parameters: tuple[Parameter, ...] = ()
+    rank: int = LAST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis(Declared):
+    """One implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
+
+    `factory` takes the parameters' arguments. `check(order, locality, admission)`, called with the made objects of a
+    composition, may join them; it raises ValueError when they do not go together. `compose` makes the policy of the
+    three where the plain composition is not enough.
+    """
+
+    axis: str
+    factory: Callable[..., Any]
+    check: Callable[[Any, Any, Any], None] | None = None
+    compose: Callable[[Any, Any, Any], Policy] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named(Declared):
+    """A published policy as a choice on each axis, declared as `POLICY`; the registry fills in its axes' parameters."""
+
+    order: str
+    locality: str = "greedy"
+    admission: str = "slots"
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """Return the implementation by axis."""
+        return {"order": self.order, "locality": self.locality, "admission": self.admission}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole(Declared):
+    """A published policy that decides on all three axes at once, and so cannot be composed; declared as `POLICY`."""
+
+    factory: Callable[..., Policy]
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """Return nothing: the policy has no axes of its own."""
+        return {}
