@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from schedbed.tasks.apps import APPS
+from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.attempt_status import Progress, write_report
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput

@@ -14,9 +14,9 @@ from schedbed.cluster.blocks.block_errors import BlockUnavailable
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
+from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
-from schedbed.tasks.workloads.input_data import generate
 from schedbed.tasks.workloads.planned import InputFile
 
 PARALLEL = 4

@@ -17,8 +17,8 @@ from schedbed.tasks.units import format_bytes
 
 def show_apps(name: str | None) -> None:
     """Prints all applications, or one; the parameters that all have come last."""
-    from schedbed.tasks.apps import APPS
-    from schedbed.tasks.apps.app import RUNTIME_PARAMETERS
+    from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
+    from schedbed.tasks.appkit.app_catalogue import APPS
 
     table = _table("application")
     for app in _chosen(APPS, name, "application").values():

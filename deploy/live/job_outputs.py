@@ -9,8 +9,8 @@ from pathlib import Path
 
 from schedbed.cluster.blocks.loader import fetch_file
 from schedbed.cluster.masters import NameNodeDoor
-from schedbed.tasks.apps import APPS
-from schedbed.tasks.checks.job_output import CHECKS, Ran, check_output
+from schedbed.tasks.appkit.app_catalogue import APPS, check_output
+from schedbed.tasks.appkit.part_files import Ran
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -34,7 +34,7 @@ class Outputs:
         """Return a line for each job whose output is wrong; applications without a check are skipped."""
         wrong = []
         for job in jobs:
-            if job.app in CHECKS:
+            if APPS[job.app].check is not None:
                 problem = self._problem(job, scratch / job.job)
                 if problem is not None:
                     wrong.append(f"{job.job} {job.name}: wrong output: {problem}")

@@ -10,9 +10,9 @@ from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Generate, Job, Scenario
 from schedbed.deploy.scenario.yaml_file import KeyPath
-from schedbed.tasks.apps.app import App
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.specs import NodeId
-from schedbed.tasks.workloads.input_data import KINDS
 from schedbed.tasks.workloads.planned import InputFile, cut
 
 BLOCKS_MAX = 100_000

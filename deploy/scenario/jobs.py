@@ -10,8 +10,8 @@ from schedbed.deploy.scenario.inputs import Inputs
 from schedbed.deploy.scenario.models import Job, Phase
 from schedbed.deploy.scenario.params import resolve_params
 from schedbed.deploy.scenario.yaml_file import KeyPath
-from schedbed.tasks.apps import APPS
-from schedbed.tasks.apps.app import App
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.units import format_bytes
 from schedbed.tasks.workloads.planned import PlannedJob, vary

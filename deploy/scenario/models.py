@@ -25,11 +25,14 @@ from schedbed.deploy.scenario.scalars import (
     Text,
     as_list,
 )
+from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
 
 if TYPE_CHECKING:
+    InputKind = str
     TraceFormatName = str
 else:
+    InputKind = Literal[tuple(KINDS)]
     TraceFormatName = Literal[NAMES]
 
 
@@ -147,7 +150,7 @@ class Blocks(Part):
 class Generate(Part):
     """`input: {generate: text, size: 1GiB, seed: 1}`; the seed is the scenario's unless given."""
 
-    generate: Literal["text", "records", "edges", "documents", "views"]
+    generate: InputKind
     size: Size
     seed: Annotated[int, Field(strict=True)] | None = None
 

@@ -9,14 +9,10 @@ from typing import Any
 
 from schedbed.deploy.scenario.check import Complaints, did_you_mean
 from schedbed.deploy.scenario.yaml_file import KeyPath
-from schedbed.tasks.apps.app import RUNTIME_PARAMETERS, App, Parameter
+from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS, App, Parameter
 from schedbed.tasks.units import parse_duration, parse_size
 
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-_SCALED = {
-    ("randomtextwriter", "bytes"),
-    ("teragen", "bytes"),
-}  # data that is written; buffers and counts stay as they are
 
 
 def resolve_params(
@@ -37,7 +33,7 @@ def resolve_params(
     for name, parameter in declared.items():
         if parameter.required and name not in given:
             complaints.add(path, f"{app.name} needs the parameter {name}: {parameter.doc}")
-        elif (app.name, name) in _SCALED:
+        elif parameter.scaled:
             resolved[name] = max(1, round(resolved.get(name, parameter.default) * scale))
     return resolved
 

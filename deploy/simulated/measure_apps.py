@@ -15,15 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.simulated.app_laws import SHARED, WORK, AppCosts, Law, work_of
-from schedbed.tasks.apps import APPS
+from schedbed.tasks.appkit.app_catalogue import APPS, generate
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
 from schedbed.tasks.attempt import run_on
 from schedbed.tasks.attempt_status import Meter
 from schedbed.tasks.blockfile import Buffer, Piece
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt
 from schedbed.tasks.specs import AttemptSpec, TaskKind
-from schedbed.tasks.workloads.input_data import generate
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 SAMPLE_BYTES = 8 * 2**20  # at most, of a job's input
@@ -103,17 +102,17 @@ class _Bench:
     def _map(self, parts: int, index: int) -> _Measured:
         length = len(self._sample) // parts // 100 * 100
         params = dict(self._params)
-        if self._job.app in WORK and self._job.app not in SHARED:
-            name = WORK[self._job.app]
-            params[name] = max(1, work_of(self._job.app, params, 0, parts) // parts)
+        app = APPS[self._job.app]
+        if app.work is not None and not app.work.shared:
+            params[app.work.parameter] = max(1, app.work_of(params, 0, parts) // parts)
         # Without a known amount of work one of the job's own maps is measured, whatever the part.
-        maps = parts if self._sample or self._job.app in WORK else self._job.maps
+        maps = parts if self._sample or app.work is not None else self._job.maps
         spec = self._spec(f"map-{parts}-{index}", TaskKind.MAP, index % maps, maps, params)
         spec |= {"file": "sample", "offset": index * length, "length": length}
         spec |= {"file_length": len(self._sample), "output": None if self._job.reduces else "out"}
         node = _MemoryNode(self._root, self._sample, [])
         report, total_s = self._run(AttemptSpec(**spec), node)
-        work = work_of(self._job.app, params, length, parts)
+        work = app.work_of(params, length, parts)
         first_s = total_s if node.read_until_s is None else node.read_until_s
         counters = report["counters"]
         return _Measured(work, first_s, total_s - first_s, counters["output_bytes"], counters["records_in"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.app_laws import AppCosts, shipped, work_of
 from schedbed.deploy.simulated.task_costs import HANDLING
+from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -40,7 +41,7 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     count = maps["task"].nunique()
     rate = fmean(node.core_speed for node in scenario.cluster.nodes) * Latencies().core_share
-    work = [work_of(job.app, job.params, int(length), count) for length in maps["length"]]
+    work = [APPS[job.app].work_of(job.params, int(length), count) for length in maps["length"]]
     fetched = float(reduces["shuffle_bytes"].mean()) if len(reduces) else 0.0
     found = _amounts(scenario, job)
     said_s = [
@@ -73,9 +74,9 @@ def _reduce_s(reduces: pd.DataFrame, maps: int, fetched: float, rate: float) -> 
 
 
 def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    table: Mapping[str, AppCosts] = shipped()
-    if job.app in table and not job.params:
-        return table[job.app]
+    shipped = APPS[job.app].costs
+    if shipped is not None and not job.params:
+        return shipped
     from schedbed.deploy.simulated.measure_apps import measure
 
     return measure(job, scenario.input(job.input) if job.input else None, scenario.seed)

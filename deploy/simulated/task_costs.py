@@ -8,7 +8,8 @@ from statistics import mean
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.app_laws import AppCosts, shipped, work_of
+from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.mapper import SORT_BUFFER_BYTES
 from schedbed.tasks.specs import Cost, JobSpec
 from schedbed.tasks.spill import buffer_bytes
@@ -43,21 +44,22 @@ HANDLING = Handling()
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """The cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
 
-    `profile` measures the applications on this host, which takes seconds, as does an application that is not in the
-    shipped table. BadInput when an application fails on a sample of its input.
+    `profile` measures the applications on this host, which takes seconds, as does an application that declares no
+    costs. BadInput when an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
         if job.app == "synthetic":
             continue
+        shipped = APPS[job.app].costs
         if measured and job.job in measured:
             apps[job.job] = measured[job.job]
-        elif scenario.simulate.costs == "profile" or job.app not in shipped():
+        elif shipped is None or scenario.simulate.costs == "profile":
             from schedbed.deploy.simulated.measure_apps import measure
 
             apps[job.job] = measure(job, scenario.input(job.input) if job.input else None, scenario.seed)
         else:
-            apps[job.job] = shipped()[job.app]
+            apps[job.job] = shipped
     core_speed = mean(node.core_speed for node in scenario.cluster.nodes)
     return ScenarioCosts(apps, core_speed, timed=scenario.simulate.costs == "trace")
 
@@ -133,7 +135,7 @@ class ScenarioCosts:
         if job.job not in self._apps:
             return FREE
         law = self._apps[job.job]
-        work, rate = work_of(job.app, job.params, length, job.maps), self._core_speed
+        work, rate = APPS[job.app].work_of(job.params, length, job.maps), self._core_speed
         output = law.map_output.of(work)
         buffer = buffer_bytes(job.params.get("sort_buffer", SORT_BUFFER_BYTES), job.map_demand.memory_bytes)
         spills = 2 if job.reduces and output > buffer else 1  # spilled, then merged into the map's output
@@ -148,7 +150,7 @@ class ScenarioCosts:
 
     def _reduce(self, job: JobSpec) -> TaskCost:
         law = self._apps[job.job]
-        work = sum(work_of(job.app, job.params, split.length, job.maps) for split in job.splits)
+        work = sum(APPS[job.app].work_of(job.params, split.length, job.maps) for split in job.splits)
         rate = self._core_speed
         fetched = sum(self.map_cost(job, index).output_bytes for index in range(job.maps)) / job.reduces
         return TaskCost(

@@ -7,11 +7,13 @@ n-grams above single words, and the later jobs that turn the sums into a model.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
-from schedbed.tasks.apps.app import App
-from schedbed.tasks.apps.counting import KeyCounts, reduce_counts
-from schedbed.tasks.apps.pages import pages
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.counting import KeyCounts, reduce_counts
+from schedbed.tasks.appkit.pages import pages
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, difference, keyed, lines_of
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.spill_formats import CountLines
 
@@ -38,6 +40,22 @@ def _map(task: MapTask) -> None:
     task.collect("text", FeatureCounts(task.spec.reduces), CountLines())
 
 
+def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
+    """Pages and weights are added up again, by label and word."""
+    wanted: dict[bytes, int] = defaultdict(int)
+    for line in lines_of(text):
+        if not line.strip():
+            continue
+        _, label, body = line.split(b"\t", 2)
+        wanted[b"label\t" + label] += 1
+        words = Counter(body.split())
+        norm = math.sqrt(sum(count**2 for count in words.values()))
+        for word, count in words.items():
+            wanted[b"\t".join((b"pages", label, word))] += 1
+            wanted[b"\t".join((b"weight", label, word))] += round(1_000_000 * math.log1p(count) / norm)
+    return difference(wanted, keyed(parts))
+
+
 APP = App(
     name="bayes",
     paper="verma2011",
@@ -47,4 +65,17 @@ APP = App(
     reduces="needed",
     run_map=_map,
     run_reduce=reduce_counts,
+    check=check_bayes,
+    costs=AppCosts(
+        map_start_s=0.0,
+        map_cpu_s=2.426e-07,
+        map_sort_s=5.995e-08,
+        map_output=Law(3479.0, 0.4865),
+        map_records=0.0005969,
+        reduce_start_s=0.0,
+        reduce_sort_s=2.716e-08,
+        reduce_cpu_s=9.541e-09,
+        output=Law(3532.0, 0.4855),
+        note="its own map and reduce code on 8 MiB of generated documents, 2 reduces; the fastest of 3 on a 2-core VM",
+    ),
 )

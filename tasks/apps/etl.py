@@ -7,9 +7,16 @@ becomes the replacement character U+FFFD.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from schedbed.tasks.apps.app import App
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, lines_of, shown
 from schedbed.tasks.mapper import MapTask
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import XMLPullParser
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<rows>\n'
 TAIL = b"</rows>\n"
@@ -37,6 +44,55 @@ def _map(task: MapTask) -> None:
     output.close()
 
 
+def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
+    """The rows of all documents, read by an XML parser, are the lines of the text in order."""
+    wanted = lines_of(text)
+    number = 0
+    for cells in _rows(parts):
+        line = next(wanted, None)
+        if line is None:
+            return f"more rows than the {number} lines of the text"
+        expected = [_xml_text(field) for field in line.decode(errors="replace").split("\t")]
+        if cells != expected:
+            return f"row {number} is {cells!r:.80}, expected {expected!r:.80}"
+        number += 1
+    if (line := next(wanted, None)) is not None:
+        return f"{number} rows only, {shown(line)} is missing"
+    return None
+
+
+def _rows(parts: Parts) -> Iterator[list[str]]:
+    """Yield the cells of each row; raises ValueError when a part is no XML."""
+    # The warm process imports this file for its maps, which need no parser.
+    from xml.etree.ElementTree import ParseError, XMLPullParser
+
+    try:
+        for pieces in parts:
+            parser = XMLPullParser(("end",))
+            for piece in pieces:
+                parser.feed(bytes(piece))
+                yield from _ended(parser)
+            parser.close()
+            yield from _ended(parser)
+    except ParseError as error:
+        raise ValueError(str(error)) from None
+
+
+def _ended(parser: XMLPullParser) -> Iterator[list[str]]:
+    from xml.etree.ElementTree import Element
+
+    for event in parser.read_events():
+        element = event[-1]
+        if isinstance(element, Element) and element.tag == "row":
+            yield [cell.text or "" for cell in element]
+            element.clear()
+
+
+def _xml_text(field: str) -> str:
+    allowed = ("\r\t\n", "\ufffe\uffff")
+    return "".join("\ufffd" if (c < " " and c not in allowed[0]) or c in allowed[1] else c for c in field)
+
+
 APP = App(
     name="etl",
     paper="liu2015",
@@ -44,4 +100,17 @@ APP = App(
     input="text",
     reduces="never",
     run_map=_map,
+    check=check_etl,
+    costs=AppCosts(
+        map_start_s=9.179e-05,
+        map_cpu_s=5.224e-09,
+        map_sort_s=7.083e-11,
+        map_output=Law(1.225, 1.0),
+        map_records=0.0125,
+        reduce_start_s=0.0,
+        reduce_sort_s=0.0,
+        reduce_cpu_s=0.0,
+        output=Law(1.225, 1.0),
+        note="its own map and reduce code on 8 MiB of generated text; the fastest of 3 on a 2-core VM",
+    ),
 )

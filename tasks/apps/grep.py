@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
-from schedbed.tasks.apps.app import App, Parameter
-from schedbed.tasks.apps.counting import KeyCounts, reduce_counts
+from schedbed.tasks.appkit.app import App, Parameter
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.counting import KeyCounts, reduce_counts
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, difference, keyed, lines_of
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.spill_formats import CountLines
@@ -40,6 +43,18 @@ def _map(task: MapTask) -> None:
     task.collect("text", collector, CountLines())
 
 
+def check_grep(ran: Ran, text: Pieces, parts: Parts) -> str | None:
+    """Each line's matches are counted again."""
+    regex, group = re.compile(str(ran.params["pattern"]).encode()), ran.params["group"]
+    wanted = Counter(
+        match[group]
+        for line in lines_of(text)
+        for match in regex.finditer(line.removesuffix(b"\r"))
+        if match[group]
+    )
+    return difference(wanted, keyed(parts))
+
+
 APP = App(
     name="grep",
     paper="lakshmi2019",
@@ -55,5 +70,19 @@ APP = App(
         Parameter(
             "group", 0, "", "which group of the pattern is counted, 0 for the whole match; empty ones are not"
         ),
+    ),
+    check=check_grep,
+    costs=AppCosts(
+        map_start_s=0.0,
+        map_cpu_s=2.959e-08,
+        map_sort_s=4.339e-05,
+        map_output=Law(35.58, 0.04244),
+        map_records=0.0125,
+        reduce_start_s=0.0004908,
+        reduce_sort_s=5.788e-06,
+        reduce_cpu_s=0.0,
+        output=Law(35.58, 0.04244),
+        note="its own map and reduce code on 8 MiB of generated text, pattern [a-z]*ing, 1 reduce;"
+        " the fastest of 3 on a 2-core VM",
     ),
 )

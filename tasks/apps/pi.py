@@ -7,7 +7,8 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.appkit.app import App, Parameter
+from schedbed.tasks.appkit.cost_law import AppCosts, Law, Work
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import CountLines, add_counts, encode_counts
@@ -65,4 +66,17 @@ APP = App(
     run_reduce=_reduce,
     parameters=(Parameter("samples", 1_000_000, "points", "how many points each map looks at"),),
     default_maps=10,
+    work=Work("samples"),
+    costs=AppCosts(
+        map_start_s=0.0,
+        map_cpu_s=1.809e-07,
+        map_sort_s=0.0,
+        map_output=Law(20.44, 0.02531),
+        map_records=0.0,
+        reduce_start_s=0.0003458,
+        reduce_sort_s=3.403e-05,
+        reduce_cpu_s=6.12e-06,
+        output=Law(9.0, 0.0),
+        note="its own map and reduce code on 1,000,000 samples a map; the fastest of 3 on a 2-core VM",
+    ),
 )

@@ -6,9 +6,13 @@ how the input is cut.
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 
-from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.appkit.app import App, Parameter
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, records_of, shown
 from schedbed.tasks.apps.sort import GROW_BYTES, RecordSorter
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.errors import BadInput
@@ -19,6 +23,7 @@ from schedbed.tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRe
 
 HASH_BITS = 53
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # odd numbers that spread a key over 64 bits
+MASK = (1 << 64) - 1
 
 
 class Selector(RecordSorter):
@@ -78,6 +83,35 @@ def limit_share(share: float) -> float:
     return share
 
 
+def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
+    """The parts are sorted and hold exactly the records that both shares select."""
+    limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
+    balance = [0, 0]
+    for record in records_of(data):
+        if key_hash(record[:10]) < limit:
+            balance[0] += 1
+            balance[1] += zlib.crc32(record)
+    expected = balance[0]
+    last = b""
+    for number, pieces in enumerate(parts):
+        for record in records_of(pieces):
+            if record < last:
+                return f"part {number}: {shown(record)} is smaller than the record before it"
+            balance[0] -= 1
+            balance[1] -= zlib.crc32(record)
+            last = record
+    if any(balance):
+        return f"{expected - balance[0]} records in the output, {expected} are selected, or they are others"
+    return None
+
+
+def key_hash(key: bytes) -> int:
+    """The number of 0 to 2^53 - 1 that decides about a record."""
+    first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+    mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
+    return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11
+
+
 APP = App(
     name="select",
     paper="polo2011",
@@ -90,5 +124,19 @@ APP = App(
     parameters=(
         Parameter("keep_map", 0.002, "", "share of the input's records that maps keep", most=1),
         Parameter("keep_reduce", 0.05, "", "share of the maps' records that reduces keep", most=1),
+    ),
+    check=check_select,
+    costs=AppCosts(
+        map_start_s=0.0006348,
+        map_cpu_s=3.875e-10,
+        map_sort_s=1.007e-07,
+        map_output=Law(0.003151, 0.9766),
+        map_records=0.01,
+        reduce_start_s=0.0008127,
+        reduce_sort_s=1.827e-07,
+        reduce_cpu_s=2.164e-08,
+        output=Law(0.0001, 1.0),
+        note="its own map and reduce code on 8 MiB of generated records, 2 reduces; output as its parameters say;"
+        " the fastest of 3 on a 2-core VM",
     ),
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from schedbed.tasks.apps.app import App, Parameter, ReadRange
+from schedbed.tasks.appkit.app import App, Parameter, ReadRange
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, records_of
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.chance import chance
 from schedbed.tasks.mapper import MapTask
@@ -86,6 +90,51 @@ def _reduce(task: ReduceTask) -> None:
     task.write_merged(SortedRecords())
 
 
+@dataclass(frozen=True, slots=True)
+class RecordSum:
+    """How many records there are and the sum of their CRC-32: the same for the same records in any order."""
+
+    records: int
+    checksum: int
+
+
+def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
+    """The sum over a file that comes in pieces; raises ValueError when it does not end with a whole record."""
+    count = checksum = 0
+    for record in records_of(pieces):
+        count += 1
+        checksum += zlib.crc32(record)
+    return RecordSum(count, checksum)
+
+
+def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
+    """What is wrong with the parts of a sorted file, in one line; None when they are right.
+
+    Within and over the parts no record may be smaller than the one before; none may be lost, changed or doubled.
+    """
+    last = b""
+    count = checksum = 0
+    for number, pieces in enumerate(parts):
+        try:
+            for record in records_of(pieces):
+                if record < last:
+                    return f"part {number}: record {count} of the output is smaller than the one before it"
+                last = record
+                count += 1
+                checksum += zlib.crc32(record)
+        except ValueError as error:
+            return f"part {number}: {error}"
+    if count != expected.records:
+        return f"{count} records in the output, {expected.records} in the input"
+    if checksum != expected.checksum:
+        return f"the checksum of the output's records is {checksum:x}, of the input's {expected.checksum:x}"
+    return None
+
+
+def _check(ran: Ran, data: Pieces, parts: Parts) -> str | None:
+    return check_sorted(parts, record_sum(data))
+
+
 APP = App(
     name="sort",
     paper="polo2011, verma2011, lakshmi2019",
@@ -97,5 +146,18 @@ APP = App(
     derive=_derive,
     parameters=(
         Parameter("boundaries", [], "keys", "where the parts are cut, sampled from the input", derived=True),
+    ),
+    check=_check,
+    costs=AppCosts(
+        map_start_s=0.0002148,
+        map_cpu_s=2.807e-10,
+        map_sort_s=1.412e-09,
+        map_output=Law(1.0, 1.0),
+        map_records=0.01,
+        reduce_start_s=0.00026,
+        reduce_sort_s=3.016e-09,
+        reduce_cpu_s=3.68e-10,
+        output=Law(1.012, 0.9992),
+        note="its own map and reduce code on 8 MiB of generated records, 2 reduces; the fastest of 3 on a 2-core VM",
     ),
 )

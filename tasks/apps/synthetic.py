@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedbed.tasks.apps.app import App, Parameter
+from schedbed.tasks.appkit.app import App, Parameter
 from schedbed.tasks.blockfile import Piece
 from schedbed.tasks.burn import Filler, burn
 from schedbed.tasks.mapper import MapTask

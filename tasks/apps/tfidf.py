@@ -7,13 +7,16 @@ several jobs; here the maps tell every reduce how many pages they saw. Left out:
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from schedbed.tasks.apps.app import App
-from schedbed.tasks.apps.counting import KeyCounts, merged_counts, write_lines
-from schedbed.tasks.apps.pages import pages
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.counting import KeyCounts, merged_counts, write_lines
+from schedbed.tasks.appkit.pages import pages
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, lines_of, shown
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
@@ -73,6 +76,35 @@ def _reduce(task: ReduceTask) -> None:
     write_lines(task, _weighed(merged_counts(task)))
 
 
+def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
+    """Every word of every page is there once with its count, and its weight follows from the counts."""
+    all_pages, entries, checksum = 0, 0, 0
+    found_in: Counter[bytes] = Counter()
+    for line in lines_of(text):
+        if not line.strip():
+            continue
+        title, _, body = line.split(b"\t", 2)
+        all_pages += 1
+        for word, count in Counter(body.split()).items():
+            found_in[word] += 1
+            entries += 1
+            checksum += zlib.crc32(b"%b\t%b\t%d" % (word, title, count))
+    for number, pieces in enumerate(parts):
+        for line in lines_of(pieces):
+            entry, _, weight = line.rpartition(b"\t")
+            word, count = entry.split(b"\t")[0], int(entry.split(b"\t")[-1])
+            if word not in found_in:
+                return f"part {number}: {shown(word)} is no word of the input"
+            expected = math.sqrt(count) * (math.log(all_pages / (found_in[word] + 1)) + 1)
+            if abs(float(weight) - expected) > 1e-6:
+                return f"part {number}: {shown(line)}, expected the weight {expected:.6f}"
+            entries -= 1
+            checksum -= zlib.crc32(entry)
+    if entries or checksum:
+        return f"the counts by word and page are not the input's ({entries} of them missing)"
+    return None
+
+
 APP = App(
     name="tfidf",
     paper="verma2011",
@@ -82,4 +114,17 @@ APP = App(
     reduces="needed",
     run_map=_map,
     run_reduce=_reduce,
+    check=check_tfidf,
+    costs=AppCosts(
+        map_start_s=0.0,
+        map_cpu_s=2.247e-07,
+        map_sort_s=8.67e-08,
+        map_output=Law(2.062, 1.0),
+        map_records=0.0005969,
+        reduce_start_s=0.0,
+        reduce_sort_s=3.624e-08,
+        reduce_cpu_s=9.641e-08,
+        output=Law(2.957, 1.0),
+        note="its own map and reduce code on 8 MiB of generated documents, 2 reduces; the fastest of 3 on a 2-core VM",
+    ),
 )

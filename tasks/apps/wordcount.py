@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedbed.tasks.apps.app import App
-from schedbed.tasks.apps.counting import ENTRY_BYTES, KeyCounts, reduce_counts
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.cost_law import AppCosts, Law
+from schedbed.tasks.appkit.counting import ENTRY_BYTES, KeyCounts, reduce_counts
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, shown
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.readers import line_batches
-from schedbed.tasks.spill_formats import CountLines
+from schedbed.tasks.spill_formats import CountLines, add_counts
 
 SHORT_BYTES = 8
 BATCH_BYTES = 2**20  # of text that is cut into words at a time
@@ -88,6 +90,46 @@ def _map(task: MapTask) -> None:
     task.collect("text", WordCounts(task.spec.reduces), CountLines())
 
 
+def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -> str | None:
+    """What is wrong with a word count of that text, in one line; None when it is right."""
+    wanted = count_words(text)
+    found: dict[bytes, int] = {}
+    for number, pieces in enumerate(parts):
+        part = b"".join(pieces)
+        try:
+            counts = add_counts([part])
+        except ValueError as error:
+            return f"part {number}: {error}"
+        words = [line.rpartition(b"\t")[0] for line in part.split(b"\n")[:-1]]
+        if words != sorted(counts):
+            return f"part {number}: its words are not sorted, or not each on one line"
+        if doubled := min(found.keys() & counts.keys(), default=None):
+            return f"part {number}: {shown(doubled)} is in an earlier part as well"
+        found |= counts
+    if wrong := min(
+        (word for word in wanted.keys() | found if wanted[word] != found.get(word, 0)), default=None
+    ):
+        return f"{shown(wrong)} was counted {found.get(wrong, 0)} times, it is there {wanted[wrong]} times"
+    return None
+
+
+def count_words(text: Iterable[Buffer]) -> Counter[bytes]:
+    """How often each word is in a text that comes in pieces."""
+    counts: Counter[bytes] = Counter()
+    rest = b""
+    for piece in text:
+        data = rest + bytes(piece)
+        cut = max(data.rfind(space) for space in (b" ", b"\n", b"\t", b"\r", b"\x0b", b"\x0c")) + 1
+        counts.update(data[:cut].split())
+        rest = data[cut:]
+    counts.update(rest.split())
+    return counts
+
+
+def _check(ran: Ran, text: Pieces, parts: Parts) -> str | None:
+    return check_wordcount(text, parts)
+
+
 APP = App(
     name="wordcount",
     paper="verma2011, lakshmi2019",
@@ -96,4 +138,17 @@ APP = App(
     reduces="needed",
     run_map=_map,
     run_reduce=reduce_counts,
+    check=_check,
+    costs=AppCosts(
+        map_start_s=0.0,
+        map_cpu_s=1.278e-08,
+        map_sort_s=1.391e-07,
+        map_output=Law(70490.0, 0.07236),
+        map_records=0.0125,
+        reduce_start_s=0.0005768,
+        reduce_sort_s=4.343e-08,
+        reduce_cpu_s=3.758e-09,
+        output=Law(71920.0, 0.07098),
+        note="its own map and reduce code on 8 MiB of generated text, 2 reduces; the fastest of 3 on a 2-core VM",
+    ),
 )

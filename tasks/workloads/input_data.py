@@ -1,7 +1,7 @@
-"""Generated input: text with Zipf's words, 100-byte records as teragen's, edges of a power-law graph, wiki data.
+"""Generated input that several applications read: text with Zipf's words, 100-byte records as teragen's, documents.
 
-Documents are pages in a line each, `title<TAB>label<TAB>text`, whose words depend on the label; views are lines of
-hourly page counts, `project title views bytes`, as Wikimedia publishes them.
+Documents are pages in a line each, `title<TAB>label<TAB>text`, whose words depend on the label. An application may
+bring a kind of its own (`tasks.appkit.app.App.generate`), made of the same words and numbers.
 """
 
 from __future__ import annotations
@@ -18,30 +18,20 @@ from schedbed.tasks.spill_formats import KEY_BYTES
 PIECE_BYTES = 4 * 2**20
 LINE_BYTES = 80
 WORDS = 20_000
-NODES = 50_000
 ZIPF_EXPONENT = 1.0
 SLOTS = 1 << 20  # of the table that turns uniform numbers into words by their frequency
 LABELS = tuple(b"arts biology chemistry economics geography history law mathematics music physics".split())
 LABEL_WORDS = 200  # the most frequent words, which all labels share
 DOCUMENT_WORDS = 300  # in the mean
-PROJECTS = tuple(b"en en en en en en de fr ja es".split())
-VIEW_BYTES = 12_000  # sent for a view, about
 LETTERS = b"etaoinshrdlucmwfgypbvkjxqz"
 
 Numbers = npt.NDArray[np.int32]
 
 
-def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
-    """About `size` bytes (text: exactly; else the most whole records or lines that fit, one at least) in pieces.
-
-    `kind` is one of KINDS (KeyError else). The same arguments give the same bytes.
-    """
-    return KINDS[kind](size, seed)
-
-
-def _text(size: int, seed: int) -> Iterator[bytes]:
-    table, words = zipf_table(WORDS), _Vocabulary(vocabulary())
-    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+def text(size: int, seed: int) -> Iterator[bytes]:
+    """Yield exactly `size` bytes of lines of words that follow Zipf's law."""
+    table, words = zipf_table(WORDS), Vocabulary(vocabulary())
+    for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         picks, ends = words.draw(table, array_chance(seed, "text", number), wanted)
         separators = np.full(len(picks), ord(" "), dtype=np.uint8)
         # The word that crosses a multiple of 80 bytes ends its line.
@@ -50,26 +40,13 @@ def _text(size: int, seed: int) -> Iterator[bytes]:
         yield words.join(picks, separators)[: wanted - 1] + b"\n"
 
 
-def _edges(size: int, seed: int) -> Iterator[bytes]:
-    table = zipf_table(NODES)
-    order = list(range(NODES))
-    chance(seed, "edges order").shuffle(order)  # else the most linked node would be number 0
-    nodes = _Vocabulary([b"%d" % node for node in order])
-    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
-        picks, _ = nodes.draw(table, array_chance(seed, "edges", number), wanted)
-        piece = nodes.join(picks, np.tile(np.frombuffer(b"\t\n", dtype=np.uint8), len(picks) // 2))
-        cut = piece.rfind(b"\n", 0, wanted) + 1
-        if cut or number == 0:
-            yield piece[: cut or piece.find(b"\n") + 1]
-
-
 def _records(size: int, seed: int) -> Iterator[bytes]:
     return records(max(1, size // RECORD_BYTES), 0, seed)
 
 
 def records(count: int, first: int, seed: int) -> Iterator[bytes]:
     """So many records, numbered from `first` on, in pieces."""
-    for number, rows in enumerate(_pieces(count, PIECE_BYTES // RECORD_BYTES)):
+    for number, rows in enumerate(piece_sizes(count, PIECE_BYTES // RECORD_BYTES)):
         yield _record_rows(first, rows, array_chance(seed, "records", number))
         first += rows
 
@@ -93,9 +70,9 @@ def _record_rows(first: int, count: int, rng: np.random.Generator) -> bytes:
 
 
 def _documents(size: int, seed: int) -> Iterator[bytes]:
-    table, words = zipf_table(WORDS), _Vocabulary(vocabulary())
+    table, words = zipf_table(WORDS), Vocabulary(vocabulary())
     title = 0
-    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
+    for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         rng = array_chance(seed, "documents", number)
         picks, _ = words.draw(table, rng, wanted)
         sigma = 0.8  # of the lognormal number of words
@@ -113,30 +90,10 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
         for label, low, high in zip(labels.tolist(), cuts, cuts[1:], strict=False):
             title += 1
             lines.append(b"Page_%d\t%b\t%b\n" % (title, LABELS[label], text[low : high - 1]))
-        yield from _whole_lines(lines, wanted, number == 0)
+        yield from whole_lines(lines, wanted, number == 0)
 
 
-def _views(size: int, seed: int) -> Iterator[bytes]:
-    table, words = zipf_table(NODES), vocabulary()
-    titles = [
-        b"%b_%b" % (words[rank % 997].capitalize(), words[rank % len(words)].capitalize())
-        for rank in range(NODES)
-    ]
-    chance(seed, "views order").shuffle(titles)
-    for number, wanted in enumerate(_pieces(size, PIECE_BYTES)):
-        rng = array_chance(seed, "views", number)
-        count = wanted // 20 + 20  # no line is shorter than 20 bytes by much
-        articles = table[rng.integers(0, SLOTS, size=count, dtype=np.int32)].tolist()
-        projects = rng.integers(0, len(PROJECTS), size=count).tolist()
-        views = np.ceil(rng.pareto(1.2, size=count) * 3 + 0.01).clip(max=10**7).astype(np.int64).tolist()
-        lines = (
-            b"%b %b %d %d\n" % (PROJECTS[project], titles[article], seen, seen * VIEW_BYTES)
-            for project, article, seen in zip(projects, articles, views, strict=True)
-        )
-        yield from _whole_lines(lines, wanted, number == 0)
-
-
-def _whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
+def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
     """The first lines, up to `wanted` bytes, as one piece."""
     taken: list[bytes] = []
     for line in lines:
@@ -148,12 +105,10 @@ def _whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Ite
         yield b"".join(taken)
 
 
-KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
-    "text": _text,
+SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
+    "text": text,
     "records": _records,
-    "edges": _edges,
     "documents": _documents,
-    "views": _views,
 }
 
 
@@ -176,13 +131,14 @@ def zipf_table(count: int) -> Numbers:
     return np.repeat(np.arange(count, dtype=np.int32), slots)
 
 
-def _pieces(size: int, piece: int) -> Iterator[int]:
+def piece_sizes(size: int, piece: int) -> Iterator[int]:
+    """Yield the sizes of the pieces that `size` is cut into."""
     while size > 0:
         yield min(size, piece)
         size -= piece
 
 
-class _Vocabulary:
+class Vocabulary:
     """Words as rows of one array, padded with zero bytes, so that picking and joining them is numpy's work.
 
     `lengths` include the separator that follows a word.

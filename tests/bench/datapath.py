@@ -24,8 +24,8 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.scheduler.history import read_tables
+from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.units import parse_size
-from schedbed.tasks.workloads.input_data import generate
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED, adopt_orphans, run_watched
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schedbed.scheduler.history import COLUMNS, read_tables
-from schedbed.tasks.workloads.input_data import generate
+from schedbed.tasks.appkit.app_catalogue import generate
 from tests.harness.command import outputs
 
 pytestmark = pytest.mark.live

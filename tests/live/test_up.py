@@ -13,7 +13,7 @@ import pytest
 from schedbed import connect
 from schedbed.deploy.failures import RunFailed
 from schedbed.scheduler.history import read_tables
-from schedbed.tasks.workloads.input_data import generate
+from schedbed.tasks.appkit.app_catalogue import generate
 from tests.harness.command import Command, Started, eventually, write_scenario
 
 pytestmark = pytest.mark.live

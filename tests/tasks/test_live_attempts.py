@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from schedbed.tasks.apps.sort import sample_boundaries
-from schedbed.tasks.checks.job_output import check_sorted, check_wordcount, record_sum
+from schedbed.tasks.appkit.app_catalogue import generate
+from schedbed.tasks.apps.sort import check_sorted, record_sum, sample_boundaries
+from schedbed.tasks.apps.wordcount import check_wordcount
 from schedbed.tasks.pacing import DATA_BURST_S
 from schedbed.tasks.specs import Cost, TaskKind
-from schedbed.tasks.workloads.input_data import generate
 from tests.harness.mini_cluster import MiniCluster, attempt_spec
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]

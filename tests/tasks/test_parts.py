@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.apps.sort import sample_boundaries
 from schedbed.tasks.node_client.node import MapOutputAt
 from schedbed.tasks.parts import Part, cut
 from schedbed.tasks.specs import Cost, Split, TaskKind
-from schedbed.tasks.workloads.input_data import generate
 from tests.harness.memory_node import FakeCluster, FakeNode, a_spec
 
 TEXT = b"".join(generate("text", 30_000, 3))

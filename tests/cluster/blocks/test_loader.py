@@ -13,8 +13,8 @@ from schedbed.cluster.blocks.block_errors import BlockUnavailable, PathNotFound
 from schedbed.cluster.blocks.dataplane import DataPlane
 from schedbed.cluster.blocks.loader import fetch_file, store_file, upload, upload_all
 from schedbed.cluster.spec import BlockSettings
+from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.workloads.input_data import generate
 from schedbed.tasks.workloads.planned import InputFile
 from tests.harness.block_servers import TOKEN, Cluster, fake_cluster
 

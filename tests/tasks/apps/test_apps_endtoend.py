@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedbed.tasks.apps import APPS
+from schedbed.tasks.appkit.app_catalogue import APPS, generate
 from schedbed.tasks.apps.sort import sample_boundaries
 from schedbed.tasks.apps.wordcount import WordCounts
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, TaskKind
 from schedbed.tasks.spill_formats import encode_counts
-from schedbed.tasks.workloads.input_data import generate
 from tests.harness.memory_node import FakeCluster, a_spec
 
 TEXT = b"".join(generate("text", 60_000, 3))

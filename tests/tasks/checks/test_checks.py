@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from schedbed.tasks.checks.job_output import check_sorted, check_wordcount, count_words, record_sum
+from schedbed.tasks.appkit.app_catalogue import generate
+from schedbed.tasks.apps.sort import check_sorted, record_sum
+from schedbed.tasks.apps.wordcount import check_wordcount, count_words
 from schedbed.tasks.spill_formats import encode_counts
-from schedbed.tasks.workloads.input_data import generate
 
 ROWS = sorted(b"".join(generate("records", 3000, 1))[at : at + 100] for at in range(0, 3000, 100))
 SUM = record_sum([b"".join(ROWS)])

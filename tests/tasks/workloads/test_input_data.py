@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from schedbed.tasks.workloads.input_data import LABEL_WORDS, LABELS, PIECE_BYTES, generate, vocabulary
+from schedbed.tasks.appkit.app_catalogue import generate
+from schedbed.tasks.workloads.input_data import LABEL_WORDS, LABELS, PIECE_BYTES, vocabulary
 
 
 def made(kind: str, size: int, seed: int = 1) -> bytes:

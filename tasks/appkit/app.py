@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schedbed.tasks.appkit.cost_law import AppCosts, Work
+from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
@@ -14,13 +16,20 @@ from schedbed.tasks.reducer import ReduceTask
 ReadRange = Callable[[int, int], bytes]
 """The bytes of a job's input at (offset, length)."""
 
+Check = Callable[[Ran, Pieces, Parts], str | None]
+"""What is wrong with an output, in one line; None when it is right.
+
+It is given the job, its input's pieces (none without an input) and each part's, and works the output out in another way
+than the application does. It may raise ValueError on an output that is not even of the right form.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of an application. `unit` is "bytes" for sizes (scaled with the scenario), else a word or "".
 
-    `required` has no default; `derived` is set by the software when the job is submitted, not by a user. A number lies
-    between `least` and `most`.
+    `required` has no default; `derived` is set by the software when the job is submitted, not by a user; `scaled` is an
+    amount of data that is written, which the scenario's `scale` changes. A number lies between `least` and `most`.
     """
 
     name: str
@@ -29,6 +38,7 @@ class Parameter:
     doc: str
     required: bool = False
     derived: bool = False
+    scaled: bool = False
     least: float = 0
     most: float = math.inf
 
@@ -45,7 +55,9 @@ class App:
     """An application. `input` is a kind that can be generated, raw or none; `reduces` is needed, never or any.
 
     `default_maps` is how many maps a job without input has when it does not say; `paper` names those that use it.
-    `derive(read, input bytes, reduces, seed)` gives the derived parameters when the job is submitted.
+    `derive(read, input bytes, reduces, seed)` gives the derived parameters when the job is submitted. `check` judges an
+    output. `costs` are for the simulator, which measures an application without them on this host; `work` is how much
+    a map without input does. `generate(size, seed)` makes a sample of an input kind that only this application brings.
     """
 
     name: str
@@ -58,6 +70,10 @@ class App:
     default_maps: int = 1
     paper: str = ""
     derive: Callable[[ReadRange, int, int, int], Mapping[str, Any]] | None = None
+    check: Check | None = None
+    costs: AppCosts | None = None
+    work: Work | None = None
+    generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters with defaults filled in; BadInput names an unknown or a missing one."""
@@ -70,3 +86,9 @@ class App:
             if parameter.required and not parameter.derived and name not in given:
                 raise BadInput(f"{self.name} needs the parameter {name!r}: {parameter.doc}")
         return {name: parameter.default for name, parameter in known.items()} | dict(given)
+
+    def work_of(self, params: Mapping[str, Any], input_bytes: int, maps: int) -> int:
+        """Return how much work one of `maps` maps does that has a split of `input_bytes`."""
+        if self.work is None:
+            return input_bytes
+        return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)

@@ -21,7 +21,7 @@ class Ran:
     maps: int = 1
 
 
-def records(pieces: Pieces) -> Iterator[bytes]:
+def records_of(pieces: Pieces) -> Iterator[bytes]:
     """The 100-byte records of a file; raises ValueError when it does not end with a whole one."""
     rest = b""
     for piece in pieces:
@@ -34,7 +34,7 @@ def records(pieces: Pieces) -> Iterator[bytes]:
         raise ValueError(f"{len(rest)} bytes after the last whole record of {RECORD_BYTES}")
 
 
-def lines(pieces: Pieces) -> Iterator[bytes]:
+def lines_of(pieces: Pieces) -> Iterator[bytes]:
     """The lines of a file without their newlines; the last may lack one."""
     rest = b""
     for piece in pieces:
@@ -64,7 +64,7 @@ def keyed(parts: Parts) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
         last: bytes | None = None
-        for line in lines(pieces):
+        for line in lines_of(pieces):
             key, _, count = line.rpartition(b"\t")
             if key in found:
                 raise ValueError(f"part {number}: {shown(key)} is there twice")

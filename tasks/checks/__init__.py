@@ -1,1 +1,0 @@
-"""Checks of what jobs wrote, each worked out in another way than the job did."""
