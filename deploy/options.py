@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.machines.make import KINDS
 from schedbed.tasks.errors import BadInput
+
+MACHINES = (*KINDS, "sim")
+"""What `--machines` takes: the kinds of machine of a live run, and virtual time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +32,15 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.address is not None and self.machines == "sim":
             raise BadInput(
-                "--address: a simulation needs no hosts, expected --machines process or docker beside it"
+                f"--address: a simulation needs no hosts, expected --machines {' or '.join(KINDS)} beside it"
             )
+
+
+def check_machines_name(machines: str) -> None:
+    """Raise BadInput when there is no such kind of machine."""
+    if machines not in MACHINES:
+        expected = f"{', '.join(MACHINES[:-1])} or {MACHINES[-1]}"
+        raise BadInput(f"--machines {machines}: unknown kind of machine, expected {expected}")
 
 
 def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from schedbed.cluster.run_config import RunConfig
+    from schedbed.cluster.spec import NodeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +63,22 @@ class Machine(Protocol):
     def is_alive(self) -> bool:
         """Whether the agent runs."""
         ...
+
+
+def _nothing_to_check() -> None:
+    """Return: machines of this kind can be had on every host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineKind:
+    """One choice of `--machines`, declared as `KIND` by the module that makes machines of this kind.
+
+    `make(config, node, told)` returns a fresh machine for one life of a node, `told` being what its agent is told.
+    `check` raises BadInput saying what to do when such machines cannot be had on this host; `ready` is entered around
+    all runs of a command and leaves no such machine behind.
+    """
+
+    about: str
+    make: Callable[[RunConfig, NodeSpec, Mapping[str, Any]], Machine]
+    check: Callable[[], None] = _nothing_to_check
+    ready: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -1,22 +1,44 @@
-"""What a node of a live run is made of, by the name that `--machines` gives it."""
+"""What a node of a live run is made of, by the name that `--machines` gives it.
+
+A kind is a module with a `KIND`, and a row here. It is imported when it is asked for: what one kind needs, the others
+do without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
-from schedbed.cluster.machines.machine import Machine
-from schedbed.cluster.machines.process import ProcessMachine
-from schedbed.cluster.run_config import RunConfig
-from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.machines.machine import Machine, MachineKind
 
-KINDS = ("process", "docker")
+if TYPE_CHECKING:
+    from schedbed.cluster.run_config import RunConfig
+    from schedbed.cluster.spec import NodeSpec
+
+
+def _process() -> MachineKind:
+    from schedbed.cluster.machines.process import KIND
+
+    return KIND
+
+
+def _docker() -> MachineKind:
+    from schedbed.cluster.machines.docker.container_kind import KIND
+
+    return KIND
+
+
+KINDS: Mapping[str, Callable[[], MachineKind]] = {
+    "process": _process,
+    "docker": _docker,
+}
+"""Every kind that `--machines` offers, with what imports it; the first is the default."""
 
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
-    """A fresh machine for one life of the node, on its files of the run."""
-    told: dict[str, Any] = {
+    """Return a fresh machine for one life of the node, on its files of the run."""
+    told = {
         "token": config.token,
         "epoch_s": epoch_s,
         "heartbeat_s": config.cluster.heartbeat_s,
@@ -25,20 +47,12 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
         "uplink": config.uplink(node.rack),
         "listen": config.listen,
     }
-    root = config.node_root(node.node)
-    if config.machines == "docker":
-        from schedbed.cluster.machines.docker.container import DockerMachine
-
-        return DockerMachine(node, root, owner=config.owner, **told)
-    return ProcessMachine(node, root, **told)
+    return KINDS[config.machines]().make(config, node, told)
 
 
 def check_machines(machines: str) -> None:
-    """Raises BadInput saying what to do when machines of that kind cannot be had on this host."""
-    if machines == "docker":
-        from schedbed.cluster.machines.docker.housekeeping import check_engine
-
-        check_engine()
+    """Raise BadInput saying what to do when machines of that kind cannot be had on this host."""
+    KINDS[machines]().check()
 
 
 @contextmanager
@@ -46,10 +60,5 @@ def machines_ready(machines: str) -> Iterator[None]:
     """Around all runs of a command: removes at the end whatever is left of its machines, also when this process is
     killed, and before what others left that were. Raises BadInput when machines of that kind cannot be had.
     """
-    if machines != "docker":
-        yield
-        return
-    from schedbed.cluster.machines.docker.housekeeping import engine_ready
-
-    with engine_ready():
+    with KINDS[machines]().ready():
         yield

@@ -9,17 +9,21 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 import schedbed
 from schedbed.cluster.agent.cgroups import group_name, remove_node
 from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
-from schedbed.cluster.machines.machine import Hello, MachineFailed
+from schedbed.cluster.machines.machine import Hello, MachineFailed, MachineKind
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
+
+if TYPE_CHECKING:
+    from schedbed.cluster.run_config import RunConfig
 
 START_S = 60.0
 STOP_S = 8.0
@@ -175,3 +179,10 @@ class ProcessMachine:
 def _greeting(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     return process.stdout.readline()
+
+
+def _make(config: RunConfig, node: NodeSpec, told: Mapping[str, Any]) -> ProcessMachine:
+    return ProcessMachine(node, config.node_root(node.node), **told)
+
+
+KIND = MachineKind(about="processes", make=_make)

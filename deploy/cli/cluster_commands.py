@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schedbed.cluster.machines.make import KINDS
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.errors import BadInput
 
@@ -36,7 +37,7 @@ def up(
         str | None, typer.Option(metavar="SPEC", help="Instead of the scenario's first policy.")
     ] = None,
     machines: Annotated[
-        str, typer.Option(metavar="process|docker", help="What a node is made of.")
+        str, typer.Option(metavar="|".join(KINDS), help="What a node is made of.")
     ] = "process",
     address: Annotated[
         str | None,
@@ -64,7 +65,6 @@ def up(
 
     Example: schedbed up deploy/scenarios/quickstart.yaml --name lab --policy fair
     """
-    from schedbed.cluster.machines.make import KINDS
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import Order

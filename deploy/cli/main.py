@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from schedbed.deploy.cli.cluster_commands import add_commands
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import MACHINES, check_machines_name
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.formats import NAMES
 
@@ -74,7 +75,7 @@ SetKey = Annotated[
 Machines = Annotated[
     str,
     typer.Option(
-        metavar="process|docker|sim", help="What a node is made of: processes, a container, or virtual time."
+        metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
     ),
 ]
 NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
@@ -119,7 +120,7 @@ def run(
     """
     from schedbed.deploy.scenario.resolve import resolve
 
-    _check_machines(machines)
+    check_machines_name(machines)
     resolved = resolve(
         scenario, sets=set_ or (), policies=policy, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )
@@ -282,7 +283,7 @@ def doctor(
     from schedbed.deploy.doctor.doctor import doctor as examine
     from schedbed.deploy.scenario.resolve import resolve
 
-    _check_machines(machines)
+    check_machines_name(machines)
     if measure and (scenario is None or machines == "sim"):
         raise BadInput("--measure: expected a scenario and machines that are not simulated")
     resolved = None if scenario is None else resolve(scenario)
@@ -320,7 +321,7 @@ def profile(
     from schedbed.deploy.studies.profile import ProfileOptions
     from schedbed.deploy.studies.profile import profile as profile_app
 
-    _check_machines(machines)
+    check_machines_name(machines)
     options = ProfileOptions(machines=machines, most=most, store=store, out=out, clear=clear)
     profile_app(resolve(scenario), app_, options)
 
@@ -349,7 +350,7 @@ def reproduce(
     from schedbed.deploy.cli.paper_commands import ReproduceOptions
     from schedbed.deploy.cli.paper_commands import reproduce as reproduce_papers
 
-    _check_machines(machines)
+    check_machines_name(machines)
     reproduce_papers(target, ReproduceOptions(machines, all_, quick, full, repeats, seed, out))
 
 
@@ -383,11 +384,6 @@ def convert(
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs the command and exits with its code."""
     app(args=arguments, prog_name="schedbed")
-
-
-def _check_machines(machines: str) -> None:
-    if machines not in ("process", "docker", "sim"):
-        raise BadInput(f"--machines {machines}: unknown kind of machine, expected process, docker or sim")
 
 
 def _show_warnings(warnings: tuple[str, ...]) -> None:
