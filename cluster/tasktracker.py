@@ -159,7 +159,7 @@ class TaskTracker:
         self._machine = self._make_machine(self._clock.epoch_s)
         hello = await self._machine.start()
         self.url, self.limits = hello.url, dict(hello.limits)
-        self._tracker = Tracker(self.node.node, self._next_incarnation())
+        self._tracker.begin_life(self._next_incarnation())
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
         first = await self._socket.receive_json()
@@ -259,9 +259,8 @@ class TaskTracker:
                 raise ValueError(f"the agent said {unknown!r}")
 
     def _on_beat(self, raw: dict[str, Any]) -> None:
-        self._tracker.on_running(
-            [AttemptStatus(**status) for status in raw["running"]], Usage(**raw["usage"])
-        )
+        self._tracker.on_running(AttemptStatus(**status) for status in raw["running"])
+        self._tracker.usage = Usage(**raw["usage"])
         self._due.set()
 
     def _on_ended(self, raw: dict[str, Any]) -> None:
@@ -298,7 +297,7 @@ class TaskTracker:
             self._due.clear()
             if self._joined != self._tracker.incarnation:
                 continue
-            beat = self._tracker.beat()
+            beat = self._tracker.heartbeat()
             answer: Answer = await self._until_heard(
                 lambda beat=beat: self._masters.job_tracker.heartbeat(beat), may_be_lost=True
             )
@@ -324,9 +323,9 @@ class TaskTracker:
 
     async def _start_over(self) -> None:
         """The JobTracker gave this life up: drop what runs, then begin another on the same machine."""
-        for attempt in self._tracker.running:
+        for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
-        self._tracker = Tracker(self.node.node, self._next_incarnation())
+        self._tracker.begin_life(self._next_incarnation())
         await self._send({"type": "report_blocks"})
 
     async def _tend_blocks(self) -> None:

@@ -1,6 +1,7 @@
-"""The TaskTracker as a value machine: what it reports and what it has been told, without any I/O.
+"""The TaskTracker as a value machine: the reports it owes and the orders it was given, without any I/O.
 
-Live and simulated drivers share it; they carry its heartbeats to the JobTracker and its actions to the node.
+One class for all: `cluster.tasktracker` drives it live, `scheduler.simulate.heartbeats` in virtual time, and
+the tests' world by hand. They carry its heartbeats to the JobTracker and its actions to the node.
 """
 
 from __future__ import annotations
@@ -23,74 +24,94 @@ from schedbed.tasks.specs import NodeId
 
 
 class Tracker:
-    """One life (incarnation) of a node, as it is told to the JobTracker.
+    """One node, one life (incarnation) after the other, as the JobTracker is told of it.
 
-    A heartbeat stays the same until its reply has come, so that a resend is recognised by its sequence; what
-    ends in the meantime waits for the next one.
+    `unanswered` is the heartbeat whose reply is missing. It stays the same until the reply has come, so that a resend
+    is recognized by its sequence; attempts that end in the meantime wait in `finished` for the next heartbeat.
+    `running` holds the attempts that were launched here and have not ended.
     """
+
+    __slots__ = (
+        "fetch_failures",
+        "finished",
+        "incarnation",
+        "node",
+        "running",
+        "sequence",
+        "unanswered",
+        "usage",
+    )
 
     def __init__(self, node: NodeId, incarnation: int) -> None:
         self.node = node
-        self.incarnation = incarnation
-        self._sequence = 0
-        self._sent: Heartbeat | None = None
-        self._running: dict[str, AttemptStatus] = {}
-        self._finished: list[AttemptReport] = []
-        self._fetch_failures: list[FetchFailure] = []
-        self._usage = NO_USAGE
+        self.begin_life(incarnation)
 
-    @property
-    def running(self) -> tuple[str, ...]:
-        """Attempts that were launched here and have not ended."""
-        return tuple(self._running)
+    def begin_life(self, incarnation: int) -> None:
+        """Start over as a node that the JobTracker has never met: nothing runs and nothing is to be reported."""
+        self.incarnation = incarnation
+        self.sequence = 0
+        self.unanswered: Heartbeat | None = None
+        self.running: dict[str, AttemptStatus] = {}
+        self.finished: list[AttemptReport] = []
+        self.fetch_failures: list[FetchFailure] = []
+        self.usage: Usage = NO_USAGE
 
     @property
     def has_news(self) -> bool:
-        """Whether something ended that no heartbeat has carried yet."""
-        return bool(self._finished or self._fetch_failures)
+        """Tell whether an attempt or a fetch has failed or ended that no heartbeat has carried yet."""
+        return bool(self.finished or self.fetch_failures)
 
-    def beat(self) -> Heartbeat:
-        """The next heartbeat, or again the one whose reply is still missing."""
-        if self._sent is None:
-            self._sequence += 1
-            self._sent = Heartbeat(
+    def heartbeat(self) -> Heartbeat:
+        """Return the next heartbeat, or again the one whose reply is missing."""
+        waiting = self.unanswered
+        if waiting is None:
+            self.sequence += 1
+            waiting = self.unanswered = Heartbeat(
                 self.node,
                 self.incarnation,
-                self._sequence,
-                tuple(self._running.values()),
-                tuple(self._finished),
-                tuple(self._fetch_failures),
-                self._usage,
+                self.sequence,
+                tuple(self.running.values()),
+                tuple(self.finished),
+                tuple(self.fetch_failures),
+                self.usage,
             )
-            self._finished.clear()
-            self._fetch_failures.clear()
-        return self._sent
+            if self.finished:
+                self.finished = []
+            if self.fetch_failures:
+                self.fetch_failures = []
+        return waiting
 
     def on_reply(self, reply: Reply) -> tuple[Action, ...]:
-        """Takes the JobTracker's answer; returns what the driver must do. A late answer to an old beat does nothing."""
+        """Take the JobTracker's answer and return the actions to carry out; a late answer to an old heartbeat has none.
+
+        After Reregister the driver must call `begin_life`.
+        """
         actions = reply.actions
         if len(actions) == 1 and isinstance(actions[0], Reregister):
+            self.unanswered = None
             return actions
-        if self._sent is None or reply.sequence != self._sent.sequence:
+        if self.unanswered is None or reply.sequence != self.unanswered.sequence:
             return ()
-        self._sent = None
+        self.unanswered = None
         for action in actions:
             if isinstance(action, Launch):
-                self._running[action.attempt] = AttemptStatus(action.attempt, 0.0, "start")
+                self.running[action.attempt] = AttemptStatus(action.attempt, 0.0, "start")
         return actions
 
-    def on_running(self, statuses: Iterable[AttemptStatus], usage: Usage) -> None:
-        """What the node says of itself; attempts it lists that were not launched here are ignored."""
-        self._usage = usage
+    def on_running(self, statuses: Iterable[AttemptStatus]) -> None:
+        """Note the progress of running attempts; attempts that were not launched here are ignored."""
+        running = self.running
         for status in statuses:
-            if status.attempt in self._running:
-                self._running[status.attempt] = status
+            if status.attempt in running:
+                running[status.attempt] = status
 
-    def on_ended(self, report: AttemptReport) -> None:
-        """An attempt ended; a second report of the same attempt is ignored."""
-        if self._running.pop(report.attempt, None) is not None:
-            self._finished.append(report)
+    def on_ended(self, report: AttemptReport) -> bool:
+        """Queue an attempt's report; return False for an attempt that does not run here (a second report)."""
+        if self.running.pop(report.attempt, None) is None:
+            return False
+        self.finished.append(report)
+        return True
 
     def on_fetch_failed(self, failure: FetchFailure) -> None:
-        """A reduce here could not fetch a map's output."""
-        self._fetch_failures.append(failure)
+        """Queue the news that a reduce here could not fetch a map's output."""
+        self.fetch_failures.append(failure)

@@ -11,10 +11,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from schedbed.cluster.messages import (
-    NO_USAGE,
     Action,
     AttemptReport,
-    AttemptStatus,
     FetchFailure,
     ForgetJob,
     Heartbeat,
@@ -80,9 +78,8 @@ class Beats:
         for name, what in self._emulation.advance(now_s):
             node = self._node_by_name[name]
             if isinstance(what, FetchFailure):
-                node.failures.append(what)
-            elif node.running.pop(what.attempt, None) is not None:
-                node.finished.append(what)
+                node.on_fetch_failed(what)
+            elif node.on_ended(what):
                 if self._copies is not None:
                     self._copies.ended(now_s, name, what)
             else:
@@ -129,16 +126,18 @@ class Beats:
     # ------------------------------------------------------------- the heartbeat
 
     def _beat(self, now_s: float, node: SimNode) -> None:
-        """One heartbeat with its reply, as `cluster.tracker.Tracker` makes and takes them."""
+        """Carry one heartbeat of the node's tracker to the JobTracker, and the reply back."""
         if node.resend_s >= 0.0:  # one is unanswered: the next follows its reply
             node.due = True
             self._wakes.served(now_s, node)
             return
-        beat = node.unanswered or self._make(now_s, node)
+        if node.unanswered is None:
+            self._look(now_s, node)
+        beat = node.heartbeat()
         if self._lossy and self._is_late(now_s, node, beat):
             return
         if self._lossy and not (self._master.is_up and self._faults.passes(now_s, node, "lose_requests")):
-            self._resend(now_s, node, beat)
+            self._resend(now_s, node)
             return
         simulation = self._simulation
         if simulation.due_s <= now_s:
@@ -151,11 +150,11 @@ class Beats:
             self._count(now_s, node, beat)
         self._note(now_s, node, beat.usage)
         if self._lossy and not self._faults.passes(now_s, node, "lose_replies"):
-            self._resend(now_s, node, beat)
+            self._resend(now_s, node)
         else:
-            node.unanswered = None
-            if reply.actions:
-                self._act(now_s, node, reply.actions)
+            actions = node.on_reply(reply)
+            if actions:
+                self._act(now_s, node, actions)
             if node.due:
                 node.due = False
                 self.set_off(now_s, node)
@@ -192,40 +191,23 @@ class Beats:
             self._awaits.pass_beat(self._books, node.held)
         self._passing_s = inf
 
-    def _make(self, now_s: float, node: SimNode) -> Heartbeat:
-        """What the node has to say now."""
-        running, name = node.running, node.spec.node
+    def _look(self, now_s: float, node: SimNode) -> None:
+        """Tell the tracker how far its attempts are and what the node uses, as far as anybody asks."""
+        name = node.node
         if self._asks or node.always:
-            for status in self._emulation.statuses(now_s, name):
-                if status.attempt in running:
-                    running[status.attempt] = status
-        usage = self._emulation.usage(now_s, name) if self._wants_usage else NO_USAGE
-        node.sequence += 1
-        finished, failures = node.finished, node.failures
-        if finished:
-            node.finished = []
-        if failures:
-            node.failures = []
-        return Heartbeat(
-            name,
-            node.incarnation,
-            node.sequence,
-            tuple(running.values()),
-            tuple(finished),
-            tuple(failures),
-            usage,
-        )
+            node.on_running(self._emulation.statuses(now_s, name))
+        if self._wants_usage:
+            node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
         """Whether the heartbeat is still on its way: it and its reply take their delays before it is served."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:
-            self._resend(now_s, node, beat, delay_s)
+            self._resend(now_s, node, delay_s)
         return delay_s > 0
 
-    def _resend(self, now_s: float, node: SimNode, beat: Heartbeat, after_s: float = 0.0) -> None:
-        node.unanswered = beat
+    def _resend(self, now_s: float, node: SimNode, after_s: float = 0.0) -> None:
         node.resend_s = now_s + (after_s or self._resend_s)
         self._queue.push(node.resend_s, RESEND, node.index)
         self._wakes.served(now_s, node)
@@ -261,7 +243,6 @@ class Beats:
         name, plans, launch, launches = node.spec.node, self._plans, self._emulation.launch, 0
         for action in actions:
             if isinstance(action, Launch):
-                node.running[action.attempt] = AttemptStatus(action.attempt, 0.0, "start")
                 if action.kind is not MAP:
                     node.reduces += 1
                     self._reduce_starts(action.job, node)
@@ -302,7 +283,7 @@ class Beats:
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         self.forget(node)
         self._wakes.left(node)
-        node.join_anew()
+        node.join_again()
         if node.blocks is not None:
             self._simulation.storage.register(now_s, node.spec.node, node.spec.rack, node.blocks)
             node.blocks = None

@@ -129,7 +129,7 @@ class Simulation:
             self.register(now_s, node)
             return
         # Its timer goes first `phase_s` from now; one interval before that would have been number 0.
-        node.begin_life(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
+        node.boot(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
         self.emulation.node_up(now_s, node.spec)
         self.faults.joined(now_s, node)
         if node.blocks is not None:

@@ -1,17 +1,20 @@
-"""A simulated node as its driver sees it, and rings: nodes in the order of their next timers."""
+"""Simulated nodes, each a tracker with its timers, and rings: nodes in the order of their next timers."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from typing import Any
 
-from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, Heartbeat
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.entities import Node
 
 
-class SimNode:
-    """One node. `base_s` is when its timer's heartbeat number 0 is served, others follow each `heartbeat_s`."""
+class SimNode(Tracker):
+    """One node's tracker, and its timers.
+
+    `base_s` is when its timer's heartbeat number 0 is served, others follow each `heartbeat_s`.
+    """
 
     __slots__ = (
         "always",
@@ -20,14 +23,11 @@ class SimNode:
         "counted",
         "due",
         "event_s",
-        "failures",
-        "finished",
         "free_map",
         "free_reduce",
         "frozen",
         "grid_s",
         "held",
-        "incarnation",
         "index",
         "join_s",
         "late",
@@ -35,18 +35,16 @@ class SimNode:
         "rates",
         "reduces",
         "resend_s",
-        "running",
         "sent",
-        "sequence",
         "spec",
         "start_s",
         "timer_s",
         "timers",
-        "unanswered",
         "up",
     )
 
     def __init__(self, index: int, spec: NodeSpec, start_s: float) -> None:
+        super().__init__(spec.node, 0)
         self.index = index
         self.spec = spec
         self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
@@ -67,30 +65,21 @@ class SimNode:
         self.rates = (1.0, 1.0, 1.0)
         self.reduces = 0  # that run, as far as heartbeats have said
         self.counted = -1  # the last heartbeat whose reports were counted
-        self.incarnation = 0
-        self.sequence = 0
-        self.running: dict[str, AttemptStatus] = {}  # as far as they were launched and have not ended
-        self.finished: list[AttemptReport] = []  # that no heartbeat has carried yet
-        self.failures: list[FetchFailure] = []  # likewise
-        self.unanswered: Heartbeat | None = None  # stays the same until its reply has come
         self.held: Node | None = None  # the core's object of this life
         self.free_map = self.free_reduce = False  # whether it is in the rings of nodes with free slots
         self.blocks: list[dict[str, Any]] | None = None  # on its disk, when the NameNode has given it up
 
-    def begin_life(self, base_s: float) -> None:
-        """It runs, and is to join as a new incarnation."""
+    def boot(self, base_s: float) -> None:
+        """Come up and get ready to join as a new incarnation."""
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0
         self.rates = (1.0, 1.0, 1.0)
-        self.join_anew()
+        self.join_again()
 
-    def join_anew(self) -> None:
-        """The JobTracker is to meet it as somebody new."""
-        self.incarnation += 1
-        self.sequence = 0
-        self.running, self.finished, self.failures = {}, [], []
-        self.unanswered = None
+    def join_again(self) -> None:
+        """Begin the next life, with no heartbeat on the way and no timer planned."""
+        self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0
         self.due = False

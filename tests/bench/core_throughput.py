@@ -122,7 +122,7 @@ class Loop:
     def beat(self, place: int, tracker: Tracker) -> None:
         """One heartbeat, its reply and what the core wants done."""
         core = self.core
-        reply = core.heartbeat(self.now_s, tracker.beat())
+        reply = core.heartbeat(self.now_s, tracker.heartbeat())
         for effect in core.take_effects():
             if type(effect) is Commit:
                 core.committed(self.now_s, effect.attempt)

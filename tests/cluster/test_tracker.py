@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch, Reply, Reregister, Usage
+from schedbed.cluster.messages import (
+    AttemptReport,
+    AttemptStatus,
+    FetchFailure,
+    Heartbeat,
+    Launch,
+    Reply,
+    Reregister,
+    Usage,
+)
 from schedbed.cluster.tracker import Tracker
 from schedbed.tasks.specs import TaskKind
 
@@ -19,15 +28,15 @@ def ended(attempt: str) -> AttemptReport:
 
 def test_a_heartbeat_stays_the_same_until_its_reply_has_come() -> None:
     tracker = Tracker("n1", 7)
-    first = tracker.beat()
+    first = tracker.heartbeat()
     assert (first.node, first.incarnation, first.sequence) == ("n1", 7, 1)
     tracker.on_reply(Reply(sequence=1, actions=(launch(A),)))
-    second = tracker.beat()
+    second = tracker.heartbeat()
     tracker.on_ended(ended(A))
-    assert tracker.beat() is second, "what ended meanwhile waits"
+    assert tracker.heartbeat() is second, "what ended meanwhile waits"
     assert tracker.has_news
     tracker.on_reply(Reply(sequence=2))
-    third = tracker.beat()
+    third = tracker.heartbeat()
     assert third.sequence == 3
     assert [report.attempt for report in third.finished] == [A]
     assert third.running == ()
@@ -35,32 +44,45 @@ def test_a_heartbeat_stays_the_same_until_its_reply_has_come() -> None:
 
 def test_a_late_reply_to_an_old_beat_does_nothing() -> None:
     tracker = Tracker("n1", 1)
-    tracker.beat()
+    tracker.heartbeat()
     tracker.on_reply(Reply(sequence=1))
-    tracker.beat()
+    tracker.heartbeat()
     assert tracker.on_reply(Reply(sequence=1, actions=(launch(A),))) == ()
-    assert tracker.running == ()
+    assert not tracker.running
 
 
 def test_what_was_launched_runs_until_it_ends_and_ends_once() -> None:
     tracker = Tracker("n1", 1)
-    tracker.beat()
+    tracker.heartbeat()
     tracker.on_reply(Reply(sequence=1, actions=(launch(A), launch(B))))
     status = AttemptStatus(attempt=A, progress=0.5, phase="map", started_s=1.0)
     foreign = AttemptStatus(attempt="job_0009_m_000000_0", progress=0.5, phase="map")
-    tracker.on_running([status, foreign], Usage(cpu_util=0.5))
-    beat = tracker.beat()
+    tracker.on_running([status, foreign])
+    tracker.usage = Usage(cpu_util=0.5)
+    beat = tracker.heartbeat()
     assert beat.running[0] == status
     assert [s.attempt for s in beat.running] == [A, B]
     assert beat.usage.cpu_util == 0.5
     tracker.on_reply(Reply(sequence=2))
     tracker.on_ended(ended(A))
     tracker.on_ended(ended(A))
-    assert [r.attempt for r in tracker.beat().finished] == [A]
-    assert tracker.running == (B,)
+    assert [r.attempt for r in tracker.heartbeat().finished] == [A]
+    assert list(tracker.running) == [B]
 
 
 def test_reregister_is_heard_whatever_the_sequence() -> None:
     tracker = Tracker("n1", 1)
-    tracker.beat()
+    tracker.heartbeat()
     assert tracker.on_reply(Reply(sequence=99, actions=(Reregister(),))) == (Reregister(),)
+
+
+def test_a_new_life_reports_nothing_of_the_one_before() -> None:
+    tracker = Tracker("n1", 1)
+    tracker.heartbeat()
+    tracker.on_reply(Reply(sequence=1, actions=(launch(A), launch(B))))
+    assert tracker.on_ended(ended(A))
+    tracker.on_fetch_failed(FetchFailure(reduce_attempt=B, map_attempt=A))
+    tracker.begin_life(2)
+    assert not tracker.has_news
+    assert not tracker.on_ended(ended(B)), "an attempt of the former life"
+    assert tracker.heartbeat() == Heartbeat(node="n1", incarnation=2, sequence=1)
