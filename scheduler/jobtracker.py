@@ -1,4 +1,4 @@
-"""The JobTracker, live: feeds the pure core with events, journals them first, and does what the core asks for.
+"""The JobTracker, live: gives the pure driver events and the time, and carries out what the core asks for.
 
 A plain asyncio class without threads; the launcher makes a Ray actor of it. After a crash it replays its
 journal and goes on; its trackers notice nothing but a late answer.
@@ -11,35 +11,30 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import Answer, MasterGone, NameNodeDoor
-from schedbed.cluster.messages import Heartbeat, Launch
+from schedbed.cluster.messages import Heartbeat, Launch, Reply
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
-from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.assignment import aside, attempt_spec
+from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy
-from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_id
+from schedbed.tasks.specs import AttemptSpec
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """All that a run will submit: jobs by submit time, and the blocks of every input file."""
-
-    jobs: tuple[JobSpec, ...]
-    files: Mapping[str, tuple[BlockRange, ...]]
 
 
 class Recorder:
@@ -95,62 +90,40 @@ class JobTracker:
         self._name_node = name_node
         self._seed = seed
         self._recorder = Recorder()
-        config = CoreConfig(heartbeat_s=cluster.heartbeat_s)
-        self._policy = make_policy()
-        self._keeping = keeping_of(self._policy, cluster.blocks)
-        self._core = Core(config, self._policy, self._recorder, seed=seed)
-        self._files: dict[str, tuple[BlockRange, ...]] = {}
-        self._jobs: dict[str, JobSpec] = {}
-        self._waiting: list[JobSpec] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: str | None = None
         self._keeps_time = False
         self._journal = Journal(journal)
-        self._unfinished = self._replay()
+        self._driver = Driver(
+            CoreConfig(heartbeat_s=cluster.heartbeat_s),
+            make_policy,
+            self._recorder,
+            seed=seed,
+            journal=self._journal,
+            serve=self._serve,
+        )
+        self._unfinished = self._driver.recover()
+        self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
-    # --------------------------------------------------------------- journal
-
-    def _replay(self) -> list[Effect]:
-        """Brings the core back to where the journal ends; returns the effects that may not have been done."""
-        effects: dict[str, Effect] = {}
-        for now_s, kind, arguments in self._journal.events():
-            self._apply(now_s, kind, arguments)
-            if kind == "committed":
-                effects.pop(arguments[0], None)
-            elif kind == "register":  # a node that is back holds blocks again
-                effects.pop(repr(NodeLost(arguments[0].node)), None)
-            for effect in self._core.take_effects():
-                effects[getattr(effect, "attempt", repr(effect))] = effect
-        return list(effects.values())
-
-    def _apply(self, now_s: float, kind: str, arguments: tuple[Any, ...]) -> Any:
-        if kind == "plan":
-            return self._take_plan(*arguments)
-        if kind == "add":
-            return self._add_to_plan(now_s, *arguments)
-        if kind == "submit":
-            due = next(place for place, job in enumerate(self._waiting) if job.job == arguments[0].job)
-            del self._waiting[due]
-        if kind == "heartbeat":
-            return self._serve(now_s, *arguments)
-        if kind == "replicas_changed":
-            self._move_block(*arguments)
-        return getattr(self._core, kind)(now_s, *arguments)
-
-    def _do(self, kind: str, *arguments: Any) -> Any:
-        """Journals an event, applies it, and sets off what the core asks for."""
+    def _guarded(self, act: Callable[[float], T]) -> T | None:
+        """Act at the present time and set off what the core asks for; an exception ends the run, as its failure."""
         if self._failure is not None:
             return None
-        now_s = self._clock.now_s()
-        self._journal.append(now_s, kind, *arguments)
         try:
-            return self._apply(now_s, kind, arguments)
+            return act(self._clock.now_s())
         except Exception as error:
-            log.exception("the core failed at %s", kind)
+            log.exception("the core failed")
             self._failure = f"{type(error).__name__}: {error}"
             return None
         finally:
-            self._set_off(self._core.take_effects())
+            self._set_off(self._driver.core.take_effects())
+
+    def _do(self, kind: str, *arguments: Any) -> Any:
+        return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
+
+    def _submit_due(self) -> None:
+        """Submit the jobs whose time has come. A heartbeat does it first: nothing can start between two anyway."""
+        self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
 
@@ -169,19 +142,17 @@ class JobTracker:
         """More jobs while the run goes on, their times counted from now; their submit times by job, in seconds since
         the run's start. A job that is known already is left as it is, so that the call may be repeated.
         """
-        if any(job.job not in self._jobs for job in plan.jobs):
+        known = self._driver.jobs
+        if any(job.job not in known for job in plan.jobs):
             self._do("add", plan)
         if self._failure is not None:
             raise MasterGone("the run has failed")
         self._submit_due()
-        return {job.job: self._jobs[job.job].submit_s for job in plan.jobs}
+        return {job.job: known[job.job].submit_s for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
         """Ends these jobs, or all, those that still wait for their time too; nothing for what is over or unknown."""
-        for job in [job for job in self._waiting if jobs is None or job.job in jobs]:
-            self._do("submit", job)
-        for name in self._core.active_jobs() if jobs is None else jobs:
-            self._do("kill_job", name, reason)
+        self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
         """A node begins a life."""
@@ -205,13 +176,13 @@ class JobTracker:
 
         Once they have ended, the policy's own report comes with it.
         """
-        status = self._core.status()
-        ended = not self._waiting and self._core.all_ended()
+        status = self._driver.core.status()
+        ended = self._driver.all_ended()
         return {
             "status": {**status, "now_s": self._clock.now_s()},
             "rows": self._recorder.fetch(cursors),
             "ended": ended,
-            "report": report_of(self._policy) if ended else {},
+            "report": report_of(self._driver.policy) if ended else {},
             "failure": self._failure,
         }
 
@@ -223,36 +194,10 @@ class JobTracker:
 
     # ------------------------------------------------------------- internals
 
-    def _take_plan(self, plan: Plan) -> None:
-        self._files = dict(plan.files)
-        self._jobs = {job.job: job for job in plan.jobs}
-        self._waiting = sorted(plan.jobs, key=lambda job: (job.submit_s, job.job))
-
-    def _add_to_plan(self, now_s: float, plan: Plan) -> None:
-        self._files |= plan.files
-        for job in plan.jobs:
-            if job.job not in self._jobs:
-                due_s = None if job.deadline_s is None else now_s + job.deadline_s
-                self._jobs[job.job] = replace(job, submit_s=now_s + job.submit_s, deadline_s=due_s)
-                self._waiting.append(self._jobs[job.job])
-        self._waiting.sort(key=lambda job: (job.submit_s, job.job))
-
-    def _move_block(self, block: str, nodes: tuple[str, ...]) -> None:
-        """Later attempts are told the block's new replicas."""
-        for name, blocks in self._files.items():
-            if any(known.block == block for known in blocks):
-                self._files[name] = tuple(
-                    replace(known, nodes=nodes) if known.block == block else known for known in blocks
-                )
-
-    def _submit_due(self) -> None:
-        """Submits the jobs whose time has come. A heartbeat does it first: nothing can start between two anyway."""
-        while self._failure is None and self._waiting and self._waiting[0].submit_s <= self._clock.now_s():
-            self._do("submit", self._waiting[0])
-
-    def _serve(self, now_s: float, beat: Heartbeat) -> Any:
+    def _serve(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
+        """Serve a heartbeat, and write a row with the time that it took."""
         started_s = time.perf_counter()
-        reply = self._core.heartbeat(now_s, beat)
+        reply = core.heartbeat(now_s, beat)
         service_s = time.perf_counter() - started_s
         maps = sum(1 for status in beat.running if "_m_" in status.attempt)
         usage = beat.usage
@@ -272,56 +217,12 @@ class JobTracker:
         return reply
 
     def _attempt_spec(self, launch: Launch) -> AttemptSpec:
-        job = self._jobs[launch.job]
-        is_map = launch.kind is TaskKind.MAP
-        demand, costs = (job.map_demand, job.map_costs) if is_map else (job.reduce_demand, job.reduce_costs)
-        writes_file = not is_map or job.reduces == 0
-        blocks = self._cluster.blocks
-        spec: dict[str, Any] = {
-            "attempt": launch.attempt,
-            "task": task_id(job.job, launch.kind, launch.index),
-            "job": job.job,
-            "kind": launch.kind,
-            "index": launch.index,
-            "app": job.app,
-            "params": dict(job.params),
-            "seed": self._seed,
-            "maps": job.maps,
-            "reduces": job.reduces,
-            "memory_bytes": demand.memory_bytes,
-            "output": f"/out/{job.job}/_temporary/{launch.attempt}" if writes_file else None,
-            "replication": blocks.replication,
-            "block_bytes": blocks.size_bytes,
-        }
-        part = launch.part
-        cost = costs[launch.index if part is None else part.whole.index] if costs else None
-        spec["cost"] = part.cost(cost) if part is not None and cost is not None else cost
-        if is_map:
-            spec |= self._input_of(job.splits[launch.index] if part is None else part.split(launch.index))
-            if self._keeping is not None and self._keeping.asks(self._seed, launch.attempt):
-                spec["keep_budget"] = self._keeping.budget
-        return AttemptSpec(**spec)
-
-    def _input_of(self, split: Split) -> dict[str, Any]:
-        """The split of a map with the blocks it may touch: the one before, its own, the next."""
-        if split.file is None:
-            return {"offset": split.offset, "length": split.length}
-        blocks = self._files[split.file]
-        end = split.offset + split.length
-        near = [
-            number
-            for number, block in enumerate(blocks)
-            if block.offset < end and block.offset + block.length > split.offset
-        ]
-        low, high = (max(0, near[0] - 1), near[-1] + 2) if near else (0, 0)
-        last = blocks[-1] if blocks else None
-        return {
-            "file": split.file,
-            "offset": split.offset,
-            "length": split.length,
-            "file_length": last.offset + last.length if last else 0,
-            "blocks": tuple(blocks[low:high]),
-        }
+        told = self._driver.assignment(launch)
+        keeping, budget = self._keeping, 0.0
+        if told.split is not None and keeping is not None and keeping.asks(self._seed, launch.attempt):
+            budget = keeping.budget
+        file = self._driver.blocks_of(told.split)
+        return attempt_spec(told, file, self._cluster.blocks, seed=self._seed, keep_budget=budget)
 
     def _set_off(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -329,16 +230,16 @@ class JobTracker:
                 case Commit():
                     self._spawn(self._commit(effect))
                 case Discard():
-                    self._spawn(self._drop(f"/out/{effect.job}/_temporary/{effect.attempt}"))
+                    self._spawn(self._drop(aside(effect.job, effect.attempt)))
                 case NodeLost():
                     self._spawn(self._until_heard(partial(self._name_node.node_lost, effect.node)))
                 case JobEnded():
-                    self._spawn(self._drop(f"/out/{effect.job}/_temporary"))
+                    self._spawn(self._drop(aside(effect.job)))
 
     async def _commit(self, effect: Commit) -> None:
-        source = f"/out/{effect.job}/_temporary/{effect.attempt}"
         try:
             target = f"/out/{effect.job}/part-{effect.index:05d}"
+            source = aside(effect.job, effect.attempt)
             await self._until_heard(partial(self._name_node.rename, source, target))
         except Exception as error:
             self._do("commit_failed", effect.attempt, f"commit failed: {error}")

@@ -14,7 +14,7 @@ from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.ray_cluster import RayCluster
-from schedbed.scheduler.jobtracker import Plan
+from schedbed.scheduler.driver import Plan
 from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job

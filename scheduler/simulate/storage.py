@@ -13,6 +13,7 @@ from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.spec import ClusterSpec
+from schedbed.scheduler.assignment import aside
 from schedbed.scheduler.simulate.replica_rows import columns_of_lives
 from schedbed.scheduler.simulate.row_frames import Column
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
@@ -134,7 +135,7 @@ class Storage:
         if attempt not in self._wrote.get(job, ()):
             return ""
         try:
-            self.names.rename(now_s, _aside(job, attempt), f"/out/{job}/part-{index:05d}")
+            self.names.rename(now_s, aside(job, attempt), f"/out/{job}/part-{index:05d}")
         except BlockStoreError as error:
             return str(error)
         return ""
@@ -143,8 +144,8 @@ class Storage:
         """Deletes what an attempt wrote aside."""
         self._dropped.setdefault(job, {})[attempt] = None
         if attempt in self._wrote.get(job, ()):
-            self._writing.pop(_aside(job, attempt), None)
-            self.names.delete(now_s, _aside(job, attempt))
+            self._writing.pop(aside(job, attempt), None)
+            self.names.delete(now_s, aside(job, attempt))
 
     def job_ended(self, now_s: float, job: str) -> None:
         """Deletes all that is still aside."""
@@ -153,8 +154,8 @@ class Storage:
         wrote = self._wrote.pop(job, None)
         if wrote is not None:
             for attempt in wrote:
-                self._writing.pop(_aside(job, attempt), None)
-            self.names.delete(now_s, f"/out/{job}/_temporary", True)
+                self._writing.pop(aside(job, attempt), None)
+            self.names.delete(now_s, aside(job), True)
 
     # ----------------------------------------------------------------- nodes
 
@@ -177,7 +178,3 @@ class Storage:
     def living(self) -> Iterator[dict[str, Column]]:
         """Columns of the blocks table for all replicas that live to the end, each told once."""
         return columns_of_lives(self._journal.take_living(), list(self.names.files()))
-
-
-def _aside(job: str, attempt: str) -> str:
-    return f"/out/{job}/_temporary/{attempt}"

@@ -13,7 +13,8 @@ from schedbed.cluster.doors import make_stub
 from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
-from schedbed.scheduler.jobtracker import JobTracker, Plan
+from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
 

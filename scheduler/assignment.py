@@ -1,0 +1,121 @@
+"""What an attempt is told, decided once for both forms: AttemptSpec for live agents, AttemptPlan for emulations.
+
+The second is made in `scheduler.simulate.launch_plans`, since an emulation needs other costs and no bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedbed.cluster.messages import Launch
+from schedbed.cluster.spec import BlockSettings
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import AttemptSpec, BlockRange, JobSpec, Split, TaskKind, task_of
+from schedbed.tasks.values import value
+
+
+@value
+class Assignment:
+    """One attempt's task, with the input it reads and the file it writes.
+
+    `split` is what a map reads, a part of a split included; a reduce has None. `cost_index` is the index of the task
+    whose declared cost the attempt has, and of which a `part` bears its share. `output` is the path that is written
+    aside until the commit; None when the output is shuffled.
+    """
+
+    attempt: str
+    task: str
+    job: JobSpec
+    kind: TaskKind
+    index: int
+    part: Part | None
+    split: Split | None
+    cost_index: int
+    memory_bytes: int
+    output: str | None
+
+
+def aside(job: str, attempt: str = "") -> str:
+    """Return the path that an attempt writes before its output is put into place, or the job's folder of all such."""
+    folder = f"/out/{job}/_temporary"
+    return f"{folder}/{attempt}" if attempt else folder
+
+
+def assign(job: JobSpec, launch: Launch) -> Assignment:
+    """Return what the launched attempt of the job is to do."""
+    attempt, index, part = launch.attempt, launch.index, launch.part
+    is_map = launch.kind is TaskKind.MAP
+    split, cost_index = None, index
+    if part is not None:
+        split, cost_index = part.split(index), part.whole.index
+    elif is_map:
+        split = job.splits[index]
+    demand = job.map_demand if is_map else job.reduce_demand
+    writes_file = not is_map or not job.reduces
+    return Assignment(
+        attempt,
+        task_of(attempt),
+        job,
+        launch.kind,
+        index,
+        part,
+        split,
+        cost_index,
+        demand.memory_bytes,
+        aside(launch.job, attempt) if writes_file else None,
+    )
+
+
+def attempt_spec(
+    told: Assignment,
+    file: Sequence[BlockRange],
+    blocks: BlockSettings,
+    *,
+    seed: int,
+    keep_budget: float = 0.0,
+) -> AttemptSpec:
+    """Return the live form; `file` are the blocks of the file that the split is of."""
+    job, part = told.job, told.part
+    costs = job.map_costs if told.split is not None else job.reduce_costs
+    cost = costs[told.cost_index] if costs else None
+    return AttemptSpec(
+        attempt=told.attempt,
+        task=told.task,
+        job=job.job,
+        kind=told.kind,
+        index=told.index,
+        app=job.app,
+        params=dict(job.params),
+        seed=seed,
+        maps=job.maps,
+        reduces=job.reduces,
+        memory_bytes=told.memory_bytes,
+        output=told.output,
+        replication=blocks.replication,
+        block_bytes=blocks.size_bytes,
+        cost=part.cost(cost) if part is not None and cost is not None else cost,
+        keep_budget=keep_budget,
+        **({} if told.split is None else _input_of(told.split, file)),
+    )
+
+
+def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
+    """Return a map's input: the split with the blocks it may touch (the one before, its own, the next)."""
+    if split.file is None:
+        return {"offset": split.offset, "length": split.length}
+    end = split.offset + split.length
+    near = [
+        number
+        for number, block in enumerate(file)
+        if block.offset < end and block.offset + block.length > split.offset
+    ]
+    low, high = (max(0, near[0] - 1), near[-1] + 2) if near else (0, 0)
+    last = file[-1] if file else None
+    return {
+        "file": split.file,
+        "offset": split.offset,
+        "length": split.length,
+        "file_length": last.offset + last.length if last else 0,
+        "blocks": tuple(file[low:high]),
+    }
