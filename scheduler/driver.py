@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Protocol
 
 from schedbed.cluster.messages import Heartbeat, Launch, Reply
@@ -150,9 +151,9 @@ class Driver:
     # ------------------------------------------------------------------ jobs
 
     @property
-    def next_due_s(self) -> float | None:
-        """When the next job is to be submitted; None when none waits."""
-        return self.waiting[0].submit_s if self.waiting else None
+    def next_due_s(self) -> float:
+        """Return when the next job is to be submitted; infinity when none waits."""
+        return self.waiting[0].submit_s if self.waiting else inf
 
     def submit_due(self, now_s: float) -> int:
         """Submit the jobs whose time has come, and return their number."""

@@ -6,9 +6,10 @@ launches reach the node with its reply's delay counted into their start.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from schedbed.cluster.messages import (
     Action,
@@ -22,20 +23,63 @@ from schedbed.cluster.messages import (
     Reregister,
     Usage,
 )
+from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.simulate.elision import Awaits
-from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT
+from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT, Queue
+from schedbed.scheduler.simulate.kept_copies import Copies
+from schedbed.scheduler.simulate.launch_plans import Plans
+from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
+from schedbed.scheduler.simulate.timers import Wakes
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
-from schedbed.tasks.specs import job_of
+from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.tasks.specs import NodeId, job_of
 
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.simulation import Simulation
+
+class _Faults(Protocol):
+    """The faults, as far as they touch heartbeats."""
+
+    touch_heartbeats: bool
+
+    def delay_s(self, node: SimNode) -> float: ...
+
+    def passes(self, now_s: float, node: SimNode, kind: str) -> bool: ...
+
+
+class BeatingSimulation(Protocol):
+    """What heartbeats need of a simulation."""
+
+    setup: Setup
+    rows: Rows
+    queue: Queue
+    nodes: list[SimNode]
+    emulation: Emulation
+    master: Master
+    wakes: Wakes
+    statistics: Statistics
+    plans: Plans
+    copies: Copies | None
+    due_s: float
+
+    @property
+    def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
+
+    @property
+    def faults(self) -> _Faults: ...
+
+    def submit_due(self, now_s: float) -> None: ...
+
+    def do_effects(self, now_s: float) -> None: ...
+
+    def register(self, now_s: float, node: SimNode) -> None: ...
+
+    def report_blocks(self, now_s: float, node: SimNode) -> None: ...
 
 
 class Beats:
     """All nodes' heartbeats. `asks`: the policy looks at what running attempts say of themselves."""
 
-    def __init__(self, simulation: Simulation, *, asks: bool) -> None:
+    def __init__(self, simulation: BeatingSimulation, *, asks: bool) -> None:
         self._simulation = simulation
         self._asks = asks
         self._queue = simulation.queue
@@ -65,7 +109,6 @@ class Beats:
     def follow(self) -> None:
         """The core is another one now."""
         self._books = self._master.books
-        self._heartbeat = self._master.heartbeat if self._master.journals else self._master.core.heartbeat
         awaits = Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._wakes.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
@@ -145,7 +188,7 @@ class Beats:
         self._statistics.beats += 1
         if self._passing_s < inf:
             self._pass(now_s, node)
-        reply = self._heartbeat(now_s, beat)
+        reply = self._master.do(now_s, "heartbeat", beat)
         if beat.finished or beat.fetch_failures:
             self._count(now_s, node, beat)
         self._note(now_s, node, beat.usage)
@@ -284,10 +327,7 @@ class Beats:
         self.forget(node)
         self._wakes.left(node)
         node.join_again()
-        if node.blocks is not None:
-            self._simulation.storage.register(now_s, node.spec.node, node.spec.rack, node.blocks)
-            node.blocks = None
-            self._simulation.upkeep.stir()
+        self._simulation.report_blocks(now_s, node)
         self._simulation.register(now_s, node)
 
     # ------------------------------------------------------------------- reduces

@@ -5,23 +5,52 @@ It is played only while there is any: a NameNode that has nothing to order is no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES
+from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, Queue
 from schedbed.scheduler.simulate.row_frames import put_columns
-
-if TYPE_CHECKING:
-    from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.simulate.setup import Rows
+from schedbed.scheduler.simulate.storage import Storage
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.tasks.specs import NodeId
 
 NAMENODE_BEAT_S = 2.0
 FOLLOW_BLOCKS_S = 1.0
 COPY_LATENCY_S = 0.05
 
 
+class _Faults(Protocol):
+    """The faults, as far as they keep a node from its masters."""
+
+    def is_cut_off(self, node: SimNode) -> bool: ...
+
+
+class StoringSimulation(Protocol):
+    """What the upkeep of replicas needs of a simulation."""
+
+    rows: Rows
+    queue: Queue
+    nodes: list[SimNode]
+    storage: Storage
+    master: Master
+
+    @property
+    def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
+
+    @property
+    def faults(self) -> _Faults: ...
+
+    def report_blocks(self, now_s: float, node: SimNode) -> None: ...
+
+    def core_changed(self, now_s: float) -> None: ...
+
+
 class Upkeep:
     """DataNodes' heartbeats, copies on their way, and the JobTracker's look at replicas."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: StoringSimulation) -> None:
         self._simulation = simulation
         self._storage = simulation.storage
         self._round = 0  # NameNode heartbeats are played for all nodes up to this round
@@ -42,12 +71,12 @@ class Upkeep:
             self._next_round()
         if not self._following and self._storage.names.has_replica_changes():
             self._following = True
-            number = int(self._simulation.now_s / FOLLOW_BLOCKS_S) + 1
+            number = int(self._simulation.queue.now_s / FOLLOW_BLOCKS_S) + 1
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
         """Each node asks at its own time within a round."""
-        self._round = max(self._round, int(self._simulation.now_s / NAMENODE_BEAT_S)) + 1
+        self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_BEAT_S)) + 1
         begin_s, count = self._round * NAMENODE_BEAT_S, len(self._simulation.nodes)
         for node in self._simulation.nodes:
             at_s = begin_s + NAMENODE_BEAT_S * node.index / count

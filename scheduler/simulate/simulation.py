@@ -11,6 +11,7 @@ from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.node_model import Emulation, Store
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
+from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
@@ -59,12 +60,13 @@ class Simulation:
         self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
         self.wakes.follow(self.master.books)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
-        self.plans = Plans(setup)
-        keeping = keeping_of(policy, setup.cluster.blocks)
-        self.copies = Copies(self, keeping) if keeping is not None else None
-        self.beats = Beats(self, asks=not is_quiet(policy))
+        self.plans = Plans(setup, self.master)
         self.upkeep = Upkeep(self)
-        self._next_job = 0
+        keeping = keeping_of(policy, setup.cluster.blocks)
+        self.copies: Copies | None = None
+        if keeping is not None:
+            self.copies = Copies(keeping, setup.seed, self.storage, self.upkeep.keep)
+        self.beats = Beats(self, asks=not is_quiet(policy))
         self.due_s = inf  # when the next job is to be submitted
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
@@ -111,6 +113,7 @@ class Simulation:
             self.join_at(self.setup.timing.begin_s, node)
         self.faults.start()
         self.upkeep.start()
+        self.master.do(0.0, "plan", Plan(jobs=tuple(self._jobs), files={}))
         self._look_for_jobs()
         if self._ticks:
             self.want_tick()
@@ -132,11 +135,15 @@ class Simulation:
         node.boot(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
         self.emulation.node_up(now_s, node.spec)
         self.faults.joined(now_s, node)
+        self.report_blocks(now_s, node)
+        self.register(now_s, node)
+
+    def report_blocks(self, now_s: float, node: SimNode) -> None:
+        """Tell the NameNode of the blocks on the node's disk, if it has given them up."""
         if node.blocks is not None:
-            self.storage.register(now_s, node.spec.node, node.spec.rack, node.blocks)
+            self.storage.register(now_s, node.node, node.spec.rack, node.blocks)
             node.blocks = None
             self.upkeep.stir()
-        self.register(now_s, node)
 
     def register(self, now_s: float, node: SimNode) -> None:
         """The node's present life meets the JobTracker, as soon as that answers."""
@@ -227,9 +234,8 @@ class Simulation:
 
     def _look_for_jobs(self) -> None:
         """Jobs come in with a heartbeat or a tick, whichever is first after their time."""
-        left = self._next_job < len(self._jobs)
-        self.due_s = self._jobs[self._next_job].submit_s if left else inf
-        if left:
+        self.due_s = self.master.next_due_s
+        if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
 
     def _on_due(self, now_s: float, _: int) -> None:
@@ -239,12 +245,7 @@ class Simulation:
 
     def submit_due(self, now_s: float) -> None:
         """Submits the jobs whose time has come."""
-        while self._next_job < len(self._jobs) and self._jobs[self._next_job].submit_s <= now_s:
-            job = self._jobs[self._next_job]
-            self._next_job += 1
-            self.plans.add(job)
-            self.statistics.events += 1
-            self.master.do(now_s, "submit", job)
+        self.statistics.events += self.master.submit_due(now_s)
         self._look_for_jobs()
 
     # ----------------------------------------------------------------- ticks
@@ -287,33 +288,36 @@ class Simulation:
         if self.wakes.elides:
             self.wakes.changed(now_s)
 
-    def do_effects(self, now_s: float, unfinished: Sequence[Effect] = ()) -> None:
-        """Sets off what the core asks for, and what it may have asked for before it crashed."""
-        for effect in (*unfinished, *self.core.take_effects()):
-            match effect:
-                case Commit():
-                    self._serial += 1
-                    self._commits[self._serial] = effect
-                    self.queue.push(now_s + self.setup.timing.commit_s, kinds.COMMIT, self._serial)
-                case Discard():
-                    self.storage.discard(now_s, effect.job, effect.attempt)
-                case NodeLost():
-                    node = self.node_by_name[effect.node]
-                    if node.blocks is None:
-                        node.blocks = self.storage.blocks_on(effect.node)
-                    self.storage.names.node_lost(now_s, effect.node)
-                    self.wakes.fed_all(now_s)
-                case JobEnded():
-                    if self.plans.drop(effect.job):
-                        self.statistics.events += 1
-                        self.statistics.jobs += 1
-                    self.storage.job_ended(now_s, effect.job)
-            self.upkeep.stir()
+    def do_effects(self, now_s: float) -> None:
+        """Sets off what the core asks for."""
+        for effect in self.core.take_effects():
+            if isinstance(effect, JobEnded):
+                self.statistics.events += 1
+                self.statistics.jobs += 1
+            self._set_off(now_s, effect)
+
+    def _set_off(self, now_s: float, effect: Effect) -> None:
+        match effect:
+            case Commit():
+                self._serial += 1
+                self._commits[self._serial] = effect
+                self.queue.push(now_s + self.setup.timing.commit_s, kinds.COMMIT, self._serial)
+            case Discard():
+                self.storage.discard(now_s, effect.job, effect.attempt)
+            case NodeLost():
+                node = self.node_by_name[effect.node]
+                if node.blocks is None:
+                    node.blocks = self.storage.blocks_on(effect.node)
+                self.storage.names.node_lost(now_s, effect.node)
+                self.wakes.fed_all(now_s)
+            case JobEnded():
+                self.storage.job_ended(now_s, effect.job)
+        self.upkeep.stir()
 
     def _on_commit(self, now_s: float, serial: int) -> None:
         effect = self._commits.pop(serial)
         if not self.master.is_up:
-            return  # who has forgotten it asks again
+            return  # The JobTracker that comes back asks again.
         trouble = self.storage.commit(now_s, effect.job, effect.attempt, effect.index)
         if trouble:
             self.master.do(now_s, "commit_failed", effect.attempt, f"commit failed: {trouble}")
@@ -323,14 +327,14 @@ class Simulation:
 
     def recover(self, now_s: float) -> None:
         """The JobTracker is back, with its journal replayed."""
-        effects = self.master.recover()
+        unfinished = self.master.recover()
         self.wakes.follow(self.master.books)
         self.beats.follow()
         for node in self.nodes:
             node.held = self.master.books.nodes.get(node.spec.node)
-        # Of the nodes that were ever lost, those that are back hold blocks again.
-        back = {name for name, node in self.master.books.nodes.items() if node.alive}
-        self.do_effects(now_s, [e for e in effects if not (isinstance(e, NodeLost) and e.node in back)])
+        for effect in unfinished:
+            self._set_off(now_s, effect)
+        self.do_effects(now_s)
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:

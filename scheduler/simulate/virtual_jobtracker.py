@@ -1,17 +1,11 @@
-"""The simulated JobTracker: the core with what the live one keeps around it, so that it can crash and come back."""
+"""The simulated JobTracker: the driver of all JobTrackers, which a fault may stop and bring back."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from schedbed.cluster.messages import Heartbeat, Reply
-from schedbed.scheduler.core.books import Books
-from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.records import AttemptRow, DecisionRow, Effect, JobRow, NoSink, Sink
-from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.driver import Driver, EventList
 from schedbed.scheduler.simulate.setup import Rows, Setup
-
-Event = tuple[float, str, tuple[Any, ...]]
 
 
 class Gate:
@@ -21,71 +15,42 @@ class Gate:
         self.target: Sink = target
 
     def decision(self, row: DecisionRow) -> None:
-        """As in `Sink`."""
+        """Pass on an answer to an offer."""
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """As in `Sink`."""
+        """Pass on an attempt that ended."""
         self.target.attempt(row)
 
     def job(self, row: JobRow) -> None:
-        """As in `Sink`."""
+        """Pass on a job that ended."""
         self.target.job(row)
 
 
-class Master:
-    """The JobTracker. It keeps a journal when a fault will ask for it; `core` must not be asked while it is down."""
+class Master(Driver):
+    """The JobTracker. A journal is kept when a fault will ask for one; while `is_up` is false nothing may be asked."""
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
-        self._setup = setup
         self._rows = rows
-        crashes = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
-        self._journal: list[Event] | None = [] if crashes else None
         self._gate = Gate(rows)
-        self.journals = crashes
-        self.policy: Policy
-        self.core = self._new_core(self._gate if crashes else rows)
+        self.journals = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
         self.is_up = True
-
-    def _new_core(self, sink: Sink) -> Core:
-        setup = self._setup
-        config = CoreConfig(heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows)
-        self.policy = setup.policy()
-        return Core(config, self.policy, sink, seed=setup.seed)
-
-    @property
-    def books(self) -> Books:
-        """The present core's books, to look at."""
-        return self.core.ledger
-
-    def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
-        """Applies an event to the core, after it is in the journal."""
-        if self._journal is not None:
-            self._journal.append((now_s, kind, arguments))
-        return getattr(self.core, kind)(now_s, *arguments)
-
-    def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """As `do`, for the event that is most of all."""
-        if self._journal is not None:
-            self._journal.append((now_s, "heartbeat", (beat,)))
-        return self.core.heartbeat(now_s, beat)
+        super().__init__(
+            CoreConfig(heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows),
+            setup.policy,
+            self._gate if self.journals else rows,
+            seed=setup.seed,
+            journal=EventList() if self.journals else None,
+        )
 
     def crash(self) -> None:
-        """It is gone, with all that the journal does not say."""
+        """Stop, and lose all that the journal does not say."""
         self.is_up = False
 
     def recover(self) -> list[Effect]:
-        """Replays the journal; the effects that may not have been done yet."""
-        assert self._journal is not None
+        """As in `Driver`, but without rows: virtual time has one table, in which they are already."""
         self._gate.target = NoSink()
-        self.core = self._new_core(self._gate)
-        effects: dict[str, Effect] = {}
-        for now_s, kind, arguments in self._journal:
-            getattr(self.core, kind)(now_s, *arguments)
-            if kind == "committed":
-                effects.pop(arguments[0], None)
-            for effect in self.core.take_effects():
-                effects[getattr(effect, "attempt", repr(effect))] = effect
+        effects = super().recover()
         self._gate.target = self._rows
         self.is_up = True
-        return list(effects.values())
+        return effects

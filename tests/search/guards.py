@@ -27,11 +27,11 @@ from schedbed.scheduler.core.job_lifecycle import JobBooks
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Discard, Effect
 from schedbed.scheduler.core.states import AttemptState, TaskState
+from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.order import preemption
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.scheduler.simulate.timers import Wakes
-from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import TaskKind
 from tests.search.search import search
@@ -81,7 +81,7 @@ def _slots_held(states: tuple[AttemptState, ...]) -> Callable[[Node, TaskKind], 
 _heartbeat, _register = Core.heartbeat, Core.register
 _take_effects, _open_reduces = Core.take_effects, JobBooks._open_reduces
 _end_attempt, _lose_output = Ledger.end_attempt, JobBooks.lose_output
-_fair_jobs, _recover, _report = Fair.jobs, Master.recover, Storage.register
+_fair_jobs, _recover, _report = Fair.jobs, Driver.recover, Storage.register
 
 
 def _any_life(self: Core, now_s: float, beat: Heartbeat) -> Reply:
@@ -112,13 +112,13 @@ def _same_life(self: Core, now_s: float, node: NodeSpec, incarnation: int) -> No
         _register(self, now_s, node, incarnation)
 
 
-def _forgets_ticks(self: Master, now_s: float, kind: str, *arguments: Any) -> Any:
+def _forgets_ticks(self: Driver, now_s: float, kind: str, *arguments: Any) -> Any:
     if self._journal is not None and kind != "tick":
-        self._journal.append((now_s, kind, arguments))
-    return getattr(self.core, kind)(now_s, *arguments)
+        self._journal.append(now_s, kind, *arguments)
+    return self.kinds[kind](now_s, *arguments)
 
 
-def _recovers_only(self: Master) -> list[Effect]:
+def _recovers_only(self: Driver) -> list[Effect]:
     _recover(self)
     return []
 
@@ -347,14 +347,14 @@ GUARDS = (
         "Every event is in the JobTracker's journal before it is applied.",
         13,
         ("a replay gives the same state",),
-        _swap(Master, "do", _forgets_ticks),
+        _swap(Driver, "do", _forgets_ticks),
     ),
     Guard(
         "unfinished commits",
         "A JobTracker that has recovered asks again for commits of which it does not know the end.",
         101,
         ("every job ends",),
-        _swap(Master, "recover", _recovers_only),
+        _swap(Driver, "recover", _recovers_only),
     ),
     Guard(
         "re-replication",

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 from schedbed.cluster.messages import Heartbeat, Reply, Reregister
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler import driver
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.simulate import virtual_jobtracker
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.chance import chance
@@ -63,7 +63,7 @@ class Postman:
 
     def _pass_on(self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...]) -> Any:
         if kind == "tick":
-            heard = tuple((node.node, node.heard_s) for node in core._ledger.nodes.values())
+            heard = tuple((node.node, node.heard_s) for node in core.ledger.nodes.values())
             self.journal.append((now_s, HEARD, heard))
         self.journal.append((now_s, kind, arguments))
         return getattr(Core, kind)(core, now_s, *arguments)
@@ -153,13 +153,13 @@ def carried_by(postman: Postman) -> Iterator[None]:
         postman.journal.append((view.now_s, PASSED, (node.node,)))
         inner(awaits, view, node)
 
-    with patch.object(virtual_jobtracker, "Core", make), patch.object(Awaits, "pass_beat", pass_beat):
+    with patch.object(driver, "Core", make), patch.object(Awaits, "pass_beat", pass_beat):
         yield
 
 
 def replay(journal: Iterable[Event], core: Core, policy: Policy) -> None:
     """Plays the events on a fresh core with a fresh policy."""
-    ledger, nodes, awaits = core._ledger, core._ledger.nodes, Awaits(policy)
+    ledger, nodes, awaits = core.ledger, core.ledger.nodes, Awaits(policy)
     for now_s, kind, arguments in journal:
         if kind == HEARD:
             for name, heard_s in arguments:

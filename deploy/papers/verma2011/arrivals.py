@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -117,23 +118,20 @@ class _ByLoad(Simulation):
     """Submits the next job when there is room for what it asks, looking once a heartbeat interval."""
 
     def __init__(self, setup: Setup, rows: _Kept, jobs: Sequence[DueJob], threshold: float) -> None:
-        self._due_jobs, self._threshold = jobs, threshold
+        self._due_jobs, self._threshold = deque(jobs), threshold
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
         """As in Simulation, but by load instead of time."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
-        while self._next_job < len(self._jobs):
-            wanted = self._due_jobs[self._next_job]
-            if now + wanted.load > self._threshold * (1 + 1e-9):
-                break
-            job = replace(self._jobs[self._next_job], submit_s=now_s, deadline_s=now_s + wanted.deadline_s)
+        waiting = self.master.waiting
+        while waiting and now + self._due_jobs[0].load <= self._threshold * (1 + 1e-9):
+            wanted = self._due_jobs.popleft()
             now += wanted.load
-            self._next_job += 1
-            self.plans.add(job)
-            self.master.do(now_s, "submit", job)
-        self.due_s = now_s + self.interval_s if self._next_job < len(self._jobs) else inf
+            due_s = now_s + wanted.deadline_s
+            self.master.do(now_s, "submit", replace(waiting[0], submit_s=now_s, deadline_s=due_s))
+        self.due_s = now_s + self.interval_s if waiting else inf
 
 
 class _Kept:
