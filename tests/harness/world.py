@@ -1,4 +1,4 @@
-"""A cluster in virtual time for tests: the core, trackers as plain objects, and whatever goes wrong.
+"""A cluster in virtual time for tests: the shared driver and trackers, carried by hand, and whatever goes wrong.
 
 Time is whole milliseconds; events fire in the order (time, insertion). The books are checked after each event.
 """
@@ -22,7 +22,8 @@ from schedbed.cluster.messages import (
     Reregister,
 )
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.cluster.tracker import Tracker
+from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import (
     AttemptRow,
     Commit,
@@ -33,6 +34,8 @@ from schedbed.scheduler.core.records import (
     JobRow,
     NodeLost,
 )
+from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
 
@@ -119,51 +122,40 @@ class Tape:
         self.jobs.append(row)
 
 
-class Tracker:
-    """A TaskTracker as values: what runs, what ended and is not yet acknowledged, what its reduces know."""
+class WorldNode(Tracker):
+    """A node's tracker, the attempts that run there, and what its reduces know."""
 
     def __init__(self, world: World, spec: NodeSpec) -> None:
         self.world = world
         self.spec = spec
-        self.incarnation = 0
         self.up = True
-        self.reset()
+        super().__init__(spec.node, 1)
 
-    def reset(self) -> None:
-        """A new life begins."""
-        self.incarnation += 1
-        self.sequence = 0
-        self.pending: Heartbeat | None = None
-        self.running: dict[str, Launch] = {}
+    def begin_life(self, incarnation: int) -> None:
+        """As in `Tracker`, with nothing running here either."""
+        super().begin_life(incarnation)
+        self.launches: dict[str, Launch] = {}  # of running attempts
         self.started_ms: dict[str, int] = {}
         self.reducing: set[str] = set()  # reduces that have all their input
-        self.ended: list[AttemptReport] = []
-        self.failures: list[FetchFailure] = []
         self.known: dict[str, tuple[dict[int, tuple[str, str]], bool]] = {}
-        self.bad: set[str] = set()  # map outputs that could not be fetched
         self.forgotten: list[str] = []
 
-    def beat(self) -> Heartbeat:
-        """The very same one again until its reply has come."""
-        if self.pending is None:
-            statuses = tuple(
-                AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
-                for a in self.running
-            )
-            self.pending = Heartbeat(
-                node=self.spec.node, incarnation=self.incarnation, sequence=self.sequence, running=statuses,
-                finished=tuple(self.ended), fetch_failures=tuple(self.failures),
-            )  # fmt: skip
-            self.ended, self.failures = [], []
-        return self.pending
+    def start_over(self) -> None:
+        """Begin the next life and introduce it."""
+        self.begin_life(self.incarnation + 1)
+        self.world.register(self)
 
-    def on_reply(self, reply: Reply) -> None:
-        """Does what the JobTracker says."""
-        if self.pending is None or reply.sequence != self.sequence:
-            return
-        self.pending = None
-        self.sequence += 1
-        for action in reply.actions:
+    def report(self) -> Heartbeat:
+        """Return the tracker's heartbeat, in which each attempt is half done."""
+        self.on_running(
+            AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
+            for a in self.launches
+        )
+        return self.heartbeat()
+
+    def act(self, reply: Reply) -> None:
+        """Do what the JobTracker says."""
+        for action in self.on_reply(reply):
             match action:
                 case Launch():
                     self._launch(action)
@@ -175,25 +167,23 @@ class Tracker:
                     self.known.pop(action.job, None)
                     self.forgotten.append(action.job)
                 case Reregister():
-                    self.reset()
-                    self.world.register(self)
-                    return
+                    self.start_over()
 
     def _launch(self, launch: Launch) -> None:
-        assert launch.attempt not in self.running, f"{launch.attempt} was launched twice"
+        assert launch.attempt not in self.launches, f"{launch.attempt} was launched twice"
         self.world.launched.append(launch.attempt)
         if launch.kind is TaskKind.MAP:
             self.world.part(launch)
-        self.running[launch.attempt] = launch
+        self.launches[launch.attempt] = launch
         self.started_ms[launch.attempt] = self.world.now_ms
-        reason = self.world.failing(launch.attempt, self.spec.node)
+        reason = self.world.failing(launch.attempt, self.node)
         if reason is not None:
             self.world.after(self.world.task_ms // 2, lambda: self._end(launch.attempt, "failed", reason))
         elif launch.kind is TaskKind.MAP:
             self.world.after(self._duration_ms(launch), lambda: self._end(launch.attempt, "succeeded", ""))
 
     def _duration_ms(self, launch: Launch) -> int:
-        known_ms = self.world.lasts(launch.attempt, self.spec.node)
+        known_ms = self.world.lasts(launch.attempt, self.node)
         return self.world.durations.get(launch.job, self.world.task_ms) if known_ms is None else known_ms
 
     def _learn(self, news: MapOutputs) -> None:
@@ -208,12 +198,13 @@ class Tracker:
 
     def shuffle(self) -> None:
         """Reduces whose input is all there begin to reduce; the others report what they could not fetch."""
-        for attempt, launch in self.running.items():
+        for attempt, launch in self.launches.items():
             if launch.kind is TaskKind.MAP or attempt in self.reducing or launch.job not in self.known:
                 continue
             outputs, all_done = self.known[launch.job]
             missing = [a for a, node in outputs.values() if not self.world.fetchable(a, node)]
-            self.failures += [FetchFailure(reduce_attempt=attempt, map_attempt=a) for a in missing]
+            for a in missing:
+                self.on_fetch_failed(FetchFailure(reduce_attempt=attempt, map_attempt=a))
             if all_done and not missing:
                 maps = [self.world.parts[a.rpartition("_")[0]] for a, _ in outputs.values()]
                 assert covers(self.world.specs[launch.job], maps), (attempt, outputs)
@@ -222,11 +213,11 @@ class Tracker:
                 self.world.after(duration_ms, lambda a=attempt: self._end(a, "succeeded", ""))
 
     def _end(self, attempt: str, state: str, reason: str) -> None:
-        if self.running.pop(attempt, None) is None or not self.up:
+        if self.launches.pop(attempt, None) is None or not self.up:
             return
         self.reducing.discard(attempt)
         start_s = self.started_ms.pop(attempt) / 1000
-        self.ended.append(
+        self.on_ended(
             AttemptReport(
                 attempt=attempt,
                 state=state,
@@ -236,7 +227,7 @@ class Tracker:
                 counters=self.world.counters,
             )
         )
-        if self.pending is None:
+        if self.unanswered is None:
             self.world.after(0, lambda: self.world.send(self))
 
 
@@ -255,7 +246,8 @@ class World:
     ) -> None:
         self.tape = Tape()
         self.heartbeat_ms = heartbeat_ms
-        self.core = Core(CoreConfig(heartbeat_s=heartbeat_ms / 1000, **config), policy, self.tape)
+        settings = CoreConfig(heartbeat_s=heartbeat_ms / 1000, **config)
+        self.driver = Driver(settings, lambda: policy, self.tape)
         self.now_ms = 0
         self.task_ms = task_ms
         self.durations: dict[str, int] = {}  # by job, else task_ms
@@ -276,12 +268,17 @@ class World:
         self.sent: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-        self.trackers: dict[str, Tracker] = {}
+        self.trackers: dict[str, WorldNode] = {}
         for place, spec in enumerate(nodes):
-            tracker = self.trackers[spec.node] = Tracker(self, spec)
+            tracker = self.trackers[spec.node] = WorldNode(self, spec)
             self.register(tracker)
             self.after(10 + 7 * place % heartbeat_ms, lambda t=tracker: self._beats(t))
         self.after(heartbeat_ms, self._ticks)
+
+    @property
+    def core(self) -> Core:
+        """The driver's core."""
+        return self.driver.core
 
     @property
     def now_s(self) -> float:
@@ -300,14 +297,18 @@ class World:
         self.after(round(time_s * 1000) - self.now_ms, fire)
         return self
 
+    def do(self, kind: str, *arguments: Any) -> Any:
+        """Give the driver an event at the present time."""
+        return self.driver.do(self.now_s, kind, *arguments)
+
     def submit(self, spec: JobSpec) -> World:
         """The job enters at its `submit_s`."""
         self.specs[spec.job] = spec
-        return self.at(spec.submit_s, lambda: self.core.submit(self.now_s, spec))
+        return self.at(spec.submit_s, lambda: self.do("submit", spec))
 
-    def register(self, tracker: Tracker) -> None:
+    def register(self, tracker: WorldNode) -> None:
         """The tracker introduces itself."""
-        self.core.register(self.now_s, tracker.spec, tracker.incarnation)
+        self.do("register", tracker.spec, tracker.incarnation)
 
     def crash(self, name: str) -> None:
         """The node stops without a word."""
@@ -317,8 +318,7 @@ class World:
         """The node begins a new life."""
         tracker = self.trackers[name]
         tracker.up = True
-        tracker.reset()
-        self.register(tracker)
+        tracker.start_over()
 
     def fetchable(self, map_attempt: str, node: str) -> bool:
         """Does a map's output still answer?"""
@@ -331,7 +331,7 @@ class World:
         known = self.parts.setdefault(launch.attempt.rpartition("_")[0], mine)
         assert (known.offset, known.length) == (mine.offset, mine.length), launch
 
-    def send(self, tracker: Tracker) -> None:
+    def send(self, tracker: WorldNode) -> None:
         """One heartbeat, which the network may lose on either way."""
         if not tracker.up:
             return
@@ -339,20 +339,20 @@ class World:
         count = self.sent[name] = self.sent.get(name, 0) + 1
         lost = self.loses(name, count)
         tracker.shuffle()
-        beat = tracker.beat()
+        beat = tracker.report()
         if lost == "request":
             return
-        reply = self.core.heartbeat(self.now_s, beat)
+        reply = self.do("heartbeat", beat)
         self._do_effects()
         if lost != "reply":
-            tracker.on_reply(reply)
+            tracker.act(reply)
 
-    def _beats(self, tracker: Tracker) -> None:
+    def _beats(self, tracker: WorldNode) -> None:
         self.send(tracker)
         self.after(self.heartbeat_ms, lambda: self._beats(tracker))
 
     def _ticks(self) -> None:
-        self.core.tick(self.now_s)
+        self.do("tick")
         self.after(self.heartbeat_ms, self._ticks)
 
     def _do_effects(self) -> None:
@@ -367,12 +367,12 @@ class World:
 
     def _commit(self, effect: Commit) -> None:
         if self.commit_fails(effect.attempt):
-            self.core.commit_failed(self.now_s, effect.attempt, "output unreadable")
+            self.do("commit_failed", effect.attempt, "output unreadable")
         elif effect.job not in self.ended_jobs():
             assert effect.task not in self.outputs, f"{effect.task} was committed twice"
             self.outputs[effect.task] = effect.attempt
-            self.core.committed(self.now_s, effect.attempt)
-            self.core.committed(self.now_s, effect.attempt)
+            self.do("committed", effect.attempt)
+            self.do("committed", effect.attempt)
 
     def run(self, *, limit_s: float = 3600, until_s: float | None = None) -> World:
         """Plays until all jobs have ended (or until that time); AssertionError when they do not."""

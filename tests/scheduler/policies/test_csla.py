@@ -24,7 +24,7 @@ LIGHT = Counters(cpu_s=1.0, read_local_bytes=1_000_000)
 def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load: dict[str, Usage]) -> World:
     """A world whose attempts have the counters of their jobs, and whose nodes the load that is given."""
     world = World(build_policy(policy) if not hasattr(policy, "decide") else policy, nodes)
-    core, serve = world.core, world.core.heartbeat
+    kinds, serve = world.driver.kinds, world.core.heartbeat
 
     def heartbeat(now_s: float, beat: Heartbeat) -> Reply:
         finished = tuple(
@@ -49,7 +49,7 @@ def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load:
         )
         return serve(now_s, told)
 
-    core.heartbeat = heartbeat  # type: ignore[method-assign]
+    kinds["heartbeat"] = heartbeat
     return world
 
 
