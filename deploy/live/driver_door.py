@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from schedbed.cluster.masters import JobTrackerDoor
-from schedbed.scheduler.jobtracker import Plan
+from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):

@@ -30,6 +30,8 @@ PURE = [
     "scheduler/core/core.py",
     "scheduler/view.py",
     "scheduler/policy.py",
+    "scheduler/driver.py",
+    "scheduler/assignment.py",
     "cluster/tracker.py",
     "cluster/messages.py",
     "cluster/spec.py",

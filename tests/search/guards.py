@@ -9,7 +9,7 @@ must be one that the guard is for.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,7 +63,8 @@ def find(guard: Guard, tries: int) -> tuple[Story, Violation] | None:
         return search(range(guard.seed, guard.seed + tries), guard.policies)
 
 
-def _swap(where: Any, name: str, other: Any) -> Callable[[], Any]:
+def swap(where: Any, name: str, other: Any) -> Callable[[], Any]:
+    """Return what makes a context in which that attribute is another one."""
     return lambda: patch.object(where, name, other)
 
 
@@ -221,49 +222,49 @@ GUARDS = (
         "A slot that a reply has promised is taken before its node says so.",
         1,
         ("no slot is over-used",),
-        _swap(Node, "free_slots", _slots_held((AttemptState.RUNNING, AttemptState.KILLING))),
+        swap(Node, "free_slots", _slots_held((AttemptState.RUNNING, AttemptState.KILLING))),
     ),
     Guard(
         "killing holds its slot",
         "An attempt that was told to stop has its slot until its node says that it has stopped.",
         41,
         ("no slot is over-used",),
-        _swap(Node, "free_slots", _slots_held((AttemptState.ASSIGNED, AttemptState.RUNNING))),
+        swap(Node, "free_slots", _slots_held((AttemptState.ASSIGNED, AttemptState.RUNNING))),
     ),
     Guard(
         "incarnation",
         "A heartbeat of an earlier life of a node is told to register, and nothing else comes of it.",
         63,
         ("no slot is over-used", "a repeated message changes nothing"),
-        _swap(Core, "heartbeat", _any_life),
+        swap(Core, "heartbeat", _any_life),
     ),
     Guard(
         "sequence",
         "A heartbeat that was answered gets the same answer again.",
         1,
         ("a repeat is answered alike", "a repeated message changes nothing"),
-        _swap(Core, "heartbeat", _any_sequence),
+        swap(Core, "heartbeat", _any_sequence),
     ),
     Guard(
         "registration",
         "A registration that comes again begins no new life.",
         2,
         ("a repeated message changes nothing",),
-        _swap(Core, "register", _any_registration),
+        swap(Core, "register", _any_registration),
     ),
     Guard(
         "the life before",
         "A node that has restarted has lost what ran there.",
         7,
         ("no record is lost or doubled", "every job ends"),
-        _swap(Core, "register", _same_life),
+        swap(Core, "register", _same_life),
     ),
     Guard(
         "commit arbitration",
         "Only the attempt whose output is being put into place can be committed, and once.",
         1,
         ("no BadTransition",),
-        _swap(Core, "_committing", _any_commit),
+        swap(Core, "_committing", _any_commit),
     ),
     Guard(
         "lost maps run again",
@@ -277,112 +278,112 @@ GUARDS = (
         "Reduces are told when a map's output is gone.",
         9,
         ("the books balance",),
-        _swap(JobBooks, "lose_output", _loses_quietly),
+        swap(JobBooks, "lose_output", _loses_quietly),
     ),
     Guard(
         "fetch failures",
         "A map whose output cannot be fetched runs again.",
         82,
         ("a job that can end well does", "every job ends"),
-        _swap(Core, "_fetch_failed", lambda self, failure: None),
+        swap(Core, "_fetch_failed", lambda self, failure: None),
     ),
     Guard(
         "all map outputs",
         "A node's first reduce of a job is told of all its map outputs, those from before it came too.",
         0,
         ("no record is lost or doubled", "every job ends"),
-        _swap(Ledger, "_feed", staticmethod(_late_feed)),
+        swap(Ledger, "_feed", staticmethod(_late_feed)),
     ),
     Guard(
         "tracker silence",
         "A node that is silent for too long is lost, and what ran there runs elsewhere.",
         16,
         ("every job ends",),
-        _swap(cores.CoreConfig, "silence_s", 1e9),
+        swap(cores.CoreConfig, "silence_s", 1e9),
     ),
     Guard(
         "discard",
         "What a failed or superseded attempt wrote aside is deleted.",
         5,
         ("what is not wanted is deleted",),
-        _swap(Core, "take_effects", _no_discard),
+        swap(Core, "take_effects", _no_discard),
     ),
     Guard(
         "excluded nodes",
         "A job avoids a node on which its attempts have failed three times.",
         4,
         ("a job avoids where it failed",),
-        _swap(Books, "avoids", lambda self, job, node, kind: False),
+        swap(Books, "avoids", lambda self, job, node, kind: False),
     ),
     Guard(
         "slow-start closes again",
         "No reduce starts while too few maps are done, also when finished maps were lost.",
         187,
         ("reduces wait for slow-start",),
-        _swap(JobBooks, "_open_reduces", _opens_only),
+        swap(JobBooks, "_open_reduces", _opens_only),
     ),
     Guard(
         "only failures count",
         "An attempt that is lost with its node does not count as a failure of its task.",
         17,
         ("a job fails after four failures of a task",),
-        _swap(Ledger, "end_attempt", _counts_lost),
+        swap(Ledger, "end_attempt", _counts_lost),
     ),
     Guard(
         "pre-emption's limit",
         "Pre-emption leaves each pool its fair share.",
         4,
         ("pre-emption leaves a pool its share",),
-        _swap(preemption, "_victims", _greedy_victims),
+        swap(preemption, "_victims", _greedy_victims),
     ),
     Guard(
         "policies forget",
         "A policy's answers follow from the events alone, so that a replay decides alike.",
         4,
         ("a replay gives the same rows", "a replay gives the same state"),
-        _swap(Fair, "jobs", _remembers),
+        swap(Fair, "jobs", _remembers),
     ),
     Guard(
         "the journal",
         "Every event is in the JobTracker's journal before it is applied.",
         13,
         ("a replay gives the same state",),
-        _swap(Driver, "do", _forgets_ticks),
+        swap(Driver, "do", _forgets_ticks),
     ),
     Guard(
         "unfinished commits",
         "A JobTracker that has recovered asks again for commits of which it does not know the end.",
         101,
         ("every job ends",),
-        _swap(Driver, "recover", _recovers_only),
+        swap(Driver, "recover", _recovers_only),
     ),
     Guard(
         "re-replication",
         "A block that has lost a replica is copied.",
         13,
         ("replicas are restored",),
-        _swap(Replication, "copies", lambda self, now_s, node: []),
+        swap(Replication, "copies", lambda self, now_s, node: []),
     ),
     Guard(
         "block reports",
         "A node that comes back reports the blocks that it still holds.",
         8,
         ("replicas are found again", "a block that a node holds is read"),
-        _swap(Storage, "register", _reports_nothing),
+        swap(Storage, "register", _reports_nothing),
     ),
     Guard(
         "waiting is counted",
         "The simulator plays the heartbeats by which the delay policy counts its waiting.",
         2,
         ("a heartbeat that is not played changes nothing",),
-        _swap(Wakes, "want_any", lambda self, now_s: None),
+        swap(Wakes, "want_any", lambda self, now_s: None),
     ),
     Guard(
         "what is split",
         "Of a map that is split each part reads its own bytes only.",
         2,
         ("the books balance", "no record is lost or doubled"),
-        _swap(Part, "split", lambda self, index: replace(self.whole, index=index)),
+        swap(Part, "split", lambda self, index: replace(self.whole, index=index)),
         SPLITTING,
     ),
     Guard(
@@ -396,18 +397,16 @@ GUARDS = (
 )
 
 
-def main() -> None:
-    """Prints guard, seed and check of each."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def print_seeds(guards: Iterable[Guard], about: str | None) -> None:
+    """Print guard, seed and check of each."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=300)
     tries = parser.parse_args().tries
-    for guard in GUARDS:
+    for guard in guards:
         found = find(replace(guard, seed=0), tries)
         what = f"seed {found[0].seed}: {found[1]}" if found else f"no seed of {tries}"
         print(f"{guard.name}: {what[:250]}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    print_seeds(GUARDS, __doc__)

@@ -1,4 +1,4 @@
-"""The finder finds: without any one of the guards, a check that the guard is for fails at its seed."""
+"""The finder finds: without a guard, or with a mutant of tracker or driver, a check fails at the listed seed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pytest
 
 from tests.search.generate import make_story
 from tests.search.guards import GUARDS, Guard, find
+from tests.search.mutants import MUTANTS
 from tests.search.search import examine
 
 TRIES = 60  # seeds, from the guard's own on: what is decided may change and move a fault to another seed
 
 
-@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
+@pytest.mark.parametrize("guard", [*GUARDS, *MUTANTS], ids=lambda guard: guard.name)
 def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
     found = find(guard, TRIES)
     assert found is not None, f"{guard.name}: python -m tests.search.guards finds a seed, if there is one"
@@ -22,8 +23,8 @@ def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
     assert examine(make_story(story.seed, guard.policies)) is None
 
 
-def test_the_guards_are_listed() -> None:
+def test_guards_and_mutants_are_listed() -> None:
     """With their seeds, in tests/README.md."""
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    for guard in GUARDS:
+    for guard in (*GUARDS, *MUTANTS):
         assert f"| {guard.name} | {guard.says} | {guard.seed} |" in readme

@@ -1,0 +1,117 @@
+"""The driver around the core: the plan of jobs, the journal and its replay, and what an attempt is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from schedbed.cluster.messages import AttemptReport, Launch
+from schedbed.cluster.tracker import Tracker
+from schedbed.scheduler.core.records import Commit, NodeLost
+from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.driver import Driver, EventList, Plan
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import BlockRange, Split
+from tests.harness.world import Tape, job, node
+
+BLOCK = BlockRange(block="b0", offset=0, length=100, nodes=("n1",))
+INPUT = Split(index=0, file="/in/a", block="b0", hosts=("n1",), offset=0, length=100)
+
+
+def driver(journal: EventList | None = None) -> Driver:
+    return Driver(CoreConfig(), lambda: build_policy("fifo"), Tape(), journal=journal)
+
+
+def plan(*jobs: str, at_s: float = 0.0, **changes: float) -> Plan:
+    return Plan(jobs=tuple(job(name, submit_s=at_s, **changes) for name in jobs), files={})
+
+
+def test_jobs_are_submitted_when_their_time_has_come_the_earliest_first() -> None:
+    made = driver()
+    made.do(0.0, "plan", Plan(jobs=(job("job_0002", submit_s=5.0), job("job_0001", submit_s=9.0)), files={}))
+    assert made.next_due_s == 5.0
+    assert made.submit_due(4.9) == 0
+    assert made.submit_due(5.0) == 1
+    assert made.core.active_jobs() == ["job_0002"]
+    assert (made.submit_due(100.0), made.next_due_s) == (1, inf)
+    assert not made.all_ended()
+
+
+def test_jobs_that_are_added_count_from_now_and_a_repeat_changes_nothing() -> None:
+    made = driver()
+    made.do(0.0, "plan", plan("job_0001", at_s=50.0))
+    for now_s in (10.0, 20.0):
+        made.do(now_s, "add", plan("job_0001", "job_0002", at_s=1.0, deadline_s=3.0))
+    assert {name: known.submit_s for name, known in made.jobs.items()} == {"job_0001": 50.0, "job_0002": 11.0}
+    assert made.jobs["job_0002"].deadline_s == 13.0
+    assert [waits.job for waits in made.waiting] == ["job_0002", "job_0001"]
+
+
+def test_jobs_that_wait_can_be_killed_like_those_that_run() -> None:
+    made = driver()
+    made.do(0.0, "plan", plan("job_0001", "job_0002", at_s=50.0))
+    made.kill(1.0, ["job_0002", "job_0009"], "not wanted")
+    assert [waits.job for waits in made.waiting] == ["job_0001"]
+    made.kill(2.0, None, "not wanted either")
+    assert made.all_ended()
+
+
+def test_an_event_is_in_the_journal_before_the_core_fails_at_it() -> None:
+    journal = EventList()
+    made = driver(journal)
+    made.do(0.0, "submit", job("job_0001"))
+    with pytest.raises(ValueError, match="job_0001"):
+        made.do(1.0, "submit", job("job_0001"))
+    assert [(now_s, kind) for now_s, kind, _ in journal.events()] == [(0.0, "submit"), (1.0, "submit")]
+
+
+def test_after_a_replay_the_same_jobs_wait_and_unfinished_commits_come_again() -> None:
+    journal = EventList()
+    made = driver(journal)
+    made.do(0.0, "plan", Plan(jobs=(job("job_0001", 2), job("job_0002", submit_s=60.0)), files={}))
+    made.submit_due(0.0)
+    made.do(0.0, "register", node("n1", maps=2), 1)
+    tracker = Tracker("n1", 1)
+    reply = made.do(1.0, "heartbeat", tracker.heartbeat())
+    both = [action.attempt for action in reply.actions if isinstance(action, Launch)]
+    tracker.on_reply(reply)
+    for attempt in both:
+        tracker.on_ended(AttemptReport(attempt=attempt, state="succeeded", start_s=1.0, end_s=2.0))
+    made.do(2.0, "heartbeat", tracker.heartbeat())
+    assert len(made.core.take_effects()) == 2
+    made.do(2.1, "committed", both[0])
+    known = made.core.status()
+    [commit] = made.recover()
+    assert isinstance(commit, Commit)
+    assert commit.attempt == both[1]
+    assert made.core.status() == known
+    assert [waits.job for waits in made.waiting] == ["job_0002"]
+
+
+def test_a_node_that_has_come_back_is_not_given_up_after_a_replay() -> None:
+    made = driver(EventList())
+    for name in ("n1", "n2"):
+        made.do(0.0, "register", node(name), 1)
+        made.do(1.0, "node_lost", name)
+    made.do(2.0, "register", node("n1"), 2)
+    assert made.recover() == [NodeLost("n2")]
+
+
+def test_later_attempts_are_told_where_a_block_has_moved() -> None:
+    made = driver()
+    spec = replace(job("job_0001"), splits=(INPUT,))
+    made.do(0.0, "plan", Plan(jobs=(spec,), files={"/in/a": (BLOCK,), "/in/b": ()}))
+    made.submit_due(0.0)
+    made.do(0.0, "register", node("n1"), 1)
+    made.do(0.5, "replicas_changed", "b0", ("n2", "n3"))
+    made.do(0.5, "replicas_changed", "b9", ("n2",))
+    [launch] = [
+        action
+        for action in made.do(1.0, "heartbeat", Tracker("n1", 1).heartbeat()).actions
+        if isinstance(action, Launch)
+    ]
+    told = made.assignment(launch)
+    assert told.output == "/out/job_0001/_temporary/job_0001_m_000000_0"
+    assert [block.nodes for block in made.blocks_of(told.split)] == [("n2", "n3")]
