@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
+from schedbed.deploy.cli.arguments import Scenario
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.errors import BadInput
 
@@ -24,15 +25,13 @@ JOB_FILES = (".yaml", ".yml", ".json")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Makes them commands of the application."""
+    """Make them commands of the application."""
     for command in (up, submit, status, kill, fault, down):
         app.command()(command)
 
 
 def up(
-    scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario: its cluster, not its jobs.")
-    ],
+    scenario: Scenario,
     policy: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Instead of the scenario's first policy.")
     ] = None,
@@ -61,9 +60,9 @@ def up(
         bool, typer.Option("--foreground", help="Stay in this terminal, until `down` or Ctrl-C.")
     ] = False,
 ) -> None:
-    """Start a cluster that stays up and takes jobs.
+    """Start the scenario's cluster, without the scenario's jobs, and keep it up to take jobs.
 
-    Example: schedbed up deploy/scenarios/quickstart.yaml --name lab --policy fair
+    Example: schedbed up quickstart --name lab --policy fair
     """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name

@@ -1,55 +1,25 @@
-"""The command `schedbed`: options in, one call each, exit codes in one place. Heavy imports wait for their command."""
+"""The command `schedbed`: options in, one call each. Heavy imports wait for their command."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from schedbed.deploy.cli.cluster_commands import add_commands
-from schedbed.deploy.failures import RunFailed
+from schedbed import __version__
+from schedbed.deploy.cli import cluster_commands, scenario_commands
+from schedbed.deploy.cli.arguments import Scenario, complete_scenario
+from schedbed.deploy.cli.endings import Commands
 from schedbed.deploy.options import MACHINES, check_machines_name
+from schedbed.deploy.signals import terminations_interrupt
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.formats import NAMES
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
-
-
-class _Commands(TyperGroup):
-    """All commands; the one place where an ending becomes an exit code."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs the command; whatever it raises that a person can act on is told in a line, without a traceback."""
-        try:
-            return super().invoke(ctx)
-        except _UsageError as error:
-            message = error.format_message()
-            if "\n" in message:  # the help of a group that was called without a command
-                raise
-            asked = error.ctx.command_path if error.ctx else "schedbed"
-            raise _ending(f"{message} (see {asked} --help)", BAD_INPUT) from None
-        except BadInput as error:
-            raise _ending(str(error), BAD_INPUT) from None
-        except RunFailed as error:
-            raise _ending(str(error), FAILED) from None
-        except KeyboardInterrupt:
-            raise _ending("interrupted", INTERRUPTED) from None
-
-
-def _ending(message: str, code: int) -> typer.Exit:
-    typer.echo(message if "\n" in message else f"schedbed: {message}", err=True)
-    return typer.Exit(code)
-
-
 app = typer.Typer(
     name="schedbed",
-    cls=_Commands,
-    help="A live emulation testbed for MapReduce schedulers.\n\nExample: schedbed run deploy/scenarios/quickstart.yaml",
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -59,9 +29,9 @@ trace_app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(trace_app, name="trace")
-add_commands(app)
+cluster_commands.add_commands(app)
+scenario_commands.add_commands(app)
 
-ScenarioFile = Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The scenario file.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="The trace, plain or gzipped.")]
 Format = Annotated[
@@ -81,9 +51,27 @@ Machines = Annotated[
 NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"schedbed {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A live emulation testbed for MapReduce schedulers.
+
+    Example: schedbed run quickstart
+    """
+
+
 @app.command()
 def run(
-    scenario: ScenarioFile,
+    scenario: Scenario,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,7 +104,7 @@ def run(
 ) -> None:
     """Run a scenario under each policy, print the comparison, write the results.
 
-    Example: schedbed run deploy/scenarios/quickstart.yaml --policy fifo --policy delay:node_wait=5s --out results
+    Example: schedbed run quickstart --policy fifo --policy delay:node_wait=5s --out results
     """
     from schedbed.deploy.scenario.resolve import resolve
 
@@ -168,7 +156,7 @@ def whatif(
 
 @app.command()
 def validate(
-    scenario: ScenarioFile,
+    scenario: Scenario,
     policy: Annotated[
         list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
     ] = None,
@@ -184,7 +172,7 @@ def validate(
 ) -> None:
     """Run a scenario live and simulated, and print how far the simulator is off.
 
-    Example: schedbed validate deploy/scenarios/mixed.yaml --repeats 3 --phases
+    Example: schedbed validate mixed --repeats 3 --phases
     """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.validate import validate as hold_against
@@ -269,7 +257,12 @@ def suites(
 @app.command()
 def doctor(
     scenario: Annotated[
-        Path | None, typer.Argument(metavar="[SCENARIO.yaml]", help="Also say whether this fits on the host.")
+        Path | None,
+        typer.Argument(
+            metavar="[SCENARIO]",
+            help="Also say whether this fits on the host.",
+            autocompletion=complete_scenario,
+        ),
     ] = None,
     machines: Machines = "process",
     measure: Annotated[
@@ -278,7 +271,7 @@ def doctor(
 ) -> None:
     """Say what this host can enforce, and whether a scenario fits on it.
 
-    Example: schedbed doctor deploy/scenarios/quickstart.yaml --measure --machines docker
+    Example: schedbed doctor quickstart --measure --machines docker
     """
     from schedbed.deploy.doctor.doctor import doctor as examine
     from schedbed.deploy.scenario.resolve import resolve
@@ -292,7 +285,7 @@ def doctor(
 
 @app.command()
 def profile(
-    scenario: ScenarioFile,
+    scenario: Scenario,
     app_: Annotated[
         str,
         typer.Option(
@@ -315,7 +308,7 @@ def profile(
 ) -> None:
     """Build the resource and phase profiles of an application by running it alone, and keep them for later runs.
 
-    Example: schedbed profile deploy/scenarios/quickstart.yaml --app wordcount --machines sim
+    Example: schedbed profile quickstart --app wordcount --machines sim
     """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.profile import ProfileOptions
@@ -383,6 +376,7 @@ def convert(
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs the command and exits with its code."""
+    terminations_interrupt()
     app(args=arguments, prog_name="schedbed")
 
 

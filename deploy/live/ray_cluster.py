@@ -47,6 +47,7 @@ from schedbed.deploy.live.actors import (
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.options import interrupts_later, no_interrupts
+from schedbed.deploy.signals import sigterm_stays
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class RayCluster:
     def __enter__(self) -> RayCluster:
         try:
             # Ray does not know yet what it has begun to start: cut short there, its processes would live on.
-            with interrupts_later():
+            with interrupts_later(), sigterm_stays():
                 if self._address is None:
                     self._start_ray()
                 else:

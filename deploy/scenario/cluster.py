@@ -42,7 +42,8 @@ def topology_hosts(cluster: Cluster, base: Path, complaints: Complaints) -> tupl
         if key in cluster.model_fields_set:
             complaints.add(("cluster", key), "the topology says which nodes there are: give one of the two")
     if "\0" in str(path) or not path.is_file():
-        complaints.add(place, f"no topology file {cluster.topology!r} (looked for {path})")
+        hint = "give its path with --set cluster.topology=PATH"
+        complaints.add(place, f"no topology file {cluster.topology!r} (looked for {path}); {hint}")
         return ()
     try:
         topology = read_trace(path).topology

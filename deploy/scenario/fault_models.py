@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model, model_validator
 
 from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter, entry_keys
-from schedbed.deploy.scenario.scalars import Duration, Factor, Part, Positive, Text, as_list
+from schedbed.deploy.scenario.scalars import Duration, Factor, Part, Positive, Text, as_list, one_or_more
 from schedbed.tasks.units import parse_duration
 
-Nodes = Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list)]
+Nodes = Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list), one_or_more("string")]
 KEYS = entry_keys()
 PARAMETERS: dict[str, FaultParameter] = {
     parameter.name: parameter for kind in KINDS.values() for parameter in kind.parameters
@@ -117,6 +117,7 @@ class FaultNow(Fault):
     at: Duration = 0.0
 
 
+FREQUENCY = WithJsonSchema({"type": "string", "examples": ["3/h", "0.5/m", "20s"]})
 _RATE = re.compile(r"([0-9.]+) ?/ ?(s|m|min|h)")
 _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -147,9 +148,11 @@ class RandomFaults(Part):
     `spare`: at no time are more nodes hit that hold replicas than leave one of each block.
     """
 
-    rate: Annotated[float | None, BeforeValidator(parse_frequency)] = None
+    rate: Annotated[float | None, BeforeValidator(parse_frequency), FREQUENCY] = None
     count: Positive | None = None
-    kinds: Annotated[list[DrawnKind], Field(min_length=1), BeforeValidator(as_list)] = list(DRAWN)
+    kinds: Annotated[
+        list[DrawnKind], Field(min_length=1), BeforeValidator(as_list), one_or_more("string")
+    ] = list(DRAWN)
     nodes: Nodes | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     from_: Annotated[Duration, Field(alias="from")] = 0.0

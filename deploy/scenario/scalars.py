@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Size = Annotated[int, BeforeValidator(parse_size)]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
+
+def _in_units(unit: str, *examples: str) -> WithJsonSchema:
+    """Say in the JSON Schema that a value is a text with a unit, or a number of `unit`."""
+    return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
+
+
+def one_or_more(item: str) -> WithJsonSchema:
+    """Say in the JSON Schema that a value is a list, or one alone."""
+    return WithJsonSchema(
+        {"anyOf": [{"type": item}, {"type": "array", "items": {"type": item}, "minItems": 1}]}
+    )
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration), _in_units("s", "500ms", "30s", "10m", "1h")]
+Size = Annotated[int, BeforeValidator(parse_size), _in_units("bytes", "64MiB", "1GB")]
+Rate = Annotated[float, BeforeValidator(parse_rate), _in_units("bytes per second", "40MB/s", "100Mbit/s")]
 Positive = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Count = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]

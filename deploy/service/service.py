@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -45,6 +44,7 @@ from schedbed.deploy.service.cluster_files import (
 from schedbed.deploy.service.job_intake import Desk, closed_queues
 from schedbed.deploy.service.service_status import JobStates, picture
 from schedbed.deploy.service.start import Order
+from schedbed.deploy.signals import terminations_interrupt
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
@@ -161,7 +161,6 @@ class ClusterRuns(LiveRuns):
         self._name, self._place, self._ready = name, place, ready
 
     def _follow(self, session: Session, faults: FaultInjector, on_status: OnStatus) -> None:
-        signal.signal(signal.SIGTERM, _as_interrupt)  # Ray has one of its own
         choice = self._scenario.policies[0]
         policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)
         desk = Desk(self._scenario, session, closed_queues(policy))
@@ -241,11 +240,6 @@ def serve(order: Order, ready: Ready, *, live: bool = False, to_log: bool = Fals
             raise
 
 
-def _as_interrupt(*_: object) -> None:
-    """SIGTERM is told as Ctrl-C is, and like that waits while something is being cleaned up."""
-    signal.raise_signal(signal.SIGINT)
-
-
 def _write_to_log(path: Path) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
@@ -269,8 +263,7 @@ class _Answer:
 
 def main() -> int:
     """The process: told by a line, answers by a line; the exit code."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()
     try:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 import yaml
 from typer.testing import CliRunner
 
@@ -16,19 +19,14 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.errors import BadInput
 
-COMMANDS = [
-    "run",
-    "whatif",
-    "validate",
-    "report",
-    "explain",
-    "policies",
-    "apps",
-    "suites",
-    "doctor",
-    "trace describe",
-    "trace convert",
-]
+
+def commands(group: Any, before: str = "") -> Iterator[str]:
+    """The words of each command below a group."""
+    for name, command in group.commands.items():
+        yield from commands(command, f"{name} ") if hasattr(command, "commands") else (before + name,)
+
+
+COMMANDS = [*commands(typer.main.get_command(main.app))]
 SWIM = "job0\t49\t49\t740773\t2339561\t627471\njob1\t101\t52\t736346\t0\t432269\n"
 
 
@@ -97,6 +95,12 @@ def test_a_wrong_call_is_told_in_a_line(arguments, told):
         ["run", "nope.yaml"],
         ["run", "nope.yaml", "--machines", "docker"],
         ["run", "nope.yaml", "--nodes", "many"],
+        ["run", "quickstrat"],
+        ["validate", "quickstrat"],
+        ["profile", "quickstrat", "--app", "pi"],
+        ["doctor", "quickstrat"],
+        ["up", "quickstrat"],
+        ["init", "no/name"],
         ["policies", "nosuch"],
         ["apps", "wordcunt"],
         ["trace", "describe", "nope.tsv"],

@@ -1,0 +1,30 @@
+"""What several commands take: a scenario by its path or by the name of a shipped one, completed by the shell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Return the shipped scenarios and the YAML files and folders that begin so."""
+    from schedbed.deploy.scenario.shipped import shipped
+
+    names = [name for name in shipped() if name.startswith(incomplete)]
+    parent, start = os.path.split(incomplete)
+    there = [path for path in sorted(Path(parent or ".").glob("*")) if path.name.startswith(start)]
+    folders = [f"{path}/" for path in there if path.is_dir()]
+    return names + [str(path) for path in there if path.suffix == ".yaml"] + folders
+
+
+Scenario = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario's file, or the name of a shipped one such as quickstart.",
+        autocompletion=complete_scenario,
+    ),
+]

@@ -1,0 +1,41 @@
+"""How a command ends: the one place where what a command raises becomes a line and an exit code."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.signals import ended_by
+from schedbed.tasks.errors import BadInput
+
+FAILED, BAD_INPUT, SIGNALLED = 1, 2, 128
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+
+
+class Commands(TyperGroup):
+    """All commands of the program."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; tell in a line what the command raises that a person can act on."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            message = error.format_message()
+            if "\n" in message:  # the help of a group that was called without a command
+                raise
+            asked = error.ctx.command_path if error.ctx else "schedbed"
+            raise _ending(f"{message} (see {asked} --help)", BAD_INPUT) from None
+        except BadInput as error:
+            raise _ending(str(error), BAD_INPUT) from None
+        except RunFailed as error:
+            raise _ending(str(error), FAILED) from None
+        except KeyboardInterrupt:
+            raise _ending("interrupted", SIGNALLED + ended_by()) from None
+
+
+def _ending(message: str, code: int) -> typer.Exit:
+    typer.echo(message if "\n" in message else f"schedbed: {message}", err=True)
+    return typer.Exit(code)

@@ -1,0 +1,28 @@
+"""The JSON Schema of a scenario file, made of the models that check the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.deploy.scenario.models import Scenario
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the schema: keys, types with their units, bounds, defaults and descriptions."""
+    return {"$schema": DRAFT, **_plain(Scenario.model_json_schema(by_alias=True))}
+
+
+def _plain(value: Any) -> Any:
+    """Return the schema without titles that only repeat a key, and with bounds as JSON Schema calls them.
+
+    pydantic leaves the bounds of values that are read by a function under its own names.
+    """
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    schema = {BOUNDS.get(key, key): _plain(each) for key, each in value.items() if key != "title"}
+    return {key: " ".join(each.split()) if key == "description" else each for key, each in schema.items()}

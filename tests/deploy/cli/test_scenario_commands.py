@@ -1,0 +1,151 @@
+"""Scenarios by name, `init`, `schema`, the version, what the shell completes, and what ends a command from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import schedbed
+from schedbed.deploy.cli import main
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.shipped import FOLDER, shipped
+
+COMMAND = [sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"]
+WITH_TRACES = {"fb2009", "fb2010", "gridmix", "mumak"}
+PATIENCE_S = 120.0
+
+
+def call(*arguments: str | Path):
+    """The command's result, in this process."""
+    return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_shipped_scenario_has_a_name_in_any_folder(name: str, elsewhere: Path) -> None:
+    """One that needs a trace looks for the trace in the working folder."""
+    if name in WITH_TRACES:
+        with pytest.raises(
+            schedbed.BadInput, match=f"{name}.yaml:[0-9]+: .*looked for {elsewhere}/"
+        ) as error:
+            resolve(name)
+        assert "give its path with --set " in str(error.value)
+    else:
+        assert resolve(name.replace("_", "-")).given == resolve(FOLDER / f"{name}.yaml").given
+
+
+def test_a_trace_in_the_working_folder_is_found(elsewhere: Path) -> None:
+    (elsewhere / "my.tsv").write_text("job0\t49\t49\t740773\t2339561\t627471\n")
+    assert len(resolve("fb2009", sets=["workload.trace=my.tsv"]).jobs) == 1
+
+
+def test_a_file_wins_over_a_name(elsewhere: Path) -> None:
+    (elsewhere / "mixed").write_text("workload: {jobs: [{app: pi}]}\n")
+    (elsewhere / "straggler").mkdir()  # such as the folder of an earlier run
+    assert len(resolve("mixed").jobs) == 1
+    assert resolve("straggler").name == "straggler"
+
+
+def test_an_unknown_name_is_told_with_those_that_there_are(elsewhere: Path) -> None:
+    result = call("run", "quickstrat")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"schedbed: quickstrat: no such scenario, expected a file or one of {', '.join(shipped())}\n"
+    )
+
+
+def test_init_writes_a_scenario_that_runs(elsewhere: Path) -> None:
+    assert call("init", "lab").exit_code == 0
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["lab.yaml", "lab_policy.py"]
+    (elsewhere / "sub").mkdir()
+    os.chdir("sub")  # the policy lies beside the scenario, wherever the command is given
+    result = call("run", "../lab.yaml", "--machines", "sim", "--no-live", "--out", "out")
+    assert result.exit_code == 0, result.output
+    policies = json.loads(Path("out/summary.json").read_text())["policies"]
+    assert list(policies)[-1] == "lab_policy.py:ShortestFirst"
+    assert all(policy["jobs"]["succeeded"]["mean"] == 3 for policy in policies.values())
+
+
+def test_init_overwrites_nothing(elsewhere: Path) -> None:
+    (elsewhere / "experiment_policy.py").write_text("mine")
+    result = call("init")
+    assert (result.exit_code, "experiment_policy.py is there already" in result.stderr) == (2, True)
+    assert [path.name for path in elsewhere.iterdir()] == ["experiment_policy.py"]
+
+
+def test_the_schema_takes_what_is_shipped_and_refuses_what_is_wrong(elsewhere: Path) -> None:
+    schema = json.loads(call("schema").output)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    call("init", "lab")
+    for path in (*shipped().values(), elsewhere / "lab.yaml"):
+        validator.validate(yaml.safe_load(path.read_text()))
+    for wrong in ({"nodes": 3}, {"cluster": {"nodes": 0}}, {"scale": 0}, {"cluster": {"node": {"disk": []}}}):
+        assert not validator.is_valid(wrong), wrong
+
+
+def test_the_version_is_printed() -> None:
+    assert call("--version").output == f"schedbed {schedbed.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run qu", {"quickstart"}),
+        ("validate my", {"my.yaml"}),
+        ("up sub/", {"sub/own.yaml"}),
+        ("sche", {"schema"}),
+    ],
+)
+def test_the_shell_completes_commands_and_scenarios(typed: str, offered: set[str], elsewhere: Path) -> None:
+    (elsewhere / "my.yaml").write_text("")
+    (elsewhere / "sub").mkdir()
+    (elsewhere / "sub" / "own.yaml").write_text("")
+    words = f"schedbed {typed}"
+    asked = {"_SCHEDBED_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(COMMAND, env=os.environ | asked, capture_output=True, text=True, check=False)
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhere: Path) -> None:
+    """What was measured is kept: the first policy has ended, the second would take hours."""
+    policy = (
+        "import time\n\n\nclass Stops:\n"
+        "    def decide(self, view, node, kind):\n        print('stands', flush=True)\n        time.sleep(3600)\n"
+    )
+    (elsewhere / "stops.py").write_text(policy)
+    scenario = {"workload": {"jobs": [{"app": "pi"}]}, "policies": ["fifo", "stops.py:Stops"]}
+    (elsewhere / "s.yaml").write_text(yaml.safe_dump(scenario))
+    arguments = ["run", "s.yaml", "--machines", "sim", "--no-live", "--out", "out"]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None and command.stderr is not None
+        for line in command.stdout:
+            if b"stands" in line:
+                break
+        command.send_signal(number)
+        said = command.stderr.read().decode()
+        assert command.wait(PATIENCE_S) == code
+    assert "schedbed: interrupted" in said
+    kept = json.loads(Path("out/run.json").read_text())["runs"]
+    assert [run["state"] for run in kept] == ["succeeded", "interrupted"]
+    assert (
+        json.loads(Path("out/summary.json").read_text())["policies"]["fifo"]["jobs"]["succeeded"]["mean"] == 1
+    )
