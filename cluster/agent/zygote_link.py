@@ -26,7 +26,7 @@ class ZygoteLink:
     def __init__(self, lock: int) -> None:
         """`lock` is a descriptor that the zygote shall hold as long as it lives. Starts the process."""
         ours, theirs = socket.socketpair()
-        arguments = [sys.executable, "-m", "schedbed.cluster.agent.zygote", str(theirs.fileno())]
+        arguments = [sys.executable, "-P", "-m", "schedbed.cluster.agent.zygote", str(theirs.fileno())]
         # An attempt is one emulated core: numpy's own threads would only take memory.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:

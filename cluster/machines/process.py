@@ -8,17 +8,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-import schedbed
 from schedbed.cluster.agent.cgroups import group_name, remove_node
 from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
 from schedbed.cluster.machines.machine import Hello, MachineFailed, MachineKind
+from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 
@@ -76,7 +75,7 @@ class ProcessMachine:
             said: dict[str, Any] = json.loads(line)
         except (TimeoutError, ValueError, OSError) as error:
             await self.kill()
-            raise MachineFailed(f"{self._config.node.node}: no answer; see {self._log}") from error
+            raise MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})") from error
         except BaseException:
             await self.kill()
             raise
@@ -136,15 +135,13 @@ class ProcessMachine:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._config.root.mkdir(parents=True, exist_ok=True)
-        top = str(Path(schedbed.__file__).resolve().parent.parent)
-        path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
         with self._log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "schedbed.cluster.agent.agent"],
+                module_command("schedbed.cluster.agent.agent"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": path},
+                env=module_environment(),
                 start_new_session=True,
             )
         assert process.stdin is not None
@@ -174,6 +171,12 @@ class ProcessMachine:
             for process in (agent, *agent.children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(number)
+
+
+def _last_line(log: Path) -> str:
+    """Return what an agent said last: a Python error names the module and the cause there."""
+    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+    return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 
 
 def _greeting(process: subprocess.Popen[bytes]) -> bytes:

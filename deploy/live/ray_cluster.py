@@ -28,6 +28,7 @@ import psutil
 import ray
 from ray._private import services as ray_services
 from ray.exceptions import RayError, RayTaskError
+from ray.job_config import JobConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import schedbed
@@ -46,6 +47,7 @@ from schedbed.deploy.live.actors import (
 )
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
+from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.signals import sigterm_stays
 from schedbed.tasks.errors import BadInput
@@ -160,6 +162,7 @@ class RayCluster:
             logging_level=logging.ERROR,
             namespace=self.namespace,
             object_store_memory=80 * 2**20,
+            job_config=use_own_path(JobConfig()),
             _node_ip_address="127.0.0.1",
             _temp_dir=str(self._temporary),
         )
@@ -212,6 +215,8 @@ class RayCluster:
         except RayTaskError as error:
             raise error.cause from None
         except RayError as error:
+            if why := import_failure(str(error)):
+                raise RunFailed(why) from None
             raise MasterGone(str(error).splitlines()[0]) from None
 
     def kill_actor(self, name: str) -> None:
@@ -351,6 +356,7 @@ def join_ray(address: str, namespace: str) -> None:
             logging_level=logging.ERROR,
             namespace=namespace,
             runtime_env={"py_modules": code, "excludes": ["__pycache__"]},
+            job_config=use_own_path(JobConfig()),
         )
     except BadInput as error:
         raise BadInput(f"--address {address}: {error}") from None

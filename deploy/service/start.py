@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import schedbed
+from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.cluster_files import ClusterRecord
@@ -49,15 +47,13 @@ class Order:
 
 def start(order: Order) -> ClusterRecord:
     """Returns when the cluster takes jobs. Raises BadInput and RunFailed as `serve`; a Ctrl-C ends what was begun."""
-    top = str(Path(schedbed.__file__).resolve().parent.parent)
-    path = os.pathsep.join(part for part in (top, os.environ.get("PYTHONPATH", "")) if part)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "schedbed.deploy.service.service"],
+        module_command("schedbed.deploy.service.service"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env=module_environment(),
         text=True,
     )
     assert process.stdin is not None and process.stdout is not None

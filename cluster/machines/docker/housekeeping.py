@@ -14,9 +14,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import schedbed
+from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.tasks.errors import BadInput
 
 DONE = b"done"
@@ -68,8 +67,8 @@ def _watched() -> Iterator[None]:
     """A process of its own session that outlives this one, if need be, to clean up after it; no child of this one,
     since Ray ends the children of its workers with them."""
     watch = subprocess.Popen(
-        [sys.executable, "-m", "schedbed.cluster.machines.docker.housekeeping"],
-        cwd=Path(schedbed.__file__).resolve().parent.parent,
+        module_command("schedbed.cluster.machines.docker.housekeeping"),
+        env=module_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
