@@ -28,7 +28,6 @@ import psutil
 import ray
 from ray._private import services as ray_services
 from ray.exceptions import RayError, RayTaskError
-from ray.job_config import JobConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import schedbed
@@ -38,13 +37,7 @@ from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live.actors import (
-    JobTrackerActor,
-    NameNodeActor,
-    NodeHandle,
-    TaskTrackerActor,
-    shares,
-)
+from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor, shares
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
@@ -162,7 +155,7 @@ class RayCluster:
             logging_level=logging.ERROR,
             namespace=self.namespace,
             object_store_memory=80 * 2**20,
-            job_config=use_own_path(JobConfig()),
+            job_config=use_own_path(ray.job_config.JobConfig()),
             _node_ip_address="127.0.0.1",
             _temp_dir=str(self._temporary),
         )
@@ -356,7 +349,7 @@ def join_ray(address: str, namespace: str) -> None:
             logging_level=logging.ERROR,
             namespace=namespace,
             runtime_env={"py_modules": code, "excludes": ["__pycache__"]},
-            job_config=use_own_path(JobConfig()),
+            job_config=use_own_path(ray.job_config.JobConfig()),
         )
     except BadInput as error:
         raise BadInput(f"--address {address}: {error}") from None
