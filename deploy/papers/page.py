@@ -1,4 +1,4 @@
-"""`index.html`: all results on one page that needs nothing beside it, made of what results.json holds."""
+"""Render `index.html` from the content of results.json: one page that needs no other file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Content = Mapping[str, Any]
 
 
 def text(content: Content, folder: Path) -> str:
-    """The HTML text; figures are read from `folder` and embedded."""
+    """Return the HTML text with the figures of `folder` embedded."""
     experiments = content["experiments"]
     sections = [
         _paper(content["papers"][name], list(mine), folder)

@@ -26,7 +26,7 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
-    """One command's results."""
+    """The results of one reproduce command."""
 
     machines: str
     seed: int
@@ -36,7 +36,7 @@ class Reproduction:
     results: list[Result] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Writes results.json and index.html; after each experiment, so that what is done is kept."""
+        """Write results.json and index.html, after each experiment, so that finished experiments are kept."""
         content = {
             "machines": self.machines,
             "seed": self.seed,
@@ -62,10 +62,10 @@ def reproduce(
     say: Say,
     full: bool = False,
 ) -> Path:
-    """Runs the experiments into `out` (`runs/reproduce-<time>` unless given); returns it.
+    """Run the experiments into `out` (`runs/reproduce-<time>` by default) and return this folder.
 
-    A claim that does not hold is a finding; RunFailed, after all have been tried, when an experiment itself broke.
-    BadInput when the folder holds results already. After Ctrl-C what is done is kept.
+    A claim that does not hold is a finding. Raise RunFailed, after all have been tried, when an experiment itself
+    broke, and BadInput when the folder has results already. After Ctrl-C the finished experiments are kept.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)
@@ -100,7 +100,7 @@ def reproduce(
 
 
 def _play(jobs: Sequence[Job], made: Reproduction, folder: Path, say: Say) -> None:
-    """Runs them and keeps each result as it comes."""
+    """Run the experiments and save after each one."""
     results: dict[int, Result] = {}
 
     def begin(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of a reproduction in a terminal: the list of experiments, and each one's table."""
+"""Print a reproduction in a terminal: the list of experiments, and a table for each experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = ("", "paper", "ours [95%]", "claim")
 
 
 def list_all(known: Mapping[str, Entry]) -> None:
-    """Prints the papers and experiments with the time they take."""
+    """Print the papers and experiments with the time they take."""
     table = Table(header_style="bold", box=SIMPLE_HEAD)
     for head, wraps in (("experiment", False), ("in the paper", True), ("sim", False), ("live", False)):
         table.add_column(head, no_wrap=not wraps)
@@ -51,13 +51,13 @@ def list_all(known: Mapping[str, Entry]) -> None:
 
 
 def heading(entry: Entry, machines: str, number: int, of: int) -> str:
-    """The line before an experiment."""
+    """Return the line that announces an experiment."""
     takes = _time(entry.experiment.takes_s[kind(machines)])
     return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
 
 
 def result(done: Result) -> str:
-    """An experiment's table with its notes, as plain text."""
+    """Return an experiment's table with its notes as plain text."""
     if done.note:
         return f"  broken after {done.took_s:.0f} s: {done.note}\n"
     lines = [HEADS, *((row.what, paper(row), ours(row), claim(row)) for row in done.rows)]
@@ -69,31 +69,31 @@ def result(done: Result) -> str:
 
 
 def tally(results: Iterable[Result]) -> str:
-    """How many claims hold, do not, and are open."""
+    """Return the line that counts the claims that hold, do not hold, and are open."""
     counts = Counter(row.verdict for done in results for row in done.rows if row.wanted)
     return f"Claims: {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[OPEN]} open"
 
 
 def paper(row: Row) -> str:
-    """The paper's value; ~ before what was read off a figure."""
+    """Return the paper's value, with ~ before a value that was read off a figure."""
     if row.paper is None:
         return "-"
     return f"{'~' if row.read_off else ''}{with_unit(row.paper, row.unit)}"
 
 
 def ours(row: Row) -> str:
-    """Our mean with its interval."""
+    """Return our mean with its interval."""
     text = "-" if row.mean is None else number(row.mean)
     return text if row.ci95 is None else f"{text} [{number(row.ci95[0])}, {number(row.ci95[1])}]"
 
 
 def claim(row: Row) -> str:
-    """The verdict and what was wanted."""
+    """Return the verdict with the criterion."""
     return f"{row.verdict} ({row.wanted})" if row.wanted else ""
 
 
 def number(value: Shown | tuple[float, ...]) -> str:
-    """Three digits or so; several in brackets."""
+    """Return a number with about three digits, or several numbers in brackets."""
     if value is None or isinstance(value, str):
         return value or "-"
     if isinstance(value, Sequence):
@@ -102,7 +102,7 @@ def number(value: Shown | tuple[float, ...]) -> str:
 
 
 def with_unit(value: Shown, unit: str) -> str:
-    """What a paper says: words without a number have no unit."""
+    """Return a paper's value with its unit; words without a number get no unit."""
     if isinstance(value, str) and not any(map(str.isdigit, value)):
         return value
     return f"{number(value)} {unit}".strip()

@@ -1,4 +1,4 @@
-"""Our value beside the paper's: mean, interval, and whether the claim holds, which only the interval decides."""
+"""Compare our value with the paper's: mean, interval, and whether the claim holds, which the interval decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ours = float | Sequence[float] | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A figure that no chance is in, such as a model's: it needs no repeats. A tuple is compared as a whole."""
+    """A value without chance, such as a model's, which needs no repeats. A tuple is compared as a whole."""
 
     value: float | tuple[float, ...]
 
@@ -40,15 +40,15 @@ class Row:
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
 
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float], seed: int) -> Row:
-    """The row of a value: `ours` is Exact, or one number a repeat (paired differences where policies are compared).
+    """Return the row of a value: `ours` is Exact, or one number a repeat (paired where policies are compared).
 
     A claim holds when the whole 95% bootstrap interval of the mean is where the criterion wants it, does not
-    when the whole interval is outside, and is open else.
+    when the whole interval is outside, and is open otherwise.
     """
     mean: float | tuple[float, ...] | None
     if isinstance(ours, Exact):
@@ -76,7 +76,7 @@ def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float], seed
 
 
 def wanted(said: Value) -> str:
-    """The criterion in words."""
+    """Return the criterion in words."""
     asked = said.holds
     if asked is None:
         return ""
