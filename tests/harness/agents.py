@@ -20,6 +20,7 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 
 TOKEN = "secret"
+PATIENCE_S = 60.0  # until something happens that takes milliseconds on an idle host
 RUNNER = "tests.harness.fake_attempt:run_attempt"
 Message = dict[str, Any]
 
@@ -75,7 +76,7 @@ class Talk:
     async def launch(self, spec: AttemptSpec) -> None:
         await self.send("launch", spec=spec.to_json())
 
-    async def hear(self, type_: str, timeout_s: float = 20.0, **having: Any) -> Message:
+    async def hear(self, type_: str, timeout_s: float = PATIENCE_S, **having: Any) -> Message:
         """The next message of that type with these fields; the others are kept in `heard`."""
         async with asyncio.timeout(timeout_s):
             while True:
@@ -156,7 +157,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def gone(*pids: int, timeout_s: float = 5.0) -> bool:
+async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
     """Whether all of these processes end within that time."""
     give_up = time.monotonic() + timeout_s
     while any(map(alive, pids)) and time.monotonic() < give_up:

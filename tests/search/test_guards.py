@@ -14,6 +14,7 @@ from tests.search.search import examine
 TRIES = 60  # seeds, from the guard's own on: what is decided may change and move a fault to another seed
 
 
+@pytest.mark.long  # it tests the finder, not the product, with some ten stories a guard
 @pytest.mark.parametrize("guard", [*GUARDS, *MUTANTS], ids=lambda guard: guard.name)
 def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
     found = find(guard, TRIES)

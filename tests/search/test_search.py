@@ -22,7 +22,12 @@ SEEDS, AT_ONCE = 200, 20
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("first", [*range(0, SEEDS, AT_ONCE), *range(NEWER, NEWER + 60, AT_ONCE)])
+FIRST = [*range(0, SEEDS, AT_ONCE), *range(NEWER, NEWER + 60, AT_ONCE)]
+# The first stories of either kind are enough while working; all of them take half a minute.
+LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
+
+
+@pytest.mark.parametrize("first", [pytest.param(first, marks=LONG.get(first, ())) for first in FIRST])
 def test_stories_from_seeds(first: int) -> None:
     found = search(range(first, first + AT_ONCE))
     assert found is None, (

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness.agents import Rig, Story, Talk, attempt_spec
+from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, attempt_spec
 
 pytestmark = pytest.mark.live
 
@@ -130,6 +130,6 @@ def test_what_is_said_while_nobody_listens_is_said_later(live: Callable[[Story],
         assert (await newer.receive_json())["type"] == "hello"
         with pytest.raises(TypeError):
             while True:  # beats, then the close
-                await talk.socket.receive_json(timeout=5)
+                await talk.socket.receive_json(timeout=PATIENCE_S)
 
     live(story)

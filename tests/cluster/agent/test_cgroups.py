@@ -24,7 +24,7 @@ from schedbed.cluster.agent.cgroups import (
     sweep_leftovers,
 )
 from schedbed.tasks.errors import BadInput
-from tests.harness.agents import Rig, Story, attempt_spec, below, node_spec
+from tests.harness.agents import PATIENCE_S, Rig, Story, attempt_spec, below, node_spec
 
 MIB = 2**20
 KERNEL_FILES = {
@@ -328,7 +328,7 @@ def test_forks_that_wait_in_their_slot_are_used_and_may_die(
     async def story(rig: Rig) -> None:
         talk = await rig.start(limits="cgroup")
         zygote, *_ = below(talk.hello.pid)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(spares := below(zygote)) < 3:  # two map slots, one reduce slot
                 await asyncio.sleep(0.02)
         inside = Path(f"/proc/{spares[0]}/cgroup")

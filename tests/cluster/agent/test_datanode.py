@@ -12,9 +12,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from schedbed.cluster.agent.limits import make_uplink
-from schedbed.tasks.pacing import DATA_BURST_S
-from tests.harness.agents import Rig, Story, Talk, node_spec
+from schedbed.cluster.agent.limits import UPLINK_BUCKET, make_uplink
+from schedbed.tasks.pacing import DATA_BURST_S, Budget
+from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, node_spec
 
 pytestmark = pytest.mark.live
 DATA = bytes(range(256)) * 1200  # 307,200 bytes: five chunks of checksums, the last not full
@@ -85,7 +85,7 @@ def test_a_writer_that_goes_away_leaves_no_half_block_anywhere(live: Callable[[S
         with pytest.raises((aiohttp.ClientError, RuntimeError)):
             await one.put("/blocks/blk_1?pipeline=n2,n3", in_pieces(DATA, RuntimeError("gone")))
         for talk in (one, two, three_):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while stored(rig, talk.machine.node.node):
                     await asyncio.sleep(0.02)
             await talk.send("report_blocks")
@@ -192,27 +192,44 @@ def test_no_name_leads_out_of_the_folder(live: Callable[[Story], None]) -> None:
     live(story)
 
 
+def charged(rig: Rig) -> dict[str, float]:
+    """Return the bytes that node n1 was charged so far for its disk and each way of its network."""
+    budget = Budget.open(rig.root / "n1" / "budget")
+    used = {name: budget.used(name) for name in ("disk", "rx", "tx")}
+    budget.close()
+    return used
+
+
 def test_reads_and_writes_keep_to_the_declared_rates(live: Callable[[Story], None]) -> None:
+    """Every byte is charged once, and none comes earlier than the rate lets it; a busy host may be slower."""
+
     async def story(rig: Rig) -> None:
         talk = await rig.start(node_spec(disk_bps=4e6, network_bps=2e6))
         size = 1_000_000
         elsewhere: dict[str, str] = {"X-Node": "n9"}
+        own = {"X-Node": "n1"}
 
-        async def timed(work: Any) -> float:
-            began = time.monotonic()
+        async def timed(work: Any, **charges: int) -> float:
+            before, began_s = charged(rig), time.monotonic()
             assert (await work)[0] == 200
-            return time.monotonic() - began
+            took_s = time.monotonic() - began_s
+            more = {name: used - before[name] for name, used in charged(rig).items()}
+            assert more == {"disk": 0, "rx": 0, "tx": 0, **charges}
+            return took_s
 
         saved_s = DATA_BURST_S + 0.01  # what the bucket may have saved up while it was idle
-        assert await timed(talk.put("/blocks/blk_1?unpaced=1", bytes(size))) < 0.25
-        assert 0.5 - saved_s < await timed(talk.put("/blocks/blk_2", bytes(size), **elsewhere)) < 2  # 2 MB/s
-        own = {"X-Node": "n1"}
-        assert 0.5 - saved_s < await timed(talk.put("/blocks/blk_3", bytes(2 * size), **own)) < 2  # 4 MB/s
-        assert 0.5 - saved_s < await timed(talk.get("/blocks/blk_1", **elsewhere)) < 2
+        await timed(talk.put("/blocks/blk_1?unpaced=1", bytes(size)))
+        in_s = await timed(talk.put("/blocks/blk_2", bytes(size), **elsewhere), disk=size, rx=size)
+        assert in_s > size / 2e6 - saved_s
+        own_s = await timed(talk.put("/blocks/blk_3", bytes(2 * size), **own), disk=2 * size)
+        assert own_s > 2 * size / 4e6 - saved_s
+        out_s = await timed(talk.get("/blocks/blk_1", **elsewhere), disk=size, tx=size)
+        assert out_s > size / 2e6 - saved_s
         await talk.send("rates", network=0.5)
         await talk.send("report_blocks")
         await talk.hear("blocks")
-        assert 1.0 - saved_s < await timed(talk.get("/blocks/blk_1", **elsewhere)) < 3
+        out_s = await timed(talk.get("/blocks/blk_1", **elsewhere), disk=size, tx=size)
+        assert out_s > size / 1e6 - saved_s
         usage = [message["usage"] for message in talk.heard if message["type"] == "beat"]
         assert max(each["net_util"] for each in usage) > 0.5
 
@@ -229,17 +246,23 @@ def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Call
         await rig.introduce(one, two, far)
         await one.put("/blocks/blk_1?pipeline=n2&unpaced=1", bytes(1_000_000))
 
-        async def timed(*readers: tuple[Talk, str]) -> float:
-            began = time.monotonic()
+        async def timed(*readers: tuple[Talk, str]) -> tuple[float, float]:
+            """Return the seconds that the reads took, and the bytes that the uplink was charged."""
+            before, began_s = up.used(UPLINK_BUCKET), time.monotonic()
             answers = await asyncio.gather(
                 *(talk.get("/blocks/blk_1", **{"X-Node": to}) for talk, to in readers)
             )
             assert [status for status, _ in answers] == [200] * len(readers)
-            return time.monotonic() - began
+            return time.monotonic() - began_s, up.used(UPLINK_BUCKET) - before
 
-        idle_s = DATA_BURST_S  # what the bucket may have saved up
-        assert await timed((one, "n2")) < 0.25
-        assert 0.5 - idle_s - 0.01 < await timed((one, "n3")) < 2  # 1 MB at 2 MB/s
-        assert 1.0 - idle_s - 0.01 < await timed((one, "n3"), (two, "n3")) < 3  # both through the one uplink
+        saved_s = DATA_BURST_S + 0.01  # what the bucket may have saved up while it was idle
+        up = Budget.open(uplink)
+        _, through = await timed((one, "n2"))
+        assert through == 0
+        took_s, through = await timed((one, "n3"))
+        assert through == 1_000_000 and took_s > 1e6 / 2e6 - saved_s
+        took_s, through = await timed((one, "n3"), (two, "n3"))
+        assert through == 2_000_000 and took_s > 2e6 / 2e6 - saved_s
+        up.close()
 
     live(story)

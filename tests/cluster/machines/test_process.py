@@ -17,7 +17,7 @@ import schedbed
 from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
 from schedbed.cluster.agent.cgroups import PREFIX
 from schedbed.cluster.machines.process import MachineFailed
-from tests.harness.agents import Rig, Story, Talk, alive, attempt_spec, below, gone
+from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, alive, attempt_spec, below, gone
 
 pytestmark = pytest.mark.live
 
@@ -140,7 +140,7 @@ def test_a_frozen_machine_is_silent_until_it_thaws(live: Callable[[Story], None]
             await talk.hear("none", timeout_s=0.7)  # takes what was under way, then waits in vain
         assert talk.machine.is_alive()
         await talk.machine.thaw()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while (await talk.get("/peers"))[0] != 200:
                 pass
         await talk.machine.freeze()

@@ -75,7 +75,7 @@ SIX = Entry("tiny", PAPER, Experiment(name="six", measure=measure, draw=draw, ta
 
 
 def wait(bench: Bench) -> Measured:
-    time.sleep(60)
+    time.sleep(3600)  # far beyond the time limit of a test: somebody has to end this
     raise AssertionError("nobody has ended this")
 
 
@@ -181,10 +181,8 @@ def die(bench: Bench) -> Measured:
 def test_a_process_that_dies_is_told_and_no_other_goes_on(tmp_path: Path) -> None:
     dies = replace(SIX, experiment=replace(SIX.experiment, name="dies", measure=die))
     slow = replace(SIX, paper="other", experiment=replace(SIX.experiment, name="slow", measure=wait))
-    began_s = time.monotonic()
     with pytest.raises(RunFailed, match="the process of tiny/dies died"):
         reproduce([dies, slow], machines="sim", repeats=1, seed=3, out=tmp_path / "o", say=lambda _: None)
-    assert time.monotonic() - began_s < 30
     assert multiprocessing.active_children() == []
 
 

@@ -206,6 +206,7 @@ def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(in_use)
 
 
+@pytest.mark.long  # numba compiles for more than a minute
 @pytest.mark.timeout(1200)
 def test_what_is_compiled_makes_them_too() -> None:
     code = (
