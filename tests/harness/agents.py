@@ -1,23 +1,31 @@
-"""A rig for live agents: started for real, spoken to as a TaskTracker does, and gone when the test ends."""
+"""Real agents, gone when the test ends: spoken to as a TaskTracker does (`Rig`), or with a whole job (`MiniCluster`).
+
+`MiniCluster` stands in for JobTracker and NameNode with a few lines, and runs real attempts; a `Rig` runs fake ones.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import itertools
+import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import psutil
 
+from schedbed.cluster.agent.config import RUNNER as REAL_RUNNER
 from schedbed.cluster.machines.machine import Hello
 from schedbed.cluster.machines.process import ProcessMachine
 from schedbed.cluster.spec import NodeSpec
-from schedbed.tasks.specs import AttemptSpec, TaskKind
+from schedbed.tasks.specs import AttemptSpec, BlockRange, TaskKind
+from tests.harness.memory_node import a_spec
 
 TOKEN = "secret"
 PATIENCE_S = 60.0  # until something happens that takes milliseconds on an idle host
@@ -95,6 +103,8 @@ class Talk:
             return response.status, await response.read()
 
     async def put(self, path: str, data: Any, **headers: str) -> tuple[int, Any]:
+        if isinstance(data, bytes):
+            data = io.BytesIO(data)  # aiohttp warns of large bytes
         async with self.session.put(self.hello.url + path, data=data, headers=headers) as response:
             json = response.content_type == "application/json"
             return response.status, await (response.json() if json else response.text())
@@ -130,8 +140,12 @@ class Rig:
         hello = await machine.start()
         headers = {"Authorization": f"Bearer {TOKEN}"}
         session = await self._open.enter_async_context(aiohttp.ClientSession(headers=headers))
-        socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0)
-        return Talk(machine, hello, session, socket, await socket.receive_json())
+        # A frozen or killed agent answers no close.
+        soon = aiohttp.ClientWSTimeout(ws_close=0.2)  # pyright: ignore[reportCallIssue]
+        socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0, timeout=soon)
+        talk = Talk(machine, hello, session, socket, await socket.receive_json())
+        self._open.push_async_callback(lambda: talk.socket.close())
+        return talk
 
     async def introduce(self, *talks: Talk) -> None:
         """Tells each where all are; on return they know."""
@@ -144,9 +158,6 @@ class Rig:
 
     async def close(self) -> None:
         await self._open.aclose()
-
-
-Story = Callable[[Rig], Awaitable[None]]
 
 
 def alive(pid: int) -> bool:
@@ -168,3 +179,148 @@ async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
 def below(pid: int) -> list[int]:
     """All processes under this one."""
     return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+
+
+Story = Callable[[Rig], Awaitable[None]]
+
+
+class MiniCluster:
+    """`async with MiniCluster(...)`: agents up. `files` maps a path to its blocks."""
+
+    def __init__(self, root: Path, count: int = 1, limits: str = "off", **node: Any) -> None:
+        plain: dict[str, Any] = {"rack": "a", "core_speed": 1.0, "memory_bytes": 4 * 2**30, "reduce_slots": 2}
+        self.nodes = [node_spec(f"n{index + 1}", **(plain | node)) for index in range(count)]
+        self.names = [each.node for each in self.nodes]
+        self.roots = {name: root / name for name in self.names}
+        self.files: dict[str, list[BlockRange]] = {}
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.talks: dict[str, Talk] = {}
+        self._limits = limits
+        self._rig = Rig(root)
+        self._numbers = itertools.count(1)
+        self._ended: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._listening: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> MiniCluster:
+        try:
+            for node in self.nodes:
+                talk = await self._rig.start(node, self._limits, runner=REAL_RUNNER, heartbeat_s=0.5)
+                self.talks[node.node] = talk
+            await self._rig.introduce(*self.talks.values())
+        except BaseException:
+            await self.__aexit__()
+            raise
+        self._listening = [asyncio.create_task(self._listen(name)) for name in self.names]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._listening:
+            task.cancel()
+        await self._rig.close()
+
+    async def put(self, path: str, blocks: Sequence[bytes], nodes: Sequence[str]) -> None:
+        """Store a file; each block goes to all of `nodes`."""
+        offset, ranges = 0, []
+        for data in blocks:
+            block = f"blk_{next(self._numbers)}"
+            for node in nodes:
+                to = f"/blocks/{block}?unpaced=1"
+                status, said = await self.talks[node].put(to, data, **{"X-Node": node})
+                assert status == 200, said
+            ranges.append(BlockRange(block=block, offset=offset, length=len(data), nodes=tuple(nodes)))
+            offset += len(data)
+        self.files[path] = ranges
+
+    def read(self, path: str) -> bytes:
+        """A file, straight from the disk of the first node of each block."""
+        return b"".join((self.roots[b.nodes[0]] / "blocks" / b.block).read_bytes() for b in self.files[path])
+
+    def other_replica(self, block: BlockRange) -> BlockRange:
+        """The block as its last node has it."""
+        return replace(block, nodes=block.nodes[::-1])
+
+    async def run(self, spec: AttemptSpec, node: str) -> dict[str, Any]:
+        """Launch an attempt and wait for its report."""
+        self._ended[spec.attempt] = asyncio.get_running_loop().create_future()
+        await self.talks[node].launch(spec)
+        return await self._ended[spec.attempt]
+
+    async def job(
+        self, app: str, reduces: int, maps_at_once: int = 2, **changes: Any
+    ) -> list[dict[str, Any]]:
+        """Run a job over /in, a map a block, maps and then reduces spread over the nodes; all reports."""
+        blocks = self.files["/in"]
+        size = sum(block.length for block in blocks)
+        common = {
+            "app": app, "maps": len(blocks), "reduces": reduces, "file": "/in", "file_length": size,
+            "block_bytes": 64 * 2**20, "memory_bytes": 2**30, **changes,
+        }  # fmt: skip
+        specs = [
+            a_spec(
+                TaskKind.MAP,
+                index,
+                offset=b.offset,
+                length=b.length,
+                blocks=_around(blocks, index),
+                **common,
+            )
+            for index, b in enumerate(blocks)
+        ]
+        gate = asyncio.Semaphore(maps_at_once)
+        reports = await asyncio.gather(*(self._map(spec, gate) for spec in specs))
+        for talk in self.talks.values():
+            await talk.send("outputs", job="job_0001", outputs=[], all_done=True)
+        reduce_specs = [
+            a_spec(TaskKind.REDUCE, index, output=f"/out/{index}", **common) for index in range(reduces)
+        ]
+        runs = (self.run(spec, self.names[spec.index % len(self.names)]) for spec in reduce_specs)
+        return [*reports, *await asyncio.gather(*runs)]
+
+    async def _map(self, spec: AttemptSpec, gate: asyncio.Semaphore) -> dict[str, Any]:
+        node = self.names[spec.index % len(self.names)]
+        async with gate:
+            report = await self.run(spec, node)
+        if report["state"] != "succeeded":
+            return report
+        output = {"index": spec.index, "attempt": spec.attempt, "node": node, "lost": False}
+        for talk in self.talks.values():
+            await talk.send("outputs", job=spec.job, outputs=[output], all_done=False)
+        return report
+
+    async def _listen(self, name: str) -> None:
+        socket = self.talks[name].socket
+        async for message in socket:
+            said = json.loads(message.data)
+            if said["type"] == "ended":
+                self._ended[said["attempt"]].set_result(said)
+            elif said["type"] == "call":
+                self.calls.append((said["method"], said["args"]))
+                result = getattr(self, f"_{said['method']}")(name, said["args"])
+                await socket.send_json({"type": "answer", "id": said["id"], "result": result})
+
+    def _allocate(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        others = [other for other in self.names if other != name]
+        return {"block": f"blk_{next(self._numbers)}", "nodes": [name, *others][: args["replication"]]}
+
+    def _complete(self, _name: str, args: dict[str, Any]) -> dict[str, Any]:
+        offset, ranges = 0, []
+        for raw in args["blocks"]:
+            ranges.append(BlockRange(offset=offset, **{**raw, "nodes": tuple(raw["nodes"])}))
+            offset += raw["length"]
+        self.files[args["path"]] = ranges
+        return {}
+
+    def _locate(self, _name: str, args: dict[str, Any]) -> list[dict[str, Any]]:
+        end = args["offset"] + args["length"]
+        return [
+            asdict(b)
+            for b in self.files[args["path"]]
+            if b.offset < end and args["offset"] < b.offset + b.length
+        ]
+
+    def _report_bad(self, _name: str, _args: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+
+def _around(blocks: list[BlockRange], index: int) -> tuple[BlockRange, ...]:
+    return tuple(blocks[max(0, index - 1) : index + 2])

@@ -15,7 +15,8 @@ from schedbed.tasks.apps.sort import check_sorted, record_sum, sample_boundaries
 from schedbed.tasks.apps.wordcount import check_wordcount
 from schedbed.tasks.pacing import DATA_BURST_S
 from schedbed.tasks.specs import Cost, TaskKind
-from tests.harness.mini_cluster import MiniCluster, attempt_spec
+from tests.harness.agents import MiniCluster
+from tests.harness.memory_node import a_spec
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -40,7 +41,7 @@ def spec_of_map(cluster: MiniCluster, **changes: Any) -> Any:
     blocks = cluster.files["/in"]
     size = sum(block.length for block in blocks)
     common = {"file": "/in", "file_length": size, "length": size, "blocks": tuple(blocks), "reduces": 1}
-    return attempt_spec(TaskKind.MAP, 0, **{"app": "wordcount", **common, **changes})
+    return a_spec(TaskKind.MAP, 0, **{"memory_bytes": 2**30, **common, **changes})
 
 
 def test_wordcount_over_two_nodes_is_right_and_its_output_is_replicated(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_bad_a_missing_and_an_unreachable_replica_are_left_for_the_next(tmp_pa
         (cluster.roots["n1"] / "blocks" / second).unlink()
         for gone in ("n1", "n2"):
             (cluster.roots[gone] / "blocks" / third).unlink()
-        await cluster.machines[1].kill()
+        await cluster.talks["n2"].machine.kill()
         report = await cluster.run(spec_of_map(cluster), "n1")
         counters = succeeded([report])[0]
         assert counters["read_local_bytes"] + counters["read_remote_bytes"] >= len(TEXT)
@@ -126,9 +127,7 @@ def test_a_network_budget_holds_a_remote_read(tmp_path: Path) -> None:
 
 def test_a_synthetic_attempt_takes_its_time_on_one_emulated_core(tmp_path: Path) -> None:
     async def story(cluster: MiniCluster) -> None:
-        spec = attempt_spec(
-            TaskKind.MAP, 0, app="synthetic", reduces=1, cost=Cost(cpu_s=1.5, write_bytes=1000)
-        )
+        spec = a_spec(TaskKind.MAP, 0, app="synthetic", reduces=1, cost=Cost(cpu_s=1.5, write_bytes=1000))
         report = await cluster.run(spec, "n1")
         counters = succeeded([report])[0]
         assert 0.15 <= counters["cpu_s"] < 0.19 and report["end_s"] - report["start_s"] >= 1.4

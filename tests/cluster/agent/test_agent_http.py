@@ -131,5 +131,6 @@ def test_what_is_said_while_nobody_listens_is_said_later(live: Callable[[Story],
         with pytest.raises(TypeError):
             while True:  # beats, then the close
                 await talk.socket.receive_json(timeout=PATIENCE_S)
+        await newer.close()
 
     live(story)

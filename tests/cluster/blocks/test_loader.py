@@ -16,7 +16,7 @@ from schedbed.cluster.spec import BlockSettings
 from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import InputFile
-from tests.harness.block_servers import TOKEN, Cluster, fake_cluster
+from tests.harness.block_store import TOKEN, Cluster, fake_cluster
 
 SETTINGS = BlockSettings(size_bytes=1000, replication=2)
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
 from schedbed.cluster.spec import BlockSettings
-from tests.harness.block_servers import TOKEN, Cluster, fake_cluster
+from tests.harness.block_store import TOKEN, Cluster, fake_cluster
 
 Story = Callable[["Client", Cluster], Awaitable[None]]
 

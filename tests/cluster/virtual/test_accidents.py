@@ -10,7 +10,7 @@ from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Happening
 from schedbed.tasks.chance import chance
-from tests.harness.node_models import MB, Blocks, map_plan, node, reduce_plan
+from tests.harness.simulation import MB, Blocks, map_plan, node, reduce_plan
 
 NODES = [f"n{number}" for number in range(5)]
 EVENTS = 150

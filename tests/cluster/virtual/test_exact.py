@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.node_model import TaskCost
-from tests.harness.node_models import (
+from tests.harness.simulation import (
     MB,
     Blocks,
     failures,

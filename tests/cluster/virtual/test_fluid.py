@@ -6,7 +6,7 @@ import pytest
 
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
-from tests.harness.node_models import (
+from tests.harness.simulation import (
     MB,
     Blocks,
     map_plan,

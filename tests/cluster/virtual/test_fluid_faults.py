@@ -9,7 +9,7 @@ import pytest
 from schedbed.cluster.messages import AttemptReport
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
-from tests.harness.node_models import (
+from tests.harness.simulation import (
     MB,
     Blocks,
     failures,

@@ -13,7 +13,7 @@ from schedbed.cluster.messages import AttemptReport
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.tasks.chance import chance
-from tests.harness.node_models import MB, Blocks, map_plan, node, outputs, reduce_plan
+from tests.harness.simulation import MB, Blocks, map_plan, node, outputs, reduce_plan
 
 NODES = [f"n{number}" for number in range(6)]
 ROOT = Path(__file__).parents[3]
