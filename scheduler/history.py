@@ -11,59 +11,28 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STR, FLOAT, INT, BOOL = "str", "float64", "int64", "bool"
+_KINDS: dict[type, str] = {str: STR, float: FLOAT, int: INT, bool: BOOL}
 _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
+
+def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
+    """Return the columns of a row's class with their types; None is a missing value in any of them."""
+    types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
+    return {name: _KINDS[kind] for name, kind in types.items()}
+
+
 COLUMNS: dict[str, dict[str, str]] = {
-    "jobs": {
-        "job": STR,
-        "name": STR,
-        "user": STR,
-        "queue": STR,
-        "app": STR,
-        "submit": FLOAT,
-        "start": FLOAT,
-        "finish": FLOAT,
-        "deadline": FLOAT,
-        "maps": INT,
-        "reduces": INT,
-        "input_bytes": INT,
-        "output_bytes": INT,
-        "state": STR,
-    },
-    "attempts": {
-        "job": STR,
-        "task": STR,
-        "attempt": STR,
-        "kind": STR,
-        "split_of": STR,
-        "node": STR,
-        "rack": STR,
-        "locality": STR,
-        "speculative": BOOL,
-        "assigned": FLOAT,
-        "start": FLOAT,
-        "end": FLOAT,
-        "state": STR,
-        "reason": STR,
-        "offset": INT,
-        "length": INT,
-        "cpu_s": FLOAT,
-        "read_local_bytes": INT,
-        "read_remote_bytes": INT,
-        "shuffle_bytes": INT,
-        "spill_bytes": INT,
-        "output_bytes": INT,
-        "shuffle_end": FLOAT,
-        "sort_end": FLOAT,
-    },
+    "jobs": _columns(JobRow),
+    "attempts": _columns(AttemptRow),
     "heartbeats": {
         "t": FLOAT,
         "node": STR,
@@ -75,15 +44,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "memory_bytes": INT,
         "service_s": FLOAT,
     },
-    "decisions": {
-        "t": FLOAT,
-        "node": STR,
-        "job": STR,
-        "task": STR,
-        "kind": STR,
-        "answer": STR,
-        "reason": STR,
-    },
+    "decisions": _columns(DecisionRow),
     "blocks": {
         "block": STR,
         "file": STR,

@@ -16,7 +16,7 @@ from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.registry.speculation import with_speculation

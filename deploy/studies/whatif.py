@@ -19,7 +19,8 @@ from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s
 from schedbed.deploy.simulated.simulated_runs import SimRuns, setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.whole_run import run_scenario
-from schedbed.scheduler.core.records import AttemptRow, NoSink
+from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.core.rows import AttemptRow
 from schedbed.scheduler.history import frame, read_tables
 from schedbed.scheduler.simulate.setup import CostModel, Timing
 from schedbed.scheduler.simulate.simulation import Simulation

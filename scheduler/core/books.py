@@ -8,8 +8,8 @@ from typing import Any
 from schedbed.cluster.messages import Kill
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
-from schedbed.scheduler.core.records import DecisionRow, Discard, Effect, Sink
-from schedbed.scheduler.core.rows import attempt_row, decision_row, make_row
+from schedbed.scheduler.core.records import Discard, Effect, Sink
+from schedbed.scheduler.core.rows import DecisionRow, attempt_row, decision_row, make_row
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
 from schedbed.scheduler.view import JobView, NodeView, StageView

@@ -1,76 +1,12 @@
-"""What the core hands out: rows of the tables (columns as in the contract, without policy and repeat) and effects."""
+"""What the core hands out: rows of the tables, and effects."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.values import value
-
-
-class DecisionRow(NamedTuple):
-    """An offer and its answer (launch, split, skip, kill); `task` is empty when a whole job was skipped."""
-
-    t: float
-    node: NodeId
-    job: str
-    task: str
-    kind: str
-    answer: str
-    reason: str
-
-
-class AttemptRow(NamedTuple):
-    """An ended attempt; written once. `start` is the first line of task code, None when it never ran.
-
-    `locality` of a reduce and of a map without input is `off`. `split_of` is the task that was split, in the rows of
-    both of its parts: its own id for the first, which keeps it.
-    """
-
-    job: str
-    task: str
-    attempt: str
-    kind: str
-    split_of: str
-    node: NodeId
-    rack: str
-    locality: str
-    speculative: bool
-    assigned: float
-    start: float | None
-    end: float
-    state: str
-    reason: str
-    offset: int
-    length: int
-    cpu_s: float
-    read_local_bytes: int
-    read_remote_bytes: int
-    shuffle_bytes: int
-    spill_bytes: int
-    output_bytes: int
-    shuffle_end: float | None
-    sort_end: float | None
-
-
-class JobRow(NamedTuple):
-    """An ended job; `start` is its first launch, None when it never had one; `maps` counts both parts of a map that
-    was split."""
-
-    job: str
-    name: str
-    user: str
-    queue: str
-    app: str
-    submit: float
-    start: float | None
-    finish: float
-    deadline: float | None
-    maps: int
-    reduces: int
-    input_bytes: int
-    output_bytes: int
-    state: str
 
 
 class Sink(Protocol):

@@ -1,16 +1,52 @@
-"""The tables' rows, made from the core's objects."""
+"""The tables' rows that the core writes: their columns, and how each is made from the core's objects.
+
+A column is an attribute of a row's class and a value in the function below the class; `scheduler.history` takes its
+name and type from here. Files have `policy, repeat` before them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedbed.scheduler.core.entities import Attempt, Job, Task
-from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
 from schedbed.tasks.specs import NodeId
 
 make_row: Callable[..., Any] = tuple.__new__
 """A named tuple of a class from all its values: what calling the class does, in a third of the time."""
+
+
+class AttemptRow(NamedTuple):
+    """An ended attempt; written once. `start` is the first line of task code, None when it never ran.
+
+    `locality` of a reduce and of a map without input is `off`. `split_of` is the task that was split, in the rows of
+    both of its parts: its own id for the first, which keeps it.
+    """
+
+    job: str
+    task: str
+    attempt: str
+    kind: str
+    split_of: str
+    node: NodeId
+    rack: str
+    locality: str
+    speculative: bool
+    assigned: float
+    start: float | None
+    end: float
+    state: str
+    reason: str
+    offset: int
+    length: int
+    cpu_s: float
+    read_local_bytes: int
+    read_remote_bytes: int
+    shuffle_bytes: int
+    spill_bytes: int
+    output_bytes: int
+    shuffle_end: float | None
+    sort_end: float | None
 
 
 def attempt_row(attempt: Attempt) -> AttemptRow:
@@ -46,10 +82,42 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
     return make_row(AttemptRow, values)
 
 
+class DecisionRow(NamedTuple):
+    """An offer and its answer (launch, split, skip, kill); `task` is empty when a whole job was skipped."""
+
+    t: float
+    node: NodeId
+    job: str
+    task: str
+    kind: str
+    answer: str
+    reason: str
+
+
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
     """The row of what was decided of a task."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
+
+
+class JobRow(NamedTuple):
+    """An ended job; `start` is its first launch, None when it never had one; `maps` counts both parts of a map that
+    was split."""
+
+    job: str
+    name: str
+    user: str
+    queue: str
+    app: str
+    submit: float
+    start: float | None
+    finish: float
+    deadline: float | None
+    maps: int
+    reduces: int
+    input_bytes: int
+    output_bytes: int
+    state: str
 
 
 def job_row(job: Job) -> JobRow:

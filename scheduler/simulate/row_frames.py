@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from schedbed.scheduler.core.records import AttemptRow, DecisionRow
-from schedbed.scheduler.core.rows import make_row
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, make_row
 from schedbed.scheduler.history import COLUMNS
 
 if TYPE_CHECKING:

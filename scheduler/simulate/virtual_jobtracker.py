@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.core.records import AttemptRow, DecisionRow, Effect, JobRow, NoSink, Sink
+from schedbed.scheduler.core.records import Effect, NoSink, Sink
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, EventList
 from schedbed.scheduler.simulate.setup import Rows, Setup

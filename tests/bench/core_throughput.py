@@ -21,7 +21,8 @@ from schedbed.cluster.messages import AttemptReport, Launch, MapOutputs
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.core import Core, CoreConfig
-from schedbed.scheduler.core.records import AttemptRow, Commit, DecisionRow, JobEnded, JobRow
+from schedbed.scheduler.core.records import Commit, JobEnded
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind

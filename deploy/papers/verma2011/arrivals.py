@@ -14,7 +14,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.simulate.setup import Setup
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import Cost

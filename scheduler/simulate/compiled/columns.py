@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schedbed.scheduler.core.records import JobRow
+from schedbed.scheduler.core.rows import JobRow
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.row_frames import Column, Text
