@@ -1,20 +1,23 @@
 """Measures what an application costs on this host: its own map and reduce code, in this process, on a sample.
 
 The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts.
+`python -m schedbed.deploy.simulated.measure_apps SCENARIO` prints each job's costs as an application declares them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.appkit.app_catalogue import APPS, generate
 from schedbed.tasks.appkit.cost_law import AppCosts, Law
 from schedbed.tasks.attempt import run_on
@@ -279,3 +282,28 @@ def _law(x1: float, y1: float, x2: float, y2: float) -> Law:
         return Law(y1 / max(1.0, x1))
     exponent = min(1.0, max(0.0, math.log(y1 / y2) / math.log(x1 / x2)))
     return Law(y1 / x1**exponent, exponent)
+
+
+def show(scenario: str) -> None:
+    """Measure the jobs of a scenario and print their costs."""
+    resolved = resolve(scenario)
+    for job in resolved.jobs:
+        if job.app != "synthetic":
+            costs = measure(job, resolved.input(job.input) if job.input else None, resolved.seed)
+            print(f"{job.name} ({job.app}):\n{declared(costs)}")
+
+
+def declared(costs: AppCosts) -> str:
+    """Return costs as Python code, numbers to four digits."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, Law):
+            return f"Law({value.factor:.4g}, {value.exponent:.4g})"
+        return repr(value) if isinstance(value, str) else f"{value:.4g}"
+
+    lines = [f"    {each.name}={shown(getattr(costs, each.name))}," for each in fields(costs)]
+    return "\n".join(["costs=AppCosts(", *lines, "),"])
+
+
+if __name__ == "__main__":
+    show(sys.argv[1])
