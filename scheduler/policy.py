@@ -64,12 +64,19 @@ class Policy(Protocol):
 class Hooks(Protocol):
     """What the core uses of a policy when it is there; what a policy lacks costs nothing.
 
-    `limits` are typed slots where a policy has none. All hooks see the books as they stand after the event; they
+    `limits` are typed slots where a policy has none. A policy or axis that is `elidable` looks at no usage and no
+    progress, and at no heartbeat that brings nothing but those that `awaits_beat` asks for: the simulator need not
+    play them. All hooks see the books as they stand after the event; they
     may look, and change only what is the policy's own.
     """
 
     limits: Limits
     speculation: Speculation
+    elidable: bool
+
+    def awaits_beat(self) -> bool:
+        """Says whether the next heartbeat, whichever node's, changes what an elidable one keeps."""
+        ...
 
     def submitted(self, view: View, job: JobView) -> None:
         """A job has entered; its tasks are there. Called before any `changed` of it."""
@@ -158,11 +165,21 @@ class Admission(Protocol):
         ...
 
 
+def says(part: object, name: str) -> Any:
+    """Returns what the part says of itself, as `elidable` or `compiled_as`; None when it says nothing.
+
+    What a parent class says is not taken for an answer: a subclass may look at more, or act otherwise.
+    """
+    return getattr(part, name) if name in vars(type(part)) or name in getattr(part, "__dict__", ()) else None
+
+
 class Composed:
     """A policy made of an order, a locality and an admission, which know nothing of each other.
 
     It has the hooks that its axes have, called in this order; one that a subclass defines itself stays as it is.
     """
+
+    compiled_as = "composed"
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         self.order = order
@@ -177,6 +194,26 @@ class Composed:
             hooks = [getattr(axis, name) for axis in (order, locality, admission) if hasattr(axis, name)]
             if hooks and not hasattr(type(self), name):
                 setattr(self, name, together(hooks, answers=name == "preempt"))
+
+    @property
+    def axes(self) -> tuple[Order, Locality, Admission]:
+        """Returns the order, the locality and the admission."""
+        return (self.order, self.locality, self.admission)
+
+    @property
+    def elidable(self) -> bool:
+        """Asks the axes."""
+        return all(says(axis, "elidable") is True for axis in self.axes)
+
+    @property
+    def acts_on_ticks(self) -> bool:
+        """Says whether the policy or an axis does anything on a tick; an order with `preempts` false does not."""
+        if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
+            return True
+        return any(
+            hasattr(axis, "tick") or (hasattr(axis, "preempt") and getattr(axis, "preempts", True))
+            for axis in self.axes
+        )
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Offers the room to the jobs in order; the first that takes it has it, the others are recorded."""

@@ -22,6 +22,7 @@ class Containers:
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
 
     def __init__(self, *, reserved_cores: int = 0, stall_timeout_s: float = 10.0) -> None:
         self.reserved_cores = reserved_cores

@@ -13,6 +13,8 @@ class Slots:
 
     limits = Limits(slots=True)
     takes_any = True
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+    compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """As in `Admission`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from schedbed.cluster.messages import Kill
@@ -30,6 +31,7 @@ class Books:
         self._on_finished: Any = self._hook(policy, "finished")
         self._on_ended: Any = self._hook(policy, "ended")
         self.unsettled: dict[Stage, None] = {}
+        self._on_kill: Callable[[NodeId], None] | None = None
         self._sink = sink
         self.records_skips = config.records_skips
         self._max_attempts = config.max_attempts
@@ -137,8 +139,14 @@ class Books:
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
+    def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
+        """Calls the observer with the node of each attempt that is to stop, also of one that was told so before."""
+        self._on_kill = observer
+
     def kill(self, attempt: Attempt, reason: str) -> None:
         """Tells the node to stop the attempt, which holds its slot until the node says that it has."""
+        if self._on_kill is not None:
+            self._on_kill(attempt.node.node)
         if attempt.state is KILLING:
             return
         attempt.state = step(attempt.attempt, attempt.state, KILLING)

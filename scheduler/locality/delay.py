@@ -31,6 +31,9 @@ class Patience:
 class Delay:
     """Locality axis. `node_wait_s` (T1): until a rack-local map may start; `rack_wait_s` (T2): from there to any."""
 
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+    compiled_as = "delay"
+
     def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
         self.node_wait_s = node_wait_s
         self.rack_wait_s = rack_wait_s
@@ -39,6 +42,10 @@ class Delay:
         self._skipped: list[Patience] = []  # in the last heartbeat
         if type(self) is Delay:
             self.scan = self._scan
+
+    def awaits_beat(self) -> bool:
+        """Says whether a job was skipped in the last heartbeat: it waits from there to the next."""
+        return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
         """As in `Hooks` (lines 2 and 3): those that were skipped have waited since."""

@@ -10,6 +10,9 @@ from schedbed.scheduler.view import JobView, NodeView, View
 class Greedy:
     """Locality axis: takes what is nearest, at once."""
 
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+    compiled_as = "greedy"
+
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
         """As in `Locality`."""
         task = job.local_map(node.node)

@@ -40,6 +40,8 @@ class Split(Delay):
     stay, at most `copy_budget` of what the inputs take with their replicas.
     """
 
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
     def __init__(
         self,
         *,

@@ -16,7 +16,7 @@ from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import Parameter, by_name, choice, duration, positive
 from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import JobSpec, TaskKind
 
 
 class Fair:
@@ -25,6 +25,8 @@ class Fair:
     With a timeout (seconds), a pool that is below its min share, or below half its fair share, for longer gets
     slots back: the most recently launched tasks of pools above their share are killed.
     """
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
 
     def __init__(
         self,
@@ -51,16 +53,29 @@ class Fair:
         """Is a timeout set?"""
         return self._preemption is not None
 
+    @property
+    def compiled_as(self) -> str | None:
+        """Says that the compiled loop has this order, as long as nothing is pre-empted."""
+        return None if self.preempts else "fair"
+
+    def pool_of(self, job: JobView | JobSpec) -> str:
+        """Returns the name of the job's pool."""
+        return job.user if self._by_user else job.queue
+
+    def settings_of(self, pool: str) -> PoolSettings:
+        """Returns the pool's settings, the default ones when none are given."""
+        return self._settings.get(pool, self._default)
+
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
         """As in `Order`."""
         return chain.from_iterable(self._order[kind])
 
     def submitted(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
-        name = job.user if self._by_user else job.queue
+        name = self.pool_of(job)
         pool = self._pools.get(name)
         if pool is None:
-            pool = self._pools[name] = Pool(name, self._settings.get(name, self._default))
+            pool = self._pools[name] = Pool(name, self.settings_of(name))
             for kind in TaskKind:
                 stage = job.stage(kind)
                 pool.tallies[kind] = stage.user if self._by_user else stage.queue
@@ -85,7 +100,7 @@ class Fair:
             self._order[kind].drop(ready)
 
     def _pool(self, job: JobView) -> Pool:
-        return self._pools[job.user if self._by_user else job.queue]
+        return self._pools[self.pool_of(job)]
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """As in `Hooks`."""

@@ -18,6 +18,9 @@ def fifo_key(job: JobView) -> tuple[int, float, str]:
 class Fifo:
     """Order axis: the ready jobs of each kind, kept sorted."""
 
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+    compiled_as = "fifo"
+
     def __init__(self) -> None:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 

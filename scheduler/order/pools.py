@@ -10,7 +10,7 @@ from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.view import JobView, StageView, TallyView
 from schedbed.tasks.specs import TaskKind
 
-_PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
+PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,5 +46,5 @@ class Pool:
         """Where one of its jobs stands inside, among those with such a stage."""
         if self.settings.inside == "fifo":
             return fifo_key(job)
-        weight = _PRIORITY_WEIGHTS[job.priority]
+        weight = PRIORITY_WEIGHTS[job.priority]
         return (stage.running / weight, job.submit_s, job.job)

@@ -13,6 +13,11 @@ from schedbed.tasks.specs import TaskKind
 class Explained(Composed):
     """As `Composed`; the reason of a launch ends in the notes of the axes that have any."""
 
+    @property
+    def elidable(self) -> bool:
+        """Asks the axes: notes and reports need no heartbeat of their own."""
+        return super().elidable
+
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
         axes: tuple[Any, ...] = (order, locality, admission)

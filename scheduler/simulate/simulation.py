@@ -222,11 +222,17 @@ class Simulation:
         self.statistics.steps += count
 
     def _finish(self) -> None:
+        for node in self.nodes:
+            if node.up and not node.always:
+                self.beats.note(self.now_s, node)
+        self.close()
+
+    def close(self) -> None:
+        """Ends the simulation: the replicas get their rows, and the heartbeats that were not played are counted."""
         self._ended = True
         self.upkeep.close()
         for node in self.nodes:
             if node.up and not node.always:
-                self.beats.note(self.now_s, node)
                 passed = int((self.now_s - node.base_s) / self.interval_s)
                 self.statistics.beats_elided += max(0, passed - node.timers)
 

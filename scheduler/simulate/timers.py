@@ -11,7 +11,6 @@ from collections.abc import Callable
 from math import inf
 
 from schedbed.scheduler.core.books import Books
-from schedbed.scheduler.core.entities import Attempt
 from schedbed.scheduler.simulate.event_queue import TIMER, Queue
 from schedbed.scheduler.simulate.tracked_nodes import Ring, SimNode, next_grid_s
 from schedbed.tasks.specs import NodeId
@@ -72,17 +71,11 @@ class Wakes:
         self._books = books
         self._typed = books.limits.slots
         if self.elides:
-            self._watch_kills(books)
+            books.watch_kills(self._stir)
 
-    def _watch_kills(self, books: Books) -> None:
-        """Notes the nodes for which an order to kill waits."""
-        kill = books.kill
-
-        def noted(attempt: Attempt, reason: str) -> None:
-            kill(attempt, reason)
-            self._stirred[attempt.node.node] = None
-
-        books.kill = noted
+    def _stir(self, node: NodeId) -> None:
+        """Notes a node for which an order to kill waits."""
+        self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
         return self._books is not None and self._books.ready_maps > 0

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from schedbed.scheduler.admission.slots import Slots
-from schedbed.scheduler.locality.delay import Delay
-from schedbed.scheduler.locality.greedy import Greedy
-from schedbed.scheduler.order.fair import Fair
-from schedbed.scheduler.order.fifo import Fifo
-from schedbed.scheduler.policy import Composed, Policy
+from schedbed.scheduler.policy import Composed, Policy, says
 from schedbed.scheduler.simulate.setup import Setup
 
 if TYPE_CHECKING:
@@ -18,6 +13,8 @@ if TYPE_CHECKING:
 
 KNOWN = ("cluster", "jobs", "policy", "costs", "files", "seed", "contention", "latencies", "timing")
 OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows")
+ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots",)
+"""The compiled forms that this loop has, by the names that axes give as `compiled_as`."""
 
 
 def why_not(simulation: Simulation) -> str | None:
@@ -48,13 +45,25 @@ def why_not(simulation: Simulation) -> str | None:
     return _policy(simulation.master.policy)
 
 
+class Forms(NamedTuple):
+    """What the axes of a policy say of their compiled forms."""
+
+    order: str | None
+    locality: str | None
+    admission: str | None
+
+
+def forms_of(policy: Policy) -> Forms | None:
+    """Asks the policy and its axes; None when the policy is more than its axes, or not made of any."""
+    if says(policy, "compiled_as") != "composed":
+        return None
+    assert isinstance(policy, Composed)
+    return Forms(*(says(axis, "compiled_as") for axis in policy.axes))
+
+
 def _policy(policy: Policy) -> str | None:
-    if type(policy) is not Composed or getattr(policy, "speculation", None) is not None:
+    forms = forms_of(policy)
+    if forms is None or getattr(policy, "speculation", None) is not None:
         return "the policy"
-    plain = (
-        type(policy.order) in (Fifo, Fair)
-        and type(policy.locality) in (Greedy, Delay)
-        and type(policy.admission) is Slots
-        and not getattr(policy.order, "preempts", False)
-    )
-    return None if plain else "an axis of the policy"
+    known = forms.order in ORDERS and forms.locality in LOCALITIES and forms.admission in ADMISSIONS
+    return None if known else "an axis of the policy"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths, write_file
-from schedbed.scheduler.locality.delay import Delay
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.columns import Said
@@ -40,9 +37,7 @@ class _Played:
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
-        locality: Any = getattr(simulation.master.policy, "locality", None)
-        wait_s = locality.node_wait_s if isinstance(locality, Delay) else 0.0
-        self._said = Said(simulation.jobs, simulation.nodes, wait_s)
+        self._said = Said(simulation.jobs, simulation.nodes, float(state.sec[names.NODE_WAIT]))
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(simulation.jobs) + state.launched.shape[0] + 8
         self._attempts = self._jobs = 0
@@ -69,17 +64,8 @@ class _Played:
                 now_s = self._simulation.now_s
                 raise Stuck(f"at {now_s:.3f} s nothing is left to happen, but jobs wait")
             if outcome != GOES_ON:
-                self._finish()
+                self._simulation.close()
                 return
-
-    def _finish(self) -> None:
-        """As `Simulation._finish`."""
-        simulation = self._simulation
-        simulation._ended = True
-        simulation.upkeep.close()
-        for node in simulation.nodes:
-            passed = int((simulation.now_s - node.base_s) / simulation.interval_s)
-            simulation.statistics.beats_elided += max(0, passed - node.timers)
 
     def _store_files(self) -> None:
         """The NameNode takes the files that have come to be."""

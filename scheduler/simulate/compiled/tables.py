@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, islice
 from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.core import CoreConfig
-from schedbed.scheduler.locality.delay import Delay
-from schedbed.scheduler.order.fair import Fair
-from schedbed.scheduler.order.pools import _PRIORITY_WEIGHTS, PoolSettings
-from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.order.pools import PRIORITY_WEIGHTS, PoolSettings
+from schedbed.scheduler.policy import Composed, says
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
 from schedbed.scheduler.simulate.compiled.heaps import WORD
@@ -22,6 +20,8 @@ from schedbed.scheduler.simulate.compiled.state import State, records
 from schedbed.tasks.specs import JobSpec, Split
 
 if TYPE_CHECKING:
+    from schedbed.scheduler.locality.delay import Delay
+    from schedbed.scheduler.order.fair import Fair
     from schedbed.scheduler.simulate.simulation import Simulation
 
 ROWS = 1 << 18
@@ -256,7 +256,7 @@ def _jobs(jobs: Any) -> tuple[Any, Any]:
         entry.first, entry.maps, entry.reduces = first, job.maps, job.reduces
         first += job.maps + job.reduces
         entry.priority, entry.submit = job.priority.rank, job.submit_s
-        entry.weight = _PRIORITY_WEIGHTS[job.priority.rank]
+        entry.weight = PRIORITY_WEIGHTS[job.priority.rank]
     table["chain"] = -1
     table["skipped_beat"] = -1
     stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
@@ -301,11 +301,11 @@ def _pools(simulation: Simulation, jobs: Any, table: Any) -> tuple[Any, Any]:
     """Fair's pools; under FIFO all jobs are in one."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
-    order = policy.order
-    if isinstance(order, Fair):
-        owners = [job.user if order._by_user else job.queue for job in jobs]
+    if says(policy.order, "compiled_as") == "fair":
+        order = cast("Fair", policy.order)
+        owners = [order.pool_of(job) for job in jobs]
         pools = sorted(set(owners))
-        settings = [order._settings.get(name, order._default) for name in pools]
+        settings = [order.settings_of(name) for name in pools]
     else:
         owners, pools, settings = [""] * len(jobs), [""], [PoolSettings(inside="fifo")]
     place = {name: number for number, name in enumerate(pools)}
@@ -353,10 +353,11 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     sec[names.REQUEST], sec[names.COMMITTED] = timing.request_s, timing.commit_s
     sec[names.REPLIED] = timing.reply_s + timing.decision_s
     sec[names.SLOWSTART] = CoreConfig().slowstart
-    if isinstance(policy.locality, Delay):
+    if says(policy.locality, "compiled_as") == "delay":
+        delay = cast("Delay", policy.locality)
         num[names.IS_DELAY] = 1
-        sec[names.NODE_WAIT], sec[names.RACK_WAIT] = policy.locality.node_wait_s, policy.locality.rack_wait_s
-    num[names.IS_FAIR] = isinstance(policy.order, Fair)
+        sec[names.NODE_WAIT], sec[names.RACK_WAIT] = delay.node_wait_s, delay.rack_wait_s
+    num[names.IS_FAIR] = says(policy.order, "compiled_as") == "fair"
     num[names.WRITES_BEATS] = simulation.setup.heartbeat_rows
     num[names.WRITES_SKIPS] = simulation.setup.skip_rows
     num[names.REPLICATION] = simulation.setup.cluster.blocks.replication

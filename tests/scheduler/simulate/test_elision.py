@@ -1,0 +1,72 @@
+"""Policies and axes say themselves whether their heartbeats may be spared and whether they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedbed.scheduler.admission.slots import Slots
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Composed, Policy, Proposal
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.compiled.covers import Forms, forms_of
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
+from schedbed.scheduler.view import NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+
+class Newest(Fifo):
+    """An order of somebody's own that says nothing of itself."""
+
+
+class Eager(Delay):
+    """A locality of somebody's own that says of itself what it is."""
+
+    elidable = True
+
+
+class Mine:
+    """A policy that is made of no axes."""
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """Take nothing."""
+        return None
+
+
+class Watching(Composed):
+    """A policy that looks at each heartbeat."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "quiet", "forms"),
+    [
+        (Composed(Fifo(), Greedy(), Slots()), True, Forms("fifo", "greedy", "slots")),
+        (Composed(Fair(), Delay(), Slots()), True, Forms("fair", "delay", "slots")),
+        (Composed(Fair(min_share_timeout_s=5.0), Delay(), Slots()), True, Forms(None, "delay", "slots")),
+        (Composed(Newest(), Greedy(), Slots()), False, Forms(None, "greedy", "slots")),
+        (Composed(Fifo(), Eager(), Slots()), True, Forms("fifo", None, "slots")),
+        (Explained(Fifo(), Greedy(), Slots()), True, None),
+        (Watching(Fifo(), Greedy(), Slots()), False, None),
+        (Mine(), False, None),
+        (build_policy("capacity"), True, None),
+        (build_policy("csla"), False, None),
+    ],
+)
+def test_what_a_parent_class_says_is_not_taken_for_an_answer(
+    policy: Policy, quiet: bool, forms: Forms | None
+) -> None:
+    assert is_quiet(policy) is quiet
+    assert forms_of(policy) == forms
+
+
+@pytest.mark.parametrize(
+    ("spec", "acts"),
+    [("fifo", False), ("fair", False), ("fair:min_share_timeout=5s", True), ("ras", True), ("delay", False)],
+)
+def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None:
+    assert acts_on_ticks(build_policy(spec)) is acts
