@@ -1,0 +1,111 @@
+"""Production code touches no other object's private names, and puts no function of its own into another object."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_rules import FILES, name_of
+
+PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace", "_value_"}
+"""Documented names of the standard library that begin with an underscore all the same."""
+ELSEWHERE = {
+    ("cluster/machines/docker/streams.py", "_sock is private"),
+    ("deploy/live/ray_cluster.py", "ray_services.resolve_ip_for_localhost is patched"),
+}
+"""Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
+this host's own address."""
+
+
+def is_private(name: str) -> bool:
+    """Say whether a name is private: it begins with one underscore and is no dunder."""
+    return name.startswith("_") and not name.startswith("__") and name not in PUBLIC
+
+
+def faults(code: str) -> Iterator[str]:
+    """Yield each reach into another object's private names and each patched method, with the line."""
+    tree = ast.parse(code)
+    nodes = list(ast.walk(tree))
+    methods = {part for node in nodes if isinstance(node, ast.ClassDef) for part in node.body}
+    functions = {
+        node.name
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node not in methods
+    }
+    own = {name for node in nodes if isinstance(node, ast.ClassDef) for name in _names_of(node)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            if not _is_self(node.value) and node.attr not in own:
+                yield f"{node.lineno}: {ast.unparse(node)} is private"
+        elif isinstance(node, ast.ImportFrom):
+            yield from (
+                f"{node.lineno}: {each.name} is private" for each in node.names if is_private(each.name)
+            )
+        elif isinstance(node, ast.Assign) and _is_function(node.value, functions):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and not _is_self(target.value):
+                    yield f"{node.lineno}: {ast.unparse(target)} is patched"
+        elif (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and not _is_self(node.args[0])
+        ):
+            yield f"{node.lineno}: {ast.unparse(node)} sets what it does not name"
+
+
+def _names_of(node: ast.ClassDef) -> Iterator[str]:
+    """Yield what the class defines: methods, fields, slots, and attributes that its methods set on themselves."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield part.name
+        elif isinstance(part, ast.AnnAssign | ast.Assign):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and _is_self(target.value):
+                    yield target.attr
+                elif isinstance(target, ast.Name):
+                    yield target.id
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _is_function(node: ast.expr, functions: set[str]) -> bool:
+    return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in functions)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_reaches_into_another_object(path: Path) -> None:
+    name = name_of(path)
+    known = tuple(end for file, end in ELSEWHERE if file == name)
+    found = [fault for fault in faults(path.read_text()) if not fault.endswith(known)]
+    assert not found, f"{name}: {found}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "core._ledger.records_skips = True",
+        "simulation._ended = True",
+        "def f(books):\n    def noted(attempt): ...\n    books.kill = noted",
+        "books.kill = lambda attempt: None",
+        "setattr(books, 'kill', print)",
+        "from schedbed.scheduler.order.pools import _WEIGHTS",
+    ],
+)
+def test_reaches_and_patches_are_found(code: str) -> None:
+    assert list(faults(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    def f(self, other: A) -> None:\n        self._x = other._x",
+        "row._asdict()",
+        "self.kill = noted\ndef noted(): ...",
+    ],
+)
+def test_what_is_ones_own_is_not(code: str) -> None:
+    assert not list(faults(code))
