@@ -7,7 +7,7 @@ import math
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import board_of, own_board
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push, set_off
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import ENDS, N_FILES, REPLICATION, SERIAL, WRITTEN, State
+from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 
 TASK_BITS = 31
 TASK_MASK = (1 << TASK_BITS) - 1
@@ -33,17 +33,17 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 
 @compiled
 def _schedule(state: State, task: int, due_s: float) -> None:
-    state.num[SERIAL] += 1
-    code = (state.num[SERIAL] << TASK_BITS) | task
-    heap_push(state.end_s, state.end_code, state.num[ENDS], due_s, code)
-    state.num[ENDS] += 1
+    state.num.serial += 1
+    code = (state.num.serial << TASK_BITS) | task
+    heap_push(state.end_s, state.end_code, state.num.ends, due_s, code)
+    state.num.ends += 1
 
 
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
     """As `phase_costs.write_seconds`, for an attempt that writes a file."""
     entry = state.nodes[node]
-    rate = entry.disk if state.num[REPLICATION] < 2 else min(entry.disk, entry.network)
+    rate = entry.disk if state.num.replication < 2 else min(entry.disk, entry.network)
     return output_bytes / rate
 
 
@@ -161,8 +161,8 @@ def writes_file(state: State, task: int) -> bool:
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
     """A step of a file, for the NameNode to take when the loop pauses."""
-    row = state.file_rows[state.num[N_FILES]]
-    state.num[N_FILES] += 1
+    row = state.file_rows[state.num.n_files]
+    state.num.n_files += 1
     row.t = at_s
     row.number = number
     row.step = step
@@ -171,10 +171,10 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 @compiled
 def take(state: State, now_s: float) -> None:
     """As `Beats.take`: what has ended by now waits for its node's heartbeat, which is set off."""
-    while state.num[ENDS] > 0 and state.end_s[0] <= now_s:
+    while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
-        heap_drop(state.end_s, state.end_code, state.num[ENDS])
-        state.num[ENDS] -= 1
+        heap_drop(state.end_s, state.end_code, state.num.ends)
+        state.num.ends -= 1
         state.tasks[task].end = at_s
         node = state.tasks[task].node
         entry = state.nodes[node]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from schedbed.scheduler.core.rows import JobRow
 from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.row_frames import Column, Text
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 LOCALITIES = ("off", "rack", "node")
@@ -21,7 +22,7 @@ KINDS = ("map", "reduce")
 class Said:
     """Texts of nodes, racks, jobs and reasons, for one simulation."""
 
-    def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[Any], node_wait_s: float) -> None:
+    def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
         self.jobs = [job.job for job in jobs]
         self.nodes = [node.spec.node for node in nodes]
         self.racks = list(dict.fromkeys(node.spec.rack for node in nodes))
@@ -40,18 +41,18 @@ class Said:
             names.WAITS_RACK: "waits for a rack-local node: {:.1f} s",
         }
 
-    def tasks(self, tasks: Any) -> list[str]:
+    def tasks(self, tasks: Values) -> list[str]:
         """Ids of tasks, "" for -1."""
         return self._ids[tasks].tolist()
 
-    def launched(self, tasks: Any) -> Text:
+    def launched(self, tasks: Values) -> Text:
         """Ids of tasks, "" for -1, which most decisions may have."""
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
         codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
-    def reasons(self, rows: Any) -> Text:
+    def reasons(self, rows: Values) -> Text:
         """Of decisions; each different one is written once."""
         import pandas as pd
 
@@ -62,7 +63,7 @@ class Said:
         return Text(codes, texts)
 
 
-def _tenths(values: Any) -> Any:
+def _tenths(values: Values) -> Values:
     """Values that are written alike with one decimal; those that are nearly half way between two stay as they are."""
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
@@ -106,7 +107,7 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
     }
 
 
-def attempts(state: State, said: Said, splits: Any, which: Any) -> dict[str, Column]:
+def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
     """Rows of those tasks' attempts, in that order; `splits` are all tasks' offsets and lengths."""
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
@@ -141,7 +142,7 @@ def attempts(state: State, said: Said, splits: Any, which: Any) -> dict[str, Col
     }
 
 
-def splits_of(jobs: Sequence[JobSpec]) -> tuple[Any, Any]:
+def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
     """Offsets and lengths of all tasks' splits."""
     offsets: list[int] = []
     lengths: list[int] = []

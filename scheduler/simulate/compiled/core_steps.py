@@ -9,39 +9,12 @@ from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
-    ACTIVE_JOBS,
-    BEATS,
     COMMIT_EVENT,
-    COMMITS,
-    COMMITTED,
-    DUE,
     DUE_EVENT,
     IN_PLACE,
-    IS_DELAY,
-    IS_FLUID,
     JOB_OVER,
-    JOBS,
-    LAUNCHED,
-    LIVE,
-    N_ATTEMPTS,
-    N_BEATS,
-    N_DECISIONS,
-    N_JOBS,
-    NEXT_JOB,
-    NOW,
-    PASSING,
-    POOLS_MAPS,
-    READY_MAPS,
     REDUCE_REASON,
-    REPLIED,
-    REPLIES,
     REPLY_EVENT,
-    REPLY_ITEMS,
-    REPORTED,
-    SKIPPED,
-    SLOWSTART,
-    WRITES_BEATS,
-    WRITES_SKIPS,
     State,
 )
 
@@ -53,7 +26,7 @@ def stage_changed(state: State, stage: int) -> None:
     ready = entry.unstarted > 0 and entry.open > 0
     if ready != (entry.ready > 0):
         entry.ready = 1 if ready else 0
-        state.num[READY_MAPS + (stage & 1)] += 1 if ready else -1
+        state.num.ready[stage & 1] += 1 if ready else -1
     job_orders.touch(state, stage)
 
 
@@ -62,7 +35,7 @@ def open_reduces(state: State, job: int) -> None:
     """As `JobBooks._open_reduces`."""
     reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
     if reduces.total > 0:
-        opened = maps.done >= state.sec[SLOWSTART] * maps.total
+        opened = maps.done >= state.sec.slowstart * maps.total
         if opened != (reduces.open > 0):
             reduces.open = 1 if opened else 0
             stage_changed(state, 2 * job + 1)
@@ -75,41 +48,41 @@ def end_if_done(state: State, job: int) -> None:
     if state.stages[last].done < state.stages[last].total:
         return
     state.jobs[job].ended = 1
-    state.jobs[job].finish = state.sec[NOW]
-    state.num[ACTIVE_JOBS] -= 1
+    state.jobs[job].finish = state.sec.now
+    state.num.active_jobs -= 1
     stage_changed(state, 2 * job)
     stage_changed(state, 2 * job + 1)
-    state.job_rows[state.num[N_JOBS]] = job
-    state.num[N_JOBS] += 1
+    state.job_rows[state.num.n_jobs] = job
+    state.num.n_jobs += 1
     if state.jobs[job].wrote:
-        attempt_steps.note_file(state, state.sec[NOW], job, JOB_OVER)
+        attempt_steps.note_file(state, state.sec.now, job, JOB_OVER)
 
 
 @compiled
 def submit_due(state: State, now_s: float) -> None:
     """As `Simulation.submit_due` with `JobBooks.add_job`."""
     num = state.num
-    while num[NEXT_JOB] < num[JOBS] and state.jobs[num[NEXT_JOB]].submit <= now_s:
-        job = num[NEXT_JOB]
-        num[NEXT_JOB] += 1
-        num[ACTIVE_JOBS] += 1
+    while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
+        job = num.next_job
+        num.next_job += 1
+        num.active_jobs += 1
         for stage in (2 * job, 2 * job + 1):
             state.stages[stage].unstarted = state.stages[stage].total
         open_reduces(state, job)
         stage_changed(state, 2 * job)
         stage_changed(state, 2 * job + 1)
         end_if_done(state, job)
-    state.sec[DUE] = inf
-    if num[NEXT_JOB] < num[JOBS]:
-        state.sec[DUE] = state.jobs[num[NEXT_JOB]].submit
-        push_event(state, max(state.sec[DUE], now_s), DUE_EVENT, 0)
+    state.sec.due = inf
+    if num.next_job < num.jobs:
+        state.sec.due = state.jobs[num.next_job].submit
+        push_event(state, max(state.sec.due, now_s), DUE_EVENT, 0)
 
 
 @compiled
 def _record(state: State, task: int) -> None:
     """The attempt has its row."""
-    state.attempt_rows[state.num[N_ATTEMPTS]] = task
-    state.num[N_ATTEMPTS] += 1
+    state.attempt_rows[state.num.n_attempts] = task
+    state.num.n_attempts += 1
 
 
 @compiled
@@ -120,7 +93,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
     kind = 0 if run.is_map else 1
     state.stages[2 * job + kind].running -= 1
     state.pool_stages[2 * state.jobs[job].pool + kind].running -= 1
-    state.num[LIVE] -= 1
+    state.num.live -= 1
     if run.is_map:
         entry.free_maps += 1
     else:
@@ -128,15 +101,15 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
         _feed_less(state, node, job)
     job_orders.touch(state, 2 * job + kind)
     if run.is_map and state.jobs[job].reduces > 0:
-        if state.num[IS_FLUID]:
+        if state.num.is_fluid:
             state.outputs[state.jobs[job].first + state.stages[2 * job].done] = task
         state.stages[2 * job].done += 1
         _record(state, task)
         open_reduces(state, job)
     else:
-        state.commits[state.num[COMMITS]] = task
-        push_event(state, now_s + state.sec[COMMITTED], COMMIT_EVENT, state.num[COMMITS])
-        state.num[COMMITS] += 1
+        state.commits[state.num.commits] = task
+        push_event(state, now_s + state.sec.committed, COMMIT_EVENT, state.num.commits)
+        state.num.commits += 1
 
 
 @compiled
@@ -144,7 +117,7 @@ def committed(state: State, task: int) -> None:
     """As `Ledger.commit_succeeded`."""
     job = state.tasks[task].job
     if attempt_steps.writes_file(state, task):
-        attempt_steps.note_file(state, state.sec[NOW], task, IN_PLACE)
+        attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
         state.jobs[job].wrote = 1
     stage = 2 * job + (0 if state.tasks[task].is_map else 1)
     state.stages[stage].done += 1
@@ -159,9 +132,9 @@ def committed(state: State, task: int) -> None:
 
 @compiled
 def _decided(state: State, task: int, job: int, node: int, kind: int, reason: int, value: float) -> None:
-    row = state.decision_rows[state.num[N_DECISIONS]]
-    state.num[N_DECISIONS] += 1
-    row.t = state.sec[NOW]
+    row = state.decision_rows[state.num.n_decisions]
+    state.num.n_decisions += 1
+    row.t = state.sec.now
     row.value = value
     row.node = node
     row.job = job
@@ -173,19 +146,19 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     """As `Composed.decide`: the task, its reason, and a value for that; or no task."""
-    for place in range(state.num[POOLS_MAPS + kind]):
+    for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
-        base = kind * state.num[JOBS] + state.pools[pool].at
+        base = kind * state.num.jobs + state.pools[pool].at
         for at in range(state.pool_stages[2 * pool + kind].ready):
             job = state.ready[base + at]
             if kind:
                 return map_picks.first_of(state, job, 1), REDUCE_REASON, 0.0
-            if not state.num[IS_DELAY]:
+            if not state.num.is_delay:
                 return map_picks.greedy(state, job, node)
             task, reason, value = map_picks.delay(state, job, node)
             if task >= 0:
                 return task, reason, value
-            if task == map_picks.WAITS and state.num[WRITES_SKIPS]:
+            if task == map_picks.WAITS and state.num.writes_skips:
                 _decided(state, -1, job, node, kind, reason, value)
     return -1, 0, 0.0
 
@@ -196,12 +169,12 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
-    run.assigned = state.sec[NOW]
+    run.assigned = state.sec.now
     run.locality = _locality(state, task, node)
-    state.num[LIVE] += 1
+    state.num.live += 1
     if not state.jobs[job].started:
         state.jobs[job].started = 1
-        state.jobs[job].start = state.sec[NOW]
+        state.jobs[job].start = state.sec.now
     if kind:
         entry.free_reduces -= 1
         _feed_more(state, node, job)
@@ -212,8 +185,8 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
     stage.unstarted -= 1
     state.pool_stages[2 * state.jobs[job].pool + kind].running += 1
     stage_changed(state, 2 * job + kind)
-    state.launched[state.num[LAUNCHED]] = task
-    state.num[LAUNCHED] += 1
+    state.launched[state.num.launched] = task
+    state.num.launched += 1
 
 
 @compiled
@@ -233,7 +206,7 @@ def _locality(state: State, task: int, node: int) -> int:
 def _offer(state: State, node: int, kind: int) -> None:
     """As `Core._offer`."""
     entry = state.nodes[node]
-    while state.num[READY_MAPS + kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
+    while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
         task, reason, value = _decide(state, node, kind)
         if task < 0:
@@ -280,13 +253,13 @@ def _feed_less(state: State, node: int, job: int) -> None:
 @compiled
 def _feed(state: State, node: int) -> int:
     """As `core._feed`; of how many jobs there is news. Where nothing contends nobody waits but for all map outputs."""
-    count, fluid_too = 0, state.num[IS_FLUID] > 0
+    count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):
         feed = state.feeds[node, place]
         maps = state.stages[2 * feed.job]
         done = maps.done == maps.total
         if (done and not feed.all_done) or (fluid_too and feed.cursor < maps.done):
-            news = state.reply_items[(state.num[REPLY_ITEMS] + count) % len(state.reply_items)]
+            news = state.reply_items[(state.num.reply_items + count) % len(state.reply_items)]
             news.job = feed.job
             news.since = feed.cursor
             news.until = maps.done
@@ -303,7 +276,7 @@ def _feed(state: State, node: int) -> int:
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
     """As `Beats._count`."""
-    state.num[REPORTED] += finished
+    state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
         job = state.tasks[task].job
@@ -311,7 +284,7 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
             state.nodes[node].reduces -= 1
             timer_chains.reduce_ended(state, job, node)
         elif not state.jobs[job].ended and (
-            state.num[IS_FLUID] or state.stages[2 * job].done == state.stages[2 * job].total
+            state.num.is_fluid or state.stages[2 * job].done == state.stages[2 * job].total
         ):
             timer_chains.fed(state, job, now_s)
 
@@ -320,30 +293,30 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 def _act(state: State, node: int, told: int, now_s: float) -> None:
     """As `Beats._act`."""
     entry, num = state.nodes[node], state.num
-    for place in range(num[LAUNCHED]):
+    for place in range(num.launched):
         task = state.launched[place]
         entry.running += 1
         if not state.tasks[task].is_map:
             entry.reduces += 1
             timer_chains.reduce_starts(state, state.tasks[task].job, node)
-        if num[IS_FLUID]:
+        if num.is_fluid:
             contended.launch(state, task, node, now_s)
         else:
             attempt_steps.launch(state, task, node, now_s)
     if told:
-        reply = state.replies[num[REPLIES] % len(state.replies)]
+        reply = state.replies[num.replies % len(state.replies)]
         reply.node = node
-        reply.first = num[REPLY_ITEMS]
+        reply.first = num.reply_items
         reply.count = told
-        push_event(state, now_s + state.sec[REPLIED], REPLY_EVENT, num[REPLIES])
-        num[REPLIES] += 1
-        num[REPLY_ITEMS] += told
+        push_event(state, now_s + state.sec.replied, REPLY_EVENT, num.replies)
+        num.replies += 1
+        num.reply_items += told
 
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """As `Emulation.usage`."""
-    if state.num[IS_FLUID]:
+    if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
 
@@ -352,8 +325,8 @@ def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, 
 def _write_beat(
     state: State, node: int, running: int, used: tuple[float, float, float, int], now_s: float
 ) -> None:
-    row = state.beat_rows[state.num[N_BEATS]]
-    state.num[N_BEATS] += 1
+    row = state.beat_rows[state.num.n_beats]
+    state.num.n_beats += 1
     row.t = now_s
     row.node = node
     row.reduces = state.nodes[node].reduces
@@ -364,7 +337,7 @@ def _write_beat(
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
     """As `Beats.note`."""
-    if state.num[WRITES_BEATS]:
+    if state.num.writes_beats:
         used = _usage(state, node, now_s)
         _write_beat(state, node, state.nodes[node].running, used, now_s)
 
@@ -374,27 +347,27 @@ def beat(state: State, node: int, now_s: float) -> None:
     """As `Beats._beat` with `Core.heartbeat`."""
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
-    used = _usage(state, node, now_s) if num[WRITES_BEATS] else (0.0, 0.0, 0.0, 0)
-    if state.sec[DUE] <= now_s:
+    used = _usage(state, node, now_s) if num.writes_beats else (0.0, 0.0, 0.0, 0)
+    if state.sec.due <= now_s:
         submit_due(state, now_s)
-    if state.sec[PASSING] < now_s:
-        map_picks.waited(state, state.sec[PASSING])
-    num[BEATS] += 1
-    num[LAUNCHED] = 0
+    if state.sec.passing < now_s:
+        map_picks.waited(state, state.sec.passing)
+    num.beats += 1
+    num.launched = 0
     for place in range(finished):
         reported(state, state.finished[node, place], node, now_s)
-    if num[IS_DELAY]:
+    if num.is_delay:
         map_picks.waited(state, now_s)
-        state.sec[PASSING] = inf
+        state.sec.passing = inf
     for kind in range(2):
-        if num[READY_MAPS + kind] > 0:
+        if num.ready[kind] > 0:
             _offer(state, node, kind)
     told = _feed(state, node)
     _count(state, node, finished, now_s)
     entry.finished = 0
-    if num[WRITES_BEATS]:
+    if num.writes_beats:
         _write_beat(state, node, running, used, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
-    if num[IS_DELAY] and num[SKIPPED] > 0:
-        state.sec[PASSING], _ = ring_after(state, 0, now_s)
+    if num.is_delay and num.skipped > 0:
+        state.sec.passing, _ = ring_after(state, 0, now_s)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from schedbed.scheduler.simulate.compiled.arrays import Floats, Ints
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
     BEAT_EVENT,
-    EVENTS,
-    INTERVAL,
-    NOW,
-    PASSED,
-    PASSED_AT,
-    REQUEST,
     SHIFT,
     TIMER_EVENT,
     State,
@@ -22,7 +15,7 @@ WORD = 32  # bits of a word of a ring
 
 
 @compiled
-def heap_push(times: Any, codes: Any, size: int, at_s: float, code: int) -> None:
+def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> None:
     """One more entry in a heap of `size`, ordered by time, then code."""
     place = size
     while place > 0:
@@ -38,7 +31,7 @@ def heap_push(times: Any, codes: Any, size: int, at_s: float, code: int) -> None
 
 
 @compiled
-def heap_drop(times: Any, codes: Any, size: int) -> None:
+def heap_drop(times: Floats, codes: Ints, size: int) -> None:
     """Takes the first entry out of a heap of `size`."""
     last = size - 1
     at_s, code = times[last], codes[last]
@@ -64,8 +57,8 @@ def heap_drop(times: Any, codes: Any, size: int) -> None:
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
     """As `queue.Queue.push`."""
-    heap_push(state.event_s, state.event_code, state.num[EVENTS], at_s, (kind << SHIFT) | int(number))
-    state.num[EVENTS] += 1
+    heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
+    state.num.events += 1
 
 
 # ----------------------------------------------------------------------- rings
@@ -128,13 +121,13 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @compiled
 def passed(state: State) -> int:
     """As `queue.Queue.passed`."""
-    return state.num[PASSED] if state.sec[PASSED_AT] == state.sec[NOW] else -1
+    return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
     """As `nodes.next_grid_s`."""
-    interval_s = state.sec[INTERVAL]
+    interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s) - 1)
     at_s = base_s + number * interval_s
@@ -148,7 +141,7 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
     """As `nodes.Ring.after`: when the next timer of a member goes and whose; (0.0, -1) when there is none."""
-    cut_s = now_s % state.sec[INTERVAL]
+    cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
     while low < high:
         middle = (low + high) >> 1
@@ -203,7 +196,7 @@ def set_off(state: State, node: int, now_s: float) -> None:
     entry = state.nodes[node]
     if entry.event >= now_s:
         return
-    at_s = now_s + state.sec[REQUEST]
+    at_s = now_s + state.sec.request
     entry.event = at_s
     push_event(state, at_s, BEAT_EVENT, node)
     if entry.grid < 0.0 and entry.timer <= at_s:

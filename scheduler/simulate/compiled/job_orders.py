@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import DIRTY, IS_FAIR, JOBS, POOLS_MAPS, State
+from schedbed.scheduler.simulate.compiled.state import State
 
 
 @compiled
@@ -11,19 +11,19 @@ def touch(state: State, stage: int) -> None:
     """The stage's counters have changed since the policy was asked."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
-        state.dirty[state.num[DIRTY]] = stage
-        state.num[DIRTY] += 1
+        state.dirty[state.num.dirty] = stage
+        state.num.dirty += 1
 
 
 @compiled
 def settle(state: State) -> None:
     """As `Books.settle`."""
-    count = state.num[DIRTY]
-    state.num[DIRTY] = 0
+    count = state.num.dirty
+    state.num.dirty = 0
     for place in range(count):
         stage = state.dirty[place]
         state.stages[stage].dirty = 0
-        if state.num[IS_FAIR]:
+        if state.num.is_fair:
             _fair_changed(state, stage >> 1, stage & 1)
         else:
             _fifo_changed(state, stage >> 1, stage & 1)
@@ -36,7 +36,7 @@ def _fifo_changed(state: State, job: int, kind: int) -> None:
             _put_job(state, job, kind)
     else:
         _drop_job(state, job, kind)
-    state.num[POOLS_MAPS + kind] = 1 if state.pool_stages[kind].ready else 0
+    state.num.pools[kind] = 1 if state.pool_stages[kind].ready else 0
 
 
 @compiled
@@ -75,7 +75,7 @@ def _put_job(state: State, job: int, kind: int) -> None:
     """In its pool's list, where its key belongs."""
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
-    base = kind * state.num[JOBS] + state.pools[pool].at
+    base = kind * state.num.jobs + state.pools[pool].at
     ready, stages = state.ready, state.stages
     place = stages[2 * job + kind].place
     if place < 0:
@@ -102,7 +102,7 @@ def _drop_job(state: State, job: int, kind: int) -> None:
     if place < 0:
         return
     pool = state.jobs[job].pool
-    base = kind * state.num[JOBS] + state.pools[pool].at
+    base = kind * state.num.jobs + state.pools[pool].at
     state.pool_stages[2 * pool + kind].ready -= 1
     for at in range(place, state.pool_stages[2 * pool + kind].ready):
         other = state.ready[base + at + 1]
@@ -147,14 +147,14 @@ def _put_pool(state: State, pool: int, kind: int) -> None:
     order, stages = state.order, state.pool_stages
     place = stages[2 * pool + kind].place
     if place < 0:
-        place = state.num[POOLS_MAPS + kind]
-        state.num[POOLS_MAPS + kind] += 1
+        place = state.num.pools[kind]
+        state.num.pools[kind] += 1
     while place > 0 and _pool_before(state, pool, order[base + place - 1], kind):
         other = order[base + place - 1]
         order[base + place] = other
         stages[2 * other + kind].place = place
         place -= 1
-    last = state.num[POOLS_MAPS + kind] - 1
+    last = state.num.pools[kind] - 1
     while place < last and _pool_before(state, order[base + place + 1], pool, kind):
         other = order[base + place + 1]
         order[base + place] = other
@@ -170,8 +170,8 @@ def _drop_pool(state: State, pool: int, kind: int) -> None:
     if place < 0:
         return
     base = kind * len(state.pools)
-    state.num[POOLS_MAPS + kind] -= 1
-    for at in range(place, state.num[POOLS_MAPS + kind]):
+    state.num.pools[kind] -= 1
+    for at in range(place, state.num.pools[kind]):
         other = state.order[base + at + 1]
         state.order[base + at] = other
         state.pool_stages[2 * other + kind].place = at

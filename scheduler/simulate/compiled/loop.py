@@ -11,39 +11,15 @@ from schedbed.scheduler.simulate.compiled.handle import handle_of
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, push_event, ring_add, set_off, want_any
 from schedbed.scheduler.simulate.compiled.jit import compiled, entry
 from schedbed.scheduler.simulate.compiled.state import (
-    ACTIVE_JOBS,
     ALL,
-    AT_ITEM,
-    AT_REPLY,
-    AT_RUN,
     BEAT_EVENT,
     COMMIT_EVENT,
-    DOING,
-    DUE,
     DUE_EVENT,
-    ENDED,
-    ENDS,
-    EVENTS,
-    INTERVAL,
-    IS_FLUID,
-    ITEMS_DONE,
     JOIN_EVENT,
-    LIVE,
-    N_BEATS,
-    N_DECISIONS,
-    N_FILES,
-    NOW,
-    PASSED,
-    PASSED_AT,
-    REPLIES,
-    REPLIES_DONE,
     REPLY_EVENT,
-    REPLY_ITEMS,
     SHIFT,
-    TICK,
     TICK_EVENT,
     TIMER_EVENT,
-    WANTS,
     State,
 )
 
@@ -53,27 +29,27 @@ TAKING, REPLYING = 1, 2
 
 @compiled
 def _pass_timers(state: State, number: int) -> None:
-    state.sec[PASSED_AT] = state.sec[NOW]
-    state.num[PASSED] = number
+    state.sec.passed_at = state.sec.now
+    state.num.passed = number
 
 
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
     """As `Simulation.want_tick`, also when it is due at this very time."""
-    if state.sec[TICK] < 0.0:
-        interval_s = state.sec[INTERVAL]
+    if state.sec.tick < 0.0:
+        interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
         while number * interval_s < now_s:
             number += 1
-        state.sec[TICK] = number * interval_s
-        push_event(state, state.sec[TICK], TICK_EVENT, 0)
+        state.sec.tick = number * interval_s
+        push_event(state, state.sec.tick, TICK_EVENT, 0)
 
 
 @compiled
 def _on_tick(state: State, now_s: float) -> None:
     _pass_timers(state, ALL)
-    state.sec[TICK] = -1.0
-    if state.sec[DUE] <= now_s:
+    state.sec.tick = -1.0
+    if state.sec.due <= now_s:
         core_steps.submit_due(state, now_s)
     timer_chains.changed(state, now_s)
 
@@ -97,8 +73,8 @@ def _on_timer(state: State, node: int, now_s: float) -> None:
 
 @compiled
 def _on_reply(state: State, number: int, now_s: float) -> None:
-    if state.num[IS_FLUID]:
-        state.num[DOING], state.num[AT_REPLY], state.num[AT_ITEM], state.num[AT_RUN] = REPLYING, number, 0, -1
+    if state.num.is_fluid:
+        state.num.doing, state.num.at_reply, state.num.at_item, state.num.at_run = REPLYING, number, 0, -1
         return
     reply = state.replies[number % len(state.replies)]
     for place in range(reply.first, reply.first + reply.count):
@@ -110,31 +86,31 @@ def _on_reply(state: State, number: int, now_s: float) -> None:
 
 @compiled
 def _reply_done(state: State, count: int) -> None:
-    state.num[REPLIES_DONE] += 1
-    state.num[ITEMS_DONE] += count
+    state.num.replies_done += 1
+    state.num.items_done += count
 
 
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
     """The orders of a reply, as in `Beats.on_reply`, from where it was interrupted; False when it is again."""
     num = state.num
-    reply = state.replies[num[AT_REPLY] % len(state.replies)]
-    while num[AT_ITEM] < reply.count:
-        news = state.reply_items[(reply.first + num[AT_ITEM]) % len(state.reply_items)]
-        if num[AT_RUN] < 0:
+    reply = state.replies[num.at_reply % len(state.replies)]
+    while num.at_item < reply.count:
+        news = state.reply_items[(reply.first + num.at_item) % len(state.reply_items)]
+        if num.at_run < 0:
             if not contended.advance(state, now_s):
                 return False
             contended.note_news(state, reply.node, news.job, news.until, news.all_done)
-            num[AT_RUN] = 0
-        while num[AT_RUN] < state.nodes[reply.node].runs:
-            if num[WANTS] > 0 or not contended.has_room(state):
+            num.at_run = 0
+        while num.at_run < state.nodes[reply.node].runs:
+            if num.wants > 0 or not contended.has_room(state):
                 return False
-            num[AT_RUN] += 1
-            contended.hear_at(state, reply.node, num[AT_RUN] - 1, news.job, news.since, news.until)
-        if num[WANTS] > 0:
+            num.at_run += 1
+            contended.hear_at(state, reply.node, num.at_run - 1, news.job, news.since, news.until)
+        if num.wants > 0:
             return False
-        num[AT_ITEM] += 1
-        num[AT_RUN] = -1
+        num.at_item += 1
+        num.at_run = -1
     _reply_done(state, reply.count)
     return True
 
@@ -158,7 +134,7 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
         core_steps.note(state, number, now_s)
         timer_chains.changed(state, now_s)
     elif kind == DUE_EVENT:
-        if state.sec[DUE] <= now_s:
+        if state.sec.due <= now_s:
             want_any(state, now_s)
             _want_tick(state, now_s)
     elif kind == TICK_EVENT:
@@ -168,12 +144,12 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
     """Goes on with what asks for blocks or room on its way; False when it does again."""
-    if state.num[DOING] == TAKING:
+    if state.num.doing == TAKING:
         done = contended.take(state, now_s)
     else:
         done = _tell_reduces(state, now_s)
     if done:
-        state.num[DOING] = 0
+        state.num.doing = 0
     return done
 
 
@@ -181,9 +157,9 @@ def _carry_on(state: State, now_s: float) -> bool:
 def _rows_are_full(state: State, slack: int) -> bool:
     num = state.num
     return (
-        num[N_DECISIONS] + slack > len(state.decision_rows)
-        or num[N_BEATS] + 1 + len(state.nodes) > len(state.beat_rows)
-        or num[N_FILES] + len(state.end_s) + 2 > len(state.file_rows)
+        num.n_decisions + slack > len(state.decision_rows)
+        or num.n_beats + 1 + len(state.nodes) > len(state.beat_rows)
+        or num.n_files + len(state.end_s) + 2 > len(state.file_rows)
     )
 
 
@@ -193,8 +169,8 @@ def _has_room(state: State) -> bool:
     num = state.num
     return (
         contended.has_room(state)
-        and num[REPLIES] - num[REPLIES_DONE] < len(state.replies)
-        and num[REPLY_ITEMS] - num[ITEMS_DONE] + state.feeds.shape[1] <= len(state.reply_items)
+        and num.replies - num.replies_done < len(state.replies)
+        and num.reply_items - num.items_done + state.feeds.shape[1] <= len(state.reply_items)
     )
 
 
@@ -202,46 +178,46 @@ def _has_room(state: State) -> bool:
 def _next(state: State) -> bool:
     """The next event, of the driver's queue or of an attempt; False when there is none."""
     num, sec = state.num, state.sec
-    if num[IS_FLUID]:
+    if num.is_fluid:
         emulated_s = contended.next_s(state)
     else:
-        emulated_s = state.end_s[0] if num[ENDS] > 0 else inf
-    if num[EVENTS] > 0 and state.event_s[0] < emulated_s:
+        emulated_s = state.end_s[0] if num.ends > 0 else inf
+    if num.events > 0 and state.event_s[0] < emulated_s:
         now_s, code = state.event_s[0], state.event_code[0]
-        heap_drop(state.event_s, state.event_code, num[EVENTS])
-        num[EVENTS] -= 1
-        sec[NOW] = now_s
+        heap_drop(state.event_s, state.event_code, num.events)
+        num.events -= 1
+        sec.now = now_s
         _happen(state, code >> SHIFT, code & ALL, now_s)
     elif emulated_s == inf:
         return False
     else:
-        sec[NOW] = max(sec[NOW], emulated_s)
-        if num[IS_FLUID]:
-            num[DOING] = TAKING
+        sec.now = max(sec.now, emulated_s)
+        if num.is_fluid:
+            num.doing = TAKING
         else:
-            attempt_steps.take(state, sec[NOW])
+            attempt_steps.take(state, sec.now)
     return True
 
 
 @compiled
 def _play(state: State, slack: int) -> int:
     num, sec = state.num, state.sec
-    if num[WANTS] > 0:
+    if num.wants > 0:
         write(state)
-    while not num[ENDED]:
-        if num[DOING] == 0:
+    while not num.ended:
+        if num.doing == 0:
             if _rows_are_full(state, slack):
                 return GOES_ON
-            if num[IS_FLUID] and not _has_room(state):
+            if num.is_fluid and not _has_room(state):
                 return NEEDS_ROOM
             if not _next(state):
                 return STUCK
-        if num[DOING] != 0 and not _carry_on(state, sec[NOW]):
-            return NEEDS_BLOCK if num[WANTS] > 0 else NEEDS_ROOM
-        if sec[DUE] == inf and num[ACTIVE_JOBS] == 0 and num[LIVE] == 0:
-            num[ENDED] = 1
+        if num.doing != 0 and not _carry_on(state, sec.now):
+            return NEEDS_BLOCK if num.wants > 0 else NEEDS_ROOM
+        if sec.due == inf and num.active_jobs == 0 and num.live == 0:
+            num.ended = 1
             for node in range(len(state.nodes)):
-                core_steps.note(state, node, sec[NOW])
+                core_steps.note(state, node, sec.now)
     return OVER
 
 

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
-    BEATS,
     NO_PREFERENCE,
     NODE_LOCAL,
-    NODE_WAIT,
-    NOW,
     OFF_AFTER,
     OFF_BEFORE,
     OFF_RACK,
     RACK_AFTER,
     RACK_BEFORE,
     RACK_LOCAL,
-    RACK_WAIT,
-    SKIPPED,
     WAITS_LOCAL,
     WAITS_RACK,
     State,
@@ -103,7 +98,7 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     """As `Delay.pick`."""
     entry, sec = state.jobs[job], state.sec
-    if entry.skipped_beat == state.num[BEATS]:
+    if entry.skipped_beat == state.num.beats:
         return NONE, 0, 0.0
     task = local_map(state, job, node)
     if task >= 0:
@@ -114,7 +109,7 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     if task >= 0:
         return task, NO_PREFERENCE, 0.0
     wait_s, level = entry.wait, entry.level
-    if level or wait_s >= sec[NODE_WAIT]:
+    if level or wait_s >= sec.node_wait:
         task, new_level = rack_map(state, job, node), 1
         if task < 0 and (level == 2 or wait_s >= _anywhere_s(state, level)):
             task, new_level = first_of(state, job, 0), 2
@@ -124,23 +119,23 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
             if new_level == 1:
                 return task, RACK_AFTER if wait_s != 0.0 else RACK_BEFORE, wait_s
             return task, OFF_AFTER if wait_s != 0.0 else OFF_BEFORE, wait_s
-    entry.skipped = sec[NOW]
-    entry.skipped_beat = state.num[BEATS]
-    state.skipped[state.num[SKIPPED]] = job
-    state.num[SKIPPED] += 1
-    return WAITS, WAITS_LOCAL if level == 0 and wait_s < sec[NODE_WAIT] else WAITS_RACK, wait_s
+    entry.skipped = sec.now
+    entry.skipped_beat = state.num.beats
+    state.skipped[state.num.skipped] = job
+    state.num.skipped += 1
+    return WAITS, WAITS_LOCAL if level == 0 and wait_s < sec.node_wait else WAITS_RACK, wait_s
 
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
     """How long a job of that level has to wait for a map anywhere."""
-    return state.sec[RACK_WAIT] if level == 1 else state.sec[NODE_WAIT] + state.sec[RACK_WAIT]
+    return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
 @compiled
 def waited(state: State, now_s: float) -> None:
     """As `Delay.beat`."""
-    for place in range(state.num[SKIPPED]):
+    for place in range(state.num.skipped):
         job = state.jobs[state.skipped[place]]
         job.wait += now_s - job.skipped
-    state.num[SKIPPED] = 0
+    state.num.skipped = 0

@@ -37,9 +37,9 @@ class _Played:
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
-        self._said = Said(simulation.jobs, simulation.nodes, float(state.sec[names.NODE_WAIT]))
+        self._said = Said(simulation.jobs, simulation.nodes, float(state.sec.node_wait))
         self._splits = columns.splits_of(simulation.jobs)
-        self._slack = len(simulation.jobs) + state.launched.shape[0] + 8
+        self._slack = len(simulation.jobs) + len(state.launched) + 8
         self._attempts = self._jobs = 0
         self._plans: dict[int, AttemptPlan] = {}
 
@@ -71,8 +71,8 @@ class _Played:
         """The NameNode takes the files that have come to be."""
         state, simulation = self._state, self._simulation
         storage, nodes = simulation.storage, simulation.nodes
-        steps = state.file_rows[: int(state.num[names.N_FILES])]
-        state.num[names.N_FILES] = 0
+        steps = state.file_rows[: int(state.num.n_files)]
+        state.num.n_files = 0
         for at_s, number, step in zip(
             steps["t"].tolist(), steps["number"].tolist(), steps["step"].tolist(), strict=True
         ):
@@ -95,15 +95,15 @@ class _Played:
     def _find_targets(self) -> None:
         """The nodes for the block that an attempt is about to write."""
         state, simulation = self._state, self._simulation
-        work = state.work[int(state.num[names.WANTS]) - 1]
+        work = state.work[int(state.num.wants) - 1]
         plan = self._plan(int(work.task))
         assert plan.output is not None
-        now_s, length = float(state.sec[names.AGENDA_S]), int(state.num[names.WANTS_BYTES])
+        now_s, length = float(state.sec.agenda_s), int(state.num.wants_bytes)
         writer = simulation.nodes[work.node].spec.node
         found = simulation.storage.allocate(now_s, writer, plan.output, plan.replication, length)
         if not found:
             raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")  # all nodes are up
-        state.num[names.TARGETS] = len(found)
+        state.num.targets = len(found)
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
@@ -140,7 +140,7 @@ class _Played:
     def _hand_on(self) -> None:
         """All rows that have come to be."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
-        decided, beats = int(num[names.N_DECISIONS]), int(num[names.N_BEATS])
+        decided, beats = int(num.n_decisions), int(num.n_beats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):
             put_columns(
                 rows, "decisions", columns.decisions(state, said, low, min(decided, low + ATTEMPTS_AT_ONCE))
@@ -148,24 +148,24 @@ class _Played:
         decision_s = self._simulation.setup.timing.decision_s
         if beats:
             put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, beats))
-        num[names.N_DECISIONS] = num[names.N_BEATS] = 0
-        ended = int(num[names.N_ATTEMPTS])
+        num.n_decisions = num.n_beats = 0
+        ended = int(num.n_attempts)
         for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
             which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
             put_columns(rows, "attempts", columns.attempts(state, said, self._splits, which))
         self._attempts = ended
-        for number in state.job_rows[self._jobs : int(num[names.N_JOBS])].tolist():
+        for number in state.job_rows[self._jobs : int(num.n_jobs)].tolist():
             rows.job(columns.job_row(state, self._simulation.jobs[number], number))
-        self._jobs = int(num[names.N_JOBS])
+        self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
         """The simulation knows how far it is."""
         simulation, num = self._simulation, self._state.num
         known = simulation.statistics
-        simulation.queue.now_s = float(self._state.sec[names.NOW])
-        known.jobs = int(num[names.N_JOBS])
-        known.ends, known.beats = int(num[names.REPORTED]), int(num[names.BEATS])
+        simulation.queue.now_s = float(self._state.sec.now)
+        known.jobs = int(num.n_jobs)
+        known.ends, known.beats = int(num.reported), int(num.beats)
         known.launches = int((self._state.tasks["node"] >= 0).sum())
-        known.events = known.launches + known.ends + known.jobs + int(num[names.NEXT_JOB])
+        known.events = known.launches + known.ends + known.jobs + int(num.next_job)
         for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):
             node.timers = timers

@@ -1,265 +1,108 @@
-"""All that the compiled loop knows, as arrays: records of nodes, jobs, stages, tasks, costs and pools, and queues.
-
-What attempts need that contend is in `flow_records`.
-"""
+"""All that the compiled loop knows: numbers by name, and tables of what `entity_records` and `flow_records` say."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from schedbed.scheduler.simulate.compiled import entity_records as plain
+from schedbed.scheduler.simulate.compiled.arrays import (
+    Floats,
+    Grid,
+    Ints,
+    Pair,
+    Record,
+    Table,
+    TableGrid,
+    f8,
+    i8,
+)
+from schedbed.scheduler.simulate.compiled.contended import flow_records as fluid
 
-NODE = np.dtype(
-    [
-        ("number_0", "f8"),  # `base_s`, as in `nodes.SimNode`, all in seconds
-        ("grid", "f8"),
-        ("event", "f8"),
-        ("timer", "f8"),
-        ("latency", "f8"),  # from the service of a heartbeat to an attempt's first line
-        ("speed", "f8"),
-        ("disk", "f8"),
-        ("network", "f8"),
-        ("cpu_rate", "f8"),
-        ("asked", "f8"),  # used since then:
-        ("cpu_s", "f8"),
-        ("disk_bytes", "f8"),
-        ("free_maps", "i4"),  # of the core
-        ("free_reduces", "i4"),
-        ("running", "i4"),  # attempts, as the driver counts them
-        ("reduces", "i4"),
-        ("runs", "i4"),  # attempts on it
-        ("finished", "i4"),  # that no heartbeat has carried yet
-        ("feeds", "i4"),  # what the core tells its reduces of
-        ("reducing", "i4"),  # jobs whose reduces run there, as the driver counts them
-        ("board", "i4"),  # the first of its boards
-        ("timers", "i8"),
-        ("rank", "i4"),  # its place in the order of timers
-        ("rack", "i4"),
-        ("in_maps", "i1"),  # in the ring of nodes with a free map slot
-        ("in_reduces", "i1"),
-    ],
-    align=True,
-)
-JOB = np.dtype(
-    [
-        ("first", "i8"),  # its first task; maps, then reduces
-        ("maps", "i8"),
-        ("reduces", "i8"),
-        ("pool", "i4"),
-        ("priority", "i4"),
-        ("weight", "f8"),
-        ("submit", "f8"),
-        ("start", "f8"),
-        ("finish", "f8"),
-        ("output_bytes", "i8"),
-        ("ended", "i1"),
-        ("started", "i1"),
-        ("wrote", "i1"),  # files
-        ("free_cursor", "i8"),
-        ("hosts_at", "i8"),  # its part of `near`: maps by host
-        ("hosts_end", "i8"),
-        ("racks_at", "i8"),
-        ("racks_end", "i8"),
-        ("chain", "i4"),  # of the nodes of its reduces; -1 when there are none
-        ("wait", "f8"),  # its patience, under delay
-        ("room", "f8"),  # of a reduce, for what it has fetched, in bytes
-        ("skipped", "f8"),
-        ("skipped_beat", "i8"),
-        ("level", "i4"),
-    ],
-    align=True,
-)
-STAGE = np.dtype(
-    [
-        ("total", "i8"),
-        ("unstarted", "i8"),
-        ("running", "i8"),
-        ("done", "i8"),
-        ("cursor", "i8"),
-        ("ratio", "f8"),  # as it stands in its pool
-        ("place", "i4"),  # there; -1 when it is not in
-        ("open", "i1"),
-        ("ready", "i1"),
-        ("dirty", "i1"),
-    ],
-    align=True,
-)
-TASK = np.dtype(
-    [
-        ("job", "i4"),
-        ("cost", "i4"),
-        ("hosts_at", "i8"),  # its part of `host`
-        ("hosts_end", "i8"),
-        ("holders_at", "i8"),  # its part of `holder`
-        ("holders_end", "i8"),
-        ("local_bytes", "i8"),
-        ("remote_bytes", "i8"),
-        ("shuffle_bytes", "i8"),
-        ("spill_bytes", "i8"),
-        ("assigned", "f8"),
-        ("start", "f8"),
-        ("end", "f8"),
-        ("work", "f8"),
-        ("since", "f8"),
-        ("shuffle_end", "f8"),
-        ("sort_end", "f8"),
-        ("node", "i4"),  # -1 while it is unstarted
-        ("is_map", "i1"),
-        ("reads_block", "i1"),
-        ("waits", "i1"),
-        ("locality", "i1"),
-    ],
-    align=True,
-)
-COST = np.dtype(
-    [
-        ("cpu", "f8"),
-        ("sort_cpu", "f8"),
-        ("duration", "f8"),  # NaN: none
-        ("read", "i8"),
-        ("output", "i8"),
-        ("spill", "i8"),
-        ("peak", "i8"),
-        ("merges", "i1"),
-    ],
-    align=True,
-)
-POOL = np.dtype(
-    [
-        ("weight", "f8"),
-        ("min_share", "f8"),
-        ("fifo", "i1"),
-        ("name", "i4"),  # its place among the names
-        ("at", "i8"),  # its part of `pool_jobs`, and of both halves of `ready`
-        ("end", "i8"),
-        ("oldest", "i8"),  # nothing before this in its part is still there
-    ],
-    align=True,
-)
-POOL_STAGE = np.dtype(
-    [("running", "i8"), ("ready", "i8"), ("place", "i4"), ("tier", "i4"), ("ratio", "f8"), ("submit", "f8")],
-    align=True,
-)
-NEAR = np.dtype([("where", "i4"), ("cursor", "i8"), ("end", "i8")], align=True)
-FEED = np.dtype([("job", "i4"), ("reduces", "i4"), ("cursor", "i8"), ("all_done", "i1")], align=True)
-CHAIN = np.dtype([("at", "f8"), ("until", "f8"), ("node", "i4"), ("members", "i4")], align=True)
-BOARD = np.dtype([("job", "i4"), ("next", "i4"), ("heard", "i8"), ("all_done", "i1")], align=True)
-REPLY = np.dtype([("node", "i4"), ("first", "i8"), ("count", "i8")], align=True)
-NEWS = np.dtype([("job", "i4"), ("all_done", "i1"), ("since", "i8"), ("until", "i8")], align=True)
-"""Map outputs of a job, by their place in `outputs`."""
-DECISION = np.dtype(
-    [
-        ("t", "f8"),
-        ("value", "f8"),
-        ("node", "i4"),
-        ("job", "i4"),
-        ("task", "i8"),
-        ("kind", "i1"),
-        ("reason", "i1"),
-    ],
-    align=True,
-)
-FILE = np.dtype([("t", "f8"), ("number", "i4"), ("step", "i1")], align=True)
-WRITTEN, IN_PLACE, JOB_OVER = range(3)
-"""Steps of files: an attempt's (by task), and the end of a job."""
-BEAT = np.dtype(
-    [
-        ("t", "f8"),
-        ("node", "i4"),
-        ("maps", "i4"),
-        ("reduces", "i4"),
-        ("cpu", "f8"),
-        ("disk", "f8"),
-        ("net", "f8"),
-        ("memory", "i8"),
-    ],
-    align=True,
-)
 
-# Places in `sec`.
-(
-    NOW,
-    PASSED_AT,
-    DUE,
-    TICK,
-    INTERVAL,
-    REQUEST,
-    REPLIED,
-    COMMITTED,
-    NODE_WAIT,
-    RACK_WAIT,
-    SLOWSTART,
-    PASSING,
-    AGENDA_S,  # the time of attempts that contend
-    CORE_SHARE,
-) = range(14)
-SECONDS = 14
+class Seconds(Record):
+    """Times and lengths of time."""
 
-# Places in `num`.
-(
-    PASSED,  # nodes whose timers of this very time have had their turn
-    EVENTS,  # in the heap
-    ENDS,  # in the heap
-    SERIAL,  # of attempts' ends
-    COMMITS,
-    REPLIES,  # that were sent
-    REPLIES_DONE,  # of them, that have arrived
-    REPLY_ITEMS,
-    ITEMS_DONE,
-    BOARDS,
-    NEXT_JOB,
-    JOBS,
-    ACTIVE_JOBS,
-    LIVE,  # attempts
-    READY_MAPS,
-    READY_REDUCES,
-    SAW_MAPS,
-    SAW_REDUCES,
-    BEATS,
-    SKIPPED,
-    DIRTY,
-    POOLS_MAPS,  # with a ready job
-    POOLS_REDUCES,
-    IS_FAIR,
-    IS_DELAY,
-    WRITES_BEATS,
-    WRITES_SKIPS,
-    REPLICATION,
-    CHAINS,  # of jobs, in use
-    ENDED,
-    LAUNCHED,  # in this heartbeat
-    REPORTED,
-    N_DECISIONS,
-    N_BEATS,
-    N_ATTEMPTS,
-    N_JOBS,
-    N_FILES,
-    WAITING_CHAINS,
-    IS_FLUID,  # attempts contend; what follows is for that
-    HAS_UPLINKS,
-    BLOCK_BYTES,  # of output files, 0 for one block each
-    STAMP,
-    ITEM_SERIAL,
-    AGENDA,  # entries
-    FREE_ITEMS,
-    FREE_WORK,
-    FREE_BASKETS,
-    TOUCHED,  # resources whose flows have changed
-    TOLD,
-    WANTS,  # 1 + whose output needs a block
-    WANTS_BYTES,
-    TARGETS,  # nodes that it goes to
-    ROOM,  # items that one step may add
-    DOING,  # what was interrupted
-    AT_REPLY,  # and where, in a reply
-    AT_ITEM,
-    AT_RUN,
-) = range(57)
-NUMBERS = 57
+    now: f8
+    passed_at: f8
+    due: f8
+    tick: f8
+    interval: f8
+    request: f8
+    replied: f8
+    committed: f8
+    node_wait: f8
+    rack_wait: f8
+    slowstart: f8
+    passing: f8
+    agenda_s: f8  # the time of attempts that contend
+    core_share: f8
+
+
+class Numbers(Record):
+    """Counts and settings."""
+
+    passed: i8  # nodes whose timers of this very time have had their turn
+    events: i8  # in the heap
+    ends: i8  # in the heap
+    serial: i8  # of attempts' ends
+    commits: i8
+    replies: i8  # that were sent
+    replies_done: i8  # of them, that have arrived
+    reply_items: i8
+    items_done: i8
+    boards: i8
+    next_job: i8
+    jobs: i8
+    active_jobs: i8
+    live: i8  # attempts
+    ready: Pair  # jobs with such a task that could start
+    saw: Pair  # 1 when some were ready as the timers know it
+    beats: i8
+    skipped: i8
+    dirty: i8
+    pools: Pair  # with a ready job
+    is_fair: i8
+    is_delay: i8
+    writes_beats: i8
+    writes_skips: i8
+    replication: i8
+    chains: i8  # of jobs, in use
+    ended: i8
+    launched: i8  # in this heartbeat
+    reported: i8
+    n_decisions: i8
+    n_beats: i8
+    n_attempts: i8
+    n_jobs: i8
+    n_files: i8
+    waiting_chains: i8
+    is_fluid: i8  # attempts contend; what follows is for that
+    has_uplinks: i8
+    block_bytes: i8  # of output files, 0 for one block each
+    stamp: i8
+    item_serial: i8
+    agenda: i8  # entries
+    free_items: i8
+    free_work: i8
+    free_baskets: i8
+    touched: i8  # resources whose flows have changed
+    told: i8
+    wants: i8  # 1 + whose output needs a block
+    wants_bytes: i8
+    targets: i8  # nodes that it goes to
+    room: i8  # items that one step may add
+    doing: i8  # what was interrupted
+    at_reply: i8  # and where, in a reply
+    at_item: i8
+    at_run: i8
+
 
 JOIN_EVENT, DUE_EVENT, COMMIT_EVENT, REPLY_EVENT, BEAT_EVENT, TIMER_EVENT, TICK_EVENT = range(7)
 SHIFT = 40
 ALL = (1 << SHIFT) - 1
+
+WRITTEN, IN_PLACE, JOB_OVER = range(3)
+"""Steps of files: an attempt's (by task), and the end of a job."""
 
 # Reasons of decisions.
 (
@@ -280,75 +123,72 @@ ALL = (1 << SHIFT) - 1
 class State(NamedTuple):
     """The arrays; see the records above. `stages` are two a job and `pool_stages` two a pool: maps, reduces."""
 
-    sec: Any
-    num: Any
-    nodes: Any
-    jobs: Any
-    stages: Any
-    tasks: Any
-    costs: Any
-    pools: Any
-    pool_stages: Any
-    pool_jobs: Any  # by pool, oldest first
-    ready: Any  # the ready jobs of each pool, in order; maps, then reduces
-    order: Any  # the pools with ready jobs, in order; maps, then reduces
-    dirty: Any  # stages that have changed since the policy was last asked
-    skipped: Any  # jobs that were, in the last heartbeat
-    host: Any  # nodes with the input of each map; -1 for one that is not of the cluster
-    holder: Any  # likewise, as the NameNode says
-    near: Any  # maps by job and host, then by job and rack
-    near_task: Any
-    event_s: Any  # the driver's heap
-    event_code: Any
-    end_s: Any  # the heap of attempts' ends
-    end_code: Any
-    commits: Any  # tasks by serial
-    replies: Any
-    reply_items: Any
-    boards: Any
-    runs: Any  # of each node, in order of their launch; places in `work` of those that contend
-    finished: Any
-    launched: Any
-    feeds: Any
-    reducing: Any
-    ring_s: Any  # when each node's timer goes within an interval, sorted
-    ring_node: Any
-    bits: Any  # members of rings, by rank: everyone, free map slots, free reduce slots, then of jobs' reduces
-    chains: Any  # of free map slots, free reduce slots, then of jobs' reduces
-    chain_free: Any  # those that are not in use
-    waiting: Any  # chains that go on with a timer
-    decision_rows: Any
-    beat_rows: Any
-    attempt_rows: Any
-    job_rows: Any
-    file_rows: Any
-    hosts: Any  # what follows is for attempts that contend
-    resources: Any
-    flows: Any
-    way: Any  # the resources that each flow passes
-    before: Any  # of flows of a resource, by flow and place in its way
-    after: Any
-    item_free: Any  # flows that are not in use
-    agenda_s: Any  # the heap of items
-    agenda_code: Any
-    touched: Any
-    found: Any  # flows, while rates are found
-    in_order: Any
-    spare: Any
-    links: Any
-    far: Any
-    work: Any  # attempts
-    work_flows: Any  # of their phase
-    work_free: Any
-    pending_node: Any  # sources of map outputs that a reduce has still to fetch, their number and bytes
-    pending_count: Any
-    pending_bytes: Any
-    basket_free: Any
-    outputs: Any  # maps that have ended, in that order; of each job where its tasks begin
-    told: Any  # tasks that have ended
-    targets: Any  # nodes for a block of output
-
-
-def records(count: int, kind: np.dtype[Any]) -> Any:
-    """Zeros, at least one."""
-    return np.zeros(max(1, count), kind).view(np.recarray)
+    sec: Seconds
+    num: Numbers
+    nodes: Table[plain.NodeEntry]
+    jobs: Table[plain.JobEntry]
+    stages: Table[plain.StageEntry]
+    tasks: Table[plain.TaskEntry]
+    costs: Table[plain.CostEntry]
+    pools: Table[plain.PoolEntry]
+    pool_stages: Table[plain.PoolStageEntry]
+    pool_jobs: Ints  # by pool, oldest first
+    ready: Ints  # the ready jobs of each pool, in order; maps, then reduces
+    order: Ints  # the pools with ready jobs, in order; maps, then reduces
+    dirty: Ints  # stages that have changed since the policy was last asked
+    skipped: Ints  # jobs that were, in the last heartbeat
+    host: Ints  # nodes with the input of each map; -1 for one that is not of the cluster
+    holder: Ints  # likewise, as the NameNode says
+    near: Table[plain.NearEntry]  # maps by job and host, then by job and rack
+    near_task: Ints
+    event_s: Floats  # the driver's heap
+    event_code: Ints
+    end_s: Floats  # the heap of attempts' ends
+    end_code: Ints
+    commits: Ints  # tasks by serial
+    replies: Table[plain.ReplyEntry]
+    reply_items: Table[plain.NewsEntry]
+    boards: Table[plain.BoardEntry]
+    runs: Grid  # of each node, in order of their launch; places in `work` of those that contend
+    finished: Grid
+    launched: Ints
+    feeds: TableGrid[plain.FeedEntry]
+    reducing: TableGrid[plain.FeedEntry]
+    ring_s: Floats  # when each node's timer goes within an interval, sorted
+    ring_node: Ints
+    bits: (
+        Grid  # members of rings, by rank: everyone, free map slots, free reduce slots, then of jobs' reduces
+    )
+    chains: Table[plain.ChainEntry]  # of free map slots, free reduce slots, then of jobs' reduces
+    chain_free: Ints  # those that are not in use
+    waiting: Ints  # chains that go on with a timer
+    decision_rows: Table[plain.DecisionEntry]
+    beat_rows: Table[plain.BeatEntry]
+    attempt_rows: Ints
+    job_rows: Ints
+    file_rows: Table[plain.FileEntry]
+    hosts: Table[fluid.HostEntry]  # what follows is for attempts that contend
+    resources: Table[fluid.ResourceEntry]
+    flows: Table[fluid.FlowEntry]
+    way: Grid  # the resources that each flow passes
+    before: Ints  # of flows of a resource, by flow and place in its way
+    after: Ints
+    item_free: Ints  # flows that are not in use
+    agenda_s: Floats  # the heap of items
+    agenda_code: Ints
+    touched: Ints
+    found: Ints  # flows, while rates are found
+    in_order: Ints
+    spare: Ints
+    links: Ints
+    far: Ints
+    work: Table[fluid.WorkEntry]  # attempts
+    work_flows: Grid  # of their phase
+    work_free: Ints
+    pending_node: Grid  # sources of map outputs that a reduce has still to fetch, their number and bytes
+    pending_count: Grid
+    pending_bytes: Grid
+    basket_free: Ints
+    outputs: Ints  # maps that have ended, in that order; of each job where its tasks begin
+    told: Ints  # tasks that have ended
+    targets: Ints  # nodes for a block of output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, islice
 from math import inf, nan
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -13,10 +13,19 @@ from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.core.core import CoreConfig
 from schedbed.scheduler.order.pools import PRIORITY_WEIGHTS, PoolSettings
 from schedbed.scheduler.policy import Composed, says
-from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled import entity_records as plain
+from schedbed.scheduler.simulate.compiled.arrays import (
+    Arrays,
+    Ints,
+    Table,
+    Values,
+    record,
+    record_grid,
+    records,
+)
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays
 from schedbed.scheduler.simulate.compiled.heaps import WORD
-from schedbed.scheduler.simulate.compiled.state import State, records
+from schedbed.scheduler.simulate.compiled.state import DUE_EVENT, JOIN_EVENT, SHIFT, Numbers, Seconds, State
 from schedbed.tasks.specs import JobSpec, Split
 
 if TYPE_CHECKING:
@@ -49,9 +58,9 @@ class Costs:
             self.kept.append(cost)
         return found
 
-    def table(self) -> Any:
+    def table(self) -> Table[plain.CostEntry]:
         """All as records."""
-        table, kept = records(len(self.kept), names.COST), self.kept
+        table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
             ("sort_cpu", "sort_cpu_s"),
@@ -128,15 +137,15 @@ def make_state(simulation: Simulation) -> State:
     node_table, order = _nodes(simulation)
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes)
     state = State(
-        sec=np.zeros(names.SECONDS),
-        num=np.zeros(names.NUMBERS, np.int64),
+        sec=record(Seconds),
+        num=record(Numbers),
         nodes=node_table,
         jobs=job_table,
         stages=stages,
         tasks=tasks,
         costs=costs.table(),
         pools=pools,
-        pool_stages=records(2 * len(pools), names.POOL_STAGE),
+        pool_stages=records(2 * len(pools), plain.PoolStageEntry),
         pool_jobs=pool_jobs,
         ready=np.zeros(2 * len(job_table), np.int32),
         order=np.zeros(2 * len(pools), np.int32),
@@ -153,7 +162,7 @@ def make_state(simulation: Simulation) -> State:
         ring_node=_array(order),
         attempt_rows=np.zeros(len(tasks), np.int32),
         job_rows=np.zeros(len(job_table), np.int32),
-        file_rows=records(FILES + slots + len(nodes), names.FILE),
+        file_rows=records(FILES + slots + len(nodes), plain.FileEntry),
         **_of_nodes(simulation),
         **_of_reduces(simulation, len(tasks)),
         **(flow_arrays.fluid(simulation, len(tasks)) if contention else flow_arrays.no_fluid()),
@@ -165,7 +174,7 @@ def make_state(simulation: Simulation) -> State:
     return state
 
 
-def _of_nodes(simulation: Simulation) -> dict[str, Any]:
+def _of_nodes(simulation: Simulation) -> Arrays:
     """What is as wide as the widest node has slots, and the rows that one heartbeat may make."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
@@ -174,14 +183,14 @@ def _of_nodes(simulation: Simulation) -> dict[str, Any]:
         "runs": np.zeros((len(specs), widest), np.int32),
         "finished": np.zeros((len(specs), widest), np.int32),
         "launched": np.zeros(widest, np.int32),
-        "feeds": _many(len(specs), reducing, names.FEED),
-        "reducing": _many(len(specs), reducing, names.FEED),
-        "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, names.DECISION),
-        "beat_rows": records(ROWS + len(specs), names.BEAT),
+        "feeds": record_grid(len(specs), reducing, plain.FeedEntry),
+        "reducing": record_grid(len(specs), reducing, plain.FeedEntry),
+        "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, plain.DecisionEntry),
+        "beat_rows": records(ROWS + len(specs), plain.BeatEntry),
     }
 
 
-def _of_reduces(simulation: Simulation, tasks: int) -> dict[str, Any]:
+def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
     """What is told to reduces, and the driver's queue."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
@@ -194,9 +203,9 @@ def _of_reduces(simulation: Simulation, tasks: int) -> dict[str, Any]:
         **rings,
         "event_s": np.zeros(events),
         "event_code": np.zeros(events, np.int64),
-        "boards": records(reduces, names.BOARD),
+        "boards": records(reduces, plain.BoardEntry),
         "bits": np.zeros((chains + 1, len(nodes) // WORD + 1), np.int64),
-        "chains": records(chains, names.CHAIN),
+        "chains": records(chains, plain.ChainEntry),
         "chain_free": np.arange(chains - 1, 1, -1, dtype=np.int32),
         "waiting": np.zeros(chains, np.int32),
     }
@@ -209,12 +218,8 @@ def _begin(state: State) -> None:
     state.chains["until"] = -1.0
 
 
-def _array(values: list[int]) -> Any:
+def _array(values: list[int]) -> Ints:
     return np.array(values or [0], np.int32)
-
-
-def _many(rows: int, columns: int, kind: np.dtype[Any]) -> Any:
-    return np.zeros((rows, columns), kind).view(np.recarray)
 
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
@@ -232,9 +237,9 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
     return maps + reduces
 
 
-def _tasks(jobs: Any, cost_of: list[int], inputs: Inputs) -> Any:
+def _tasks(jobs: Sequence[JobSpec], cost_of: list[int], inputs: Inputs) -> Table[plain.TaskEntry]:
     count = len(cost_of)
-    tasks = records(count, names.TASK)
+    tasks = records(count, plain.TaskEntry)
     tasks["node"] = -1
     if not count:
         return tasks
@@ -249,8 +254,8 @@ def _tasks(jobs: Any, cost_of: list[int], inputs: Inputs) -> Any:
     return tasks
 
 
-def _jobs(jobs: Any) -> tuple[Any, Any]:
-    table, stages = records(len(jobs), names.JOB), records(2 * len(jobs), names.STAGE)
+def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.StageEntry]]:
+    table, stages = records(len(jobs), plain.JobEntry), records(2 * len(jobs), plain.StageEntry)
     first = 0
     for job, entry in zip(jobs, table, strict=False):
         entry.first, entry.maps, entry.reduces = first, job.maps, job.reduces
@@ -265,7 +270,9 @@ def _jobs(jobs: Any) -> tuple[Any, Any]:
     return table, stages
 
 
-def _near(simulation: Simulation, jobs: Any, tasks: Any, inputs: Inputs) -> tuple[Any, Any]:
+def _near(
+    simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
+) -> tuple[Table[plain.NearEntry], Values]:
     """Groups of maps by job and host, then by job and rack; their maps; the jobs learn which are theirs."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
@@ -277,7 +284,7 @@ def _near(simulation: Simulation, jobs: Any, tasks: Any, inputs: Inputs) -> tupl
         keys = tasks["job"][owners].astype(np.int64) * count + where
         order = np.argsort(keys, kind="stable")
         found, first = np.unique(keys[order], return_index=True)
-        part = records(len(found), names.NEAR)[: len(found)]
+        part = records(len(found), plain.NearEntry)[: len(found)]
         part["where"], part["cursor"] = found % count, first + done
         part["end"] = np.append(first[1:], len(order)) + done if len(found) else 0
         edges = np.searchsorted(found // count, np.arange(len(jobs) + 1)) + at
@@ -285,19 +292,21 @@ def _near(simulation: Simulation, jobs: Any, tasks: Any, inputs: Inputs) -> tupl
         groups.append(part)
         members.append(owners[order])
         at, done = at + len(found), done + len(order)
-    near = records(at, names.NEAR)
+    near = records(at, plain.NearEntry)
     near[:at] = np.concatenate(groups)
     return near, np.concatenate([*members, [0]]).astype(np.int32)
 
 
-def _racks(simulation: Simulation) -> tuple[int, Any]:
+def _racks(simulation: Simulation) -> tuple[int, Values]:
     """How many racks there are, and each node's."""
     place: dict[str, int] = {}
     rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
     return max(1, len(place)), np.array(rack_of, np.int64)
 
 
-def _pools(simulation: Simulation, jobs: Any, table: Any) -> tuple[Any, Any]:
+def _pools(
+    simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
+) -> tuple[Table[plain.PoolEntry], Ints]:
     """Fair's pools; under FIFO all jobs are in one."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
@@ -310,7 +319,7 @@ def _pools(simulation: Simulation, jobs: Any, table: Any) -> tuple[Any, Any]:
         owners, pools, settings = [""] * len(jobs), [""], [PoolSettings(inside="fifo")]
     place = {name: number for number, name in enumerate(pools)}
     table["pool"][: len(jobs)] = [place[name] for name in owners]
-    entries = records(len(pools), names.POOL)
+    entries = records(len(pools), plain.PoolEntry)
     for entry, setting in zip(entries, settings, strict=False):
         entry.weight, entry.min_share = setting.weight, setting.min_share
         entry.fifo = setting.inside == "fifo"
@@ -321,9 +330,9 @@ def _pools(simulation: Simulation, jobs: Any, table: Any) -> tuple[Any, Any]:
     return entries, _array(np.argsort(of_jobs, kind="stable").tolist())
 
 
-def _nodes(simulation: Simulation) -> tuple[Any, list[int]]:
+def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     """The nodes, and their order by timers. Their lives begin as `Simulation._join` has them begin."""
-    table = records(len(simulation.nodes), names.NODE)
+    table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing
     for node, entry in zip(simulation.nodes, table, strict=False):
@@ -347,26 +356,26 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     sec, num, timing = state.sec, state.num, simulation.setup.timing
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
-    sec[names.PASSED_AT] = sec[names.TICK] = -1.0
-    sec[names.PASSING] = inf
-    sec[names.INTERVAL] = simulation.interval_s
-    sec[names.REQUEST], sec[names.COMMITTED] = timing.request_s, timing.commit_s
-    sec[names.REPLIED] = timing.reply_s + timing.decision_s
-    sec[names.SLOWSTART] = CoreConfig().slowstart
+    sec.passed_at = sec.tick = -1.0
+    sec.passing = inf
+    sec.interval = simulation.interval_s
+    sec.request, sec.committed = timing.request_s, timing.commit_s
+    sec.replied = timing.reply_s + timing.decision_s
+    sec.slowstart = CoreConfig().slowstart
     if says(policy.locality, "compiled_as") == "delay":
         delay = cast("Delay", policy.locality)
-        num[names.IS_DELAY] = 1
-        sec[names.NODE_WAIT], sec[names.RACK_WAIT] = delay.node_wait_s, delay.rack_wait_s
-    num[names.IS_FAIR] = says(policy.order, "compiled_as") == "fair"
-    num[names.WRITES_BEATS] = simulation.setup.heartbeat_rows
-    num[names.WRITES_SKIPS] = simulation.setup.skip_rows
-    num[names.REPLICATION] = simulation.setup.cluster.blocks.replication
-    num[names.JOBS] = len(simulation.jobs)
-    num[names.CHAINS] = len(state.chain_free)
-    sec[names.DUE] = simulation.jobs[0].submit_s if simulation.jobs else inf
-    entries = [(timing.begin_s, names.JOIN_EVENT << names.SHIFT | node.index) for node in simulation.nodes]
+        num.is_delay = 1
+        sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
+    num.is_fair = says(policy.order, "compiled_as") == "fair"
+    num.writes_beats = simulation.setup.heartbeat_rows
+    num.writes_skips = simulation.setup.skip_rows
+    num.replication = simulation.setup.cluster.blocks.replication
+    num.jobs = len(simulation.jobs)
+    num.chains = len(state.chain_free)
+    sec.due = simulation.jobs[0].submit_s if simulation.jobs else inf
+    entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
-        entries.append((max(float(sec[names.DUE]), 0.0), names.DUE_EVENT << names.SHIFT))
+        entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
     for place, (at_s, code) in enumerate(sorted(entries)):  # sorted is a heap
         state.event_s[place], state.event_code[place] = at_s, code
-    num[names.EVENTS] = len(entries)
+    num.events = len(entries)

@@ -5,13 +5,6 @@ from __future__ import annotations
 from schedbed.scheduler.simulate.compiled.heaps import ring_add, ring_after, ring_remove, want
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
-    CHAINS,
-    INTERVAL,
-    READY_MAPS,
-    READY_REDUCES,
-    SAW_MAPS,
-    SAW_REDUCES,
-    WAITING_CHAINS,
     State,
 )
 
@@ -21,19 +14,19 @@ def _forget(state: State, chain: int) -> None:
     """The chain goes on with no timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
-        count = state.num[WAITING_CHAINS]
+        count = state.num.waiting_chains
         for place in range(count):
             if state.waiting[place] == chain:
                 state.waiting[place] = state.waiting[count - 1]
                 break
-        state.num[WAITING_CHAINS] = count - 1
+        state.num.waiting_chains = count - 1
 
 
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
     """As `Chain.advance`."""
     _forget(state, chain)
-    if (chain == 0 and state.num[READY_MAPS] == 0) or (chain == 1 and state.num[READY_REDUCES] == 0):
+    if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
         return
     at_s, node = ring_after(state, chain + 1, now_s)
     if node >= 0 and at_s <= state.chains[chain].until:
@@ -41,14 +34,14 @@ def advance(state: State, chain: int, now_s: float) -> None:
         entry = state.chains[chain]
         entry.at = at_s
         entry.node = node
-        state.waiting[state.num[WAITING_CHAINS]] = chain
-        state.num[WAITING_CHAINS] += 1
+        state.waiting[state.num.waiting_chains] = chain
+        state.num.waiting_chains += 1
 
 
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
     """As `Chain.start`."""
-    state.chains[chain].until = now_s + state.sec[INTERVAL]
+    state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
 
@@ -56,7 +49,7 @@ def start(state: State, chain: int, now_s: float) -> None:
 def played(state: State, node: int, now_s: float) -> None:
     """A timer was played: chains that waited for it go on."""
     place = 0
-    while place < state.num[WAITING_CHAINS]:
+    while place < state.num.waiting_chains:
         chain = state.waiting[place]
         if state.chains[chain].node == node and state.chains[chain].at == now_s:
             advance(state, chain, now_s)  # takes itself out of this place, perhaps into the last
@@ -68,14 +61,14 @@ def played(state: State, node: int, now_s: float) -> None:
 def changed(state: State, now_s: float) -> None:
     """As `Wakes.changed`."""
     num = state.num
-    ready = num[READY_MAPS] > 0
-    if ready != (num[SAW_MAPS] > 0):
-        num[SAW_MAPS] = 1 if ready else 0
+    ready = num.ready[0] > 0
+    if ready != (num.saw[0] > 0):
+        num.saw[0] = 1 if ready else 0
         if ready:
             start(state, 0, now_s)
-    ready = num[READY_REDUCES] > 0
-    if ready != (num[SAW_REDUCES] > 0):
-        num[SAW_REDUCES] = 1 if ready else 0
+    ready = num.ready[1] > 0
+    if ready != (num.saw[1] > 0):
+        num.saw[1] = 1 if ready else 0
         if ready:
             start(state, 1, now_s)
 
@@ -84,8 +77,8 @@ def changed(state: State, now_s: float) -> None:
 def served(state: State, node: int, now_s: float) -> None:
     """As `Wakes.served`."""
     num, entry = state.num, state.nodes[node]
-    maps_ready, reduces_ready = num[READY_MAPS] > 0, num[READY_REDUCES] > 0
-    if maps_ready != (num[SAW_MAPS] > 0) or reduces_ready != (num[SAW_REDUCES] > 0):
+    maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
+    if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
         changed(state, now_s)
     free_map, free_reduce = entry.free_maps > 0, entry.free_reduces > 0
     if free_map != (entry.in_maps > 0):
@@ -120,8 +113,8 @@ def reduce_starts(state: State, job: int, node: int) -> None:
     new.reduces = 1
     entry.reducing += 1
     if jobs[job].chain < 0:
-        state.num[CHAINS] -= 1
-        jobs[job].chain = state.chain_free[state.num[CHAINS]]
+        state.num.chains -= 1
+        jobs[job].chain = state.chain_free[state.num.chains]
         chain = state.chains[jobs[job].chain]
         chain.until = -1.0
         chain.node = -1
@@ -148,8 +141,8 @@ def reduce_ended(state: State, job: int, node: int) -> None:
             state.chains[chain].members -= 1
             if state.chains[chain].members == 0:
                 _forget(state, chain)
-                state.chain_free[state.num[CHAINS]] = chain
-                state.num[CHAINS] += 1
+                state.chain_free[state.num.chains] = chain
+                state.num.chains += 1
                 jobs[job].chain = -1
             return
 

@@ -39,7 +39,6 @@ from schedbed.scheduler.simulate.compiled import columns  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended import flow_arrays  # noqa: E402
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown as enlarged  # noqa: E402
 from schedbed.scheduler.simulate.compiled.run_compiled import run  # noqa: E402
-from schedbed.scheduler.simulate.compiled.state import FREE_ITEMS  # noqa: E402
 
 POLICIES = (
     "fifo",
@@ -198,7 +197,7 @@ def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     in_use: list[int] = []
 
     def grown(state: Any) -> Any:
-        in_use.append(len(state.flows) - int(state.num[FREE_ITEMS]))
+        in_use.append(len(state.flows) - int(state.num.free_items))
         return enlarged(state)
 
     monkeypatch.setattr("schedbed.scheduler.simulate.compiled.run_compiled.grown", grown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import BOARDS, State
+from schedbed.scheduler.simulate.compiled.state import State
 
 
 @compiled
@@ -30,8 +30,8 @@ def own_board(state: State, node: int, job: int) -> int:
     """As `board_of`; there is one from now on."""
     board = board_of(state, node, job)
     if board < 0:
-        board = state.num[BOARDS]
-        state.num[BOARDS] += 1
+        board = state.num.boards
+        state.num.boards += 1
         entry = state.boards[board]
         entry.job = job
         entry.heard = 0

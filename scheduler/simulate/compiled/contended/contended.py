@@ -31,15 +31,6 @@ from schedbed.scheduler.simulate.compiled.contended.works import (
 from schedbed.scheduler.simulate.compiled.heaps import set_off
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
-    AGENDA,
-    AGENDA_S,
-    FREE_BASKETS,
-    FREE_ITEMS,
-    FREE_WORK,
-    ROOM,
-    TOLD,
-    TOUCHED,
-    WANTS,
     State,
 )
 
@@ -48,9 +39,9 @@ from schedbed.scheduler.simulate.compiled.state import (
 def launch(state: State, task: int, node: int, now_s: float) -> None:
     """As `Run.__init__`."""
     num = state.num
-    state.sec[AGENDA_S] = now_s
-    num[FREE_WORK] -= 1
-    work = state.work_free[num[FREE_WORK]]
+    state.sec.agenda_s = now_s
+    num.free_work -= 1
+    work = state.work_free[num.free_work]
     entry, run, where = state.work[work], state.tasks[task], state.nodes[node]
     entry.task = task
     entry.node = node
@@ -64,8 +55,8 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
     else:
         entry.phase = SHUFFLING
         entry.picks = task - state.jobs[run.job].first - state.jobs[run.job].maps
-        num[FREE_BASKETS] -= 1
-        entry.basket = state.basket_free[num[FREE_BASKETS]]
+        num.free_baskets -= 1
+        entry.basket = state.basket_free[num.free_baskets]
     state.runs[node, where.runs] = work
     where.runs += 1
     entry.timer = due_items.new_item(state, work, START)
@@ -75,9 +66,9 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 @compiled
 def next_s(state: State) -> float:
     """As `FluidEmulation.next_s`."""
-    if state.num[TOLD] > 0:
-        return state.sec[AGENDA_S]
-    if state.num[TOUCHED] > 0:
+    if state.num.told > 0:
+        return state.sec.agenda_s
+    if state.num.touched > 0:
         settle(state)
     return due_items.next_s(state)
 
@@ -87,9 +78,9 @@ def has_room(state: State) -> bool:
     """Do the arrays hold what the next step may add?"""
     num, width = state.num, state.way.shape[1]
     return (
-        num[FREE_ITEMS] >= state.num[ROOM]
-        and num[AGENDA] + 4 * len(state.flows) <= len(state.agenda_s)
-        and num[TOUCHED] + state.num[ROOM] * width <= len(state.touched)
+        num.free_items >= state.num.room
+        and num.agenda + 4 * len(state.flows) <= len(state.agenda_s)
+        and num.touched + state.num.room * width <= len(state.touched)
     )
 
 
@@ -98,16 +89,16 @@ def advance(state: State, now_s: float) -> bool:
     """As `Sharing.advance`; False when it must go on later: a block is wanted, or room."""
     sec = state.sec
     while True:
-        if state.num[WANTS] > 0 or not has_room(state):
+        if state.num.wants > 0 or not has_room(state):
             return False
         at_s = due_items.next_s(state)
-        if state.num[TOUCHED] > 0 and at_s > sec[AGENDA_S]:
+        if state.num.touched > 0 and at_s > sec.agenda_s:
             settle(state)
         elif at_s > now_s or at_s == inf:
             break
         else:
             _fire(state, due_items.pop(state))
-    sec[AGENDA_S] = max(sec[AGENDA_S], now_s)
+    sec.agenda_s = max(sec.agenda_s, now_s)
     return True
 
 
@@ -149,13 +140,13 @@ def _tell(state: State, work: int) -> None:
     where.runs -= 1
     for later in range(place, where.runs):
         state.runs[entry.node, later] = state.runs[entry.node, later + 1]
-    state.told[state.num[TOLD]] = entry.task
-    state.num[TOLD] += 1
+    state.told[state.num.told] = entry.task
+    state.num.told += 1
     if not state.tasks[entry.task].is_map:
-        state.basket_free[state.num[FREE_BASKETS]] = entry.basket
-        state.num[FREE_BASKETS] += 1
-    state.work_free[state.num[FREE_WORK]] = work
-    state.num[FREE_WORK] += 1
+        state.basket_free[state.num.free_baskets] = entry.basket
+        state.num.free_baskets += 1
+    state.work_free[state.num.free_work] = work
+    state.num.free_work += 1
 
 
 @compiled
@@ -163,7 +154,7 @@ def take(state: State, now_s: float) -> bool:
     """As `Beats.take`; False when it must go on later."""
     if not advance(state, now_s):
         return False
-    for place in range(state.num[TOLD]):
+    for place in range(state.num.told):
         task = state.told[place]
         node = state.tasks[task].node
         entry = state.nodes[node]
@@ -171,7 +162,7 @@ def take(state: State, now_s: float) -> bool:
         state.finished[node, entry.finished] = task
         entry.finished += 1
         set_off(state, node, now_s)
-    state.num[TOLD] = 0
+    state.num.told = 0
     return True
 
 
@@ -195,7 +186,7 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """As `Host.usage`: shares of CPU, disk and network, bytes of memory."""
-    state.sec[AGENDA_S] = max(state.sec[AGENDA_S], now_s)
+    state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)
     tx, rx = moved_until(state, 4 * node + OUT, now_s), moved_until(state, 4 * node + IN, now_s)

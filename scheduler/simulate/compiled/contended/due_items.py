@@ -7,14 +7,14 @@ from math import inf
 from schedbed.scheduler.simulate.compiled.contended.flow_records import ITEM_BITS, ITEM_MASK
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import AGENDA, AGENDA_S, FREE_ITEMS, ITEM_SERIAL, State
+from schedbed.scheduler.simulate.compiled.state import State
 
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
     """An item, or a flow to be, of an attempt."""
-    state.num[FREE_ITEMS] -= 1
-    item = state.item_free[state.num[FREE_ITEMS]]
+    state.num.free_items -= 1
+    item = state.item_free[state.num.free_items]
     flow = state.flows[item]
     flow.work = work
     flow.role = role
@@ -37,8 +37,8 @@ def drop_item(state: State, item: int) -> None:
 
 @compiled
 def _free(state: State, item: int) -> None:
-    state.item_free[state.num[FREE_ITEMS]] = item
-    state.num[FREE_ITEMS] += 1
+    state.item_free[state.num.free_items] = item
+    state.num.free_items += 1
 
 
 @compiled
@@ -49,17 +49,17 @@ def at(state: State, item: int, due_s: float) -> None:
     if due_s < flow.queued:
         flow.queued = due_s
         flow.entries += 1
-        num[ITEM_SERIAL] += 1
-        code = (num[ITEM_SERIAL] << ITEM_BITS) | item
-        heap_push(state.agenda_s, state.agenda_code, num[AGENDA], due_s, code)
-        num[AGENDA] += 1
+        num.item_serial += 1
+        code = (num.item_serial << ITEM_BITS) | item
+        heap_push(state.agenda_s, state.agenda_code, num.agenda, due_s, code)
+        num.agenda += 1
 
 
 @compiled
 def _take_first(state: State) -> int:
     item = state.agenda_code[0] & ITEM_MASK
-    heap_drop(state.agenda_s, state.agenda_code, state.num[AGENDA])
-    state.num[AGENDA] -= 1
+    heap_drop(state.agenda_s, state.agenda_code, state.num.agenda)
+    state.num.agenda -= 1
     state.flows[item].entries -= 1
     return item
 
@@ -67,7 +67,7 @@ def _take_first(state: State) -> int:
 @compiled
 def next_s(state: State) -> float:
     """As `Agenda.next_s`."""
-    while state.num[AGENDA] > 0:
+    while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
         if flow.due == at_s:
@@ -85,7 +85,7 @@ def next_s(state: State) -> float:
 @compiled
 def pop(state: State) -> int:
     """As `Agenda.pop`."""
-    state.sec[AGENDA_S] = state.agenda_s[0]
+    state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)
     state.flows[item].queued = state.flows[item].due = inf
     return item

@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.compiled.contended.works import (
     stream_over,
 )
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import AGENDA_S, State
+from schedbed.scheduler.simulate.compiled.state import State
 
 
 @compiled
@@ -97,7 +97,7 @@ def _fetch_from(state: State, work: int, place: int) -> None:
         flow.cap = min(cap, total / latency_s) if latency_s != 0.0 else cap
         start(state, item)
     else:
-        at(state, item, state.sec[AGENDA_S] + latency_s)
+        at(state, item, state.sec.agenda_s + latency_s)
 
 
 @compiled

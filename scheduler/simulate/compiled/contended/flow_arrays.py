@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
 from schedbed.cluster.virtual.node_model import TaskCost
-from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled import entity_records as plain
+from schedbed.scheduler.simulate.compiled.arrays import Arrays, Table, Values, records
 from schedbed.scheduler.simulate.compiled.contended import flow_records as kinds
-from schedbed.scheduler.simulate.compiled.state import State, records
+from schedbed.scheduler.simulate.compiled.state import State
 
 if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
@@ -43,12 +44,17 @@ def _sources(simulation: Simulation) -> int:
     return min(most, len(simulation.nodes)) + 1
 
 
-def no_fluid() -> dict[str, Any]:
+def no_fluid() -> Arrays:
     """The arrays where nothing contends."""
     small = np.zeros(1, np.int64)
     few = small.reshape(1, 1)
     two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
-    tables = {"hosts": kinds.HOST, "resources": kinds.RESOURCE, "flows": kinds.FLOW, "work": kinds.WORK}
+    tables = {
+        "hosts": kinds.HostEntry,
+        "resources": kinds.ResourceEntry,
+        "flows": kinds.FlowEntry,
+        "work": kinds.WorkEntry,
+    }
     return {
         **{name: records(1, kind) for name, kind in tables.items()},
         **{name: _of_kind(name, few) for name in two},
@@ -64,11 +70,11 @@ _LINES = (
 _WIDE = ("agenda_code", "before", "after", "pending_bytes")
 
 
-def _of_kind(name: str, values: Any) -> Any:
+def _of_kind(name: str, values: Values) -> Values:
     return values.astype(np.int64 if name in _WIDE else np.int32)
 
 
-def fluid(simulation: Simulation, tasks: int) -> dict[str, Any]:
+def fluid(simulation: Simulation, tasks: int) -> Arrays:
     """The arrays, with nothing running."""
     nodes = simulation.nodes
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
@@ -81,7 +87,7 @@ def fluid(simulation: Simulation, tasks: int) -> dict[str, Any]:
     return {
         "hosts": _hosts(simulation),
         "resources": _resources(simulation, racks),
-        "flows": records(items, kinds.FLOW),
+        "flows": records(items, kinds.FlowEntry),
         "way": np.zeros((items, width), np.int32),
         "before": np.zeros(items * width, np.int64),
         "after": np.zeros(items * width, np.int64),
@@ -94,7 +100,7 @@ def fluid(simulation: Simulation, tasks: int) -> dict[str, Any]:
         "spare": np.zeros(items, np.int32),
         "links": np.zeros(resources, np.int32),
         "far": np.zeros(resources, np.int32),
-        "work": records(slots, kinds.WORK),
+        "work": records(slots, kinds.WorkEntry),
         "work_flows": np.zeros((slots, kinds.PHASE_FLOWS), np.int32),
         "work_free": np.arange(slots - 1, -1, -1, dtype=np.int32),
         "pending_node": np.zeros((reduces, sources), np.int32),
@@ -107,8 +113,8 @@ def fluid(simulation: Simulation, tasks: int) -> dict[str, Any]:
     }
 
 
-def _hosts(simulation: Simulation) -> Any:
-    table, latencies = records(len(simulation.nodes), kinds.HOST), simulation.setup.latencies
+def _hosts(simulation: Simulation) -> Table[kinds.HostEntry]:
+    table, latencies = records(len(simulation.nodes), kinds.HostEntry), simulation.setup.latencies
     table["seen"] = simulation.setup.timing.begin_s
     for node, entry in zip(simulation.nodes, table, strict=False):
         speed = node.spec.core_speed
@@ -118,9 +124,9 @@ def _hosts(simulation: Simulation) -> Any:
     return table
 
 
-def _resources(simulation: Simulation, racks: int) -> Any:
+def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]:
     nodes, setup = simulation.nodes, simulation.setup
-    table = records(4 * len(nodes) + racks, kinds.RESOURCE)
+    table = records(4 * len(nodes) + racks, kinds.ResourceEntry)
     capacity = table["capacity"]
     capacity[: 4 * len(nodes)] = [
         rate
@@ -135,52 +141,55 @@ def _resources(simulation: Simulation, racks: int) -> Any:
 def begin(simulation: Simulation, state: State) -> None:
     """The numbers to begin with."""
     num, setup = state.num, simulation.setup
-    num[names.IS_FLUID] = 1
-    num[names.HAS_UPLINKS] = setup.cluster.uplink_bps is not None
-    num[names.BLOCK_BYTES] = setup.cluster.blocks.size_bytes
-    num[names.FREE_ITEMS], num[names.FREE_WORK] = len(state.item_free), len(state.work_free)
-    num[names.FREE_BASKETS] = len(state.basket_free)
-    num[names.ROOM] = len(state.launched) + 16
-    state.sec[names.CORE_SHARE] = setup.latencies.core_share
+    num.is_fluid = 1
+    num.has_uplinks = setup.cluster.uplink_bps is not None
+    num.block_bytes = setup.cluster.blocks.size_bytes
+    num.free_items, num.free_work = len(state.item_free), len(state.work_free)
+    num.free_baskets = len(state.basket_free)
+    num.room = len(state.launched) + 16
+    state.sec.core_share = setup.latencies.core_share
     for job, entry in zip(simulation.jobs, state.jobs, strict=False):
         entry.room = buffer_bytes(job.reduce_demand.memory_bytes)
 
 
-def replies(simulation: Simulation, reduces: int, widest: int) -> dict[str, Any]:
+def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
     """Rings for what replies tell of map outputs, and places for so many more events."""
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
-    return {"replies": records(count, names.REPLY), "reply_items": records(count + widest, names.NEWS)}
+    return {
+        "replies": records(count, plain.ReplyEntry),
+        "reply_items": records(count + widest, plain.NewsEntry),
+    }
 
 
 def grown(state: State) -> State:
     """The same state in arrays twice as long, as far as they may be full."""
     num, items = state.num, len(state.flows)
-    changed: dict[str, Any] = {
+    changed: Arrays = {
         name: _longer(getattr(state, name))
         for name in ("flows", "way", "before", "after", "agenda_s", "agenda_code", "touched")
     }
     changed |= {name: np.zeros(2 * items, np.int32) for name in ("found", "in_order", "spare")}
-    changed["item_free"] = free = _longer(state.item_free)
-    count = int(num[names.FREE_ITEMS])
+    changed["item_free"] = free = _longer(state.item_free[:])
+    count = int(num.free_items)
     free[count : count + items] = np.arange(2 * items - 1, items - 1, -1)
-    num[names.FREE_ITEMS] += items
-    changed["replies"] = _longer_ring(state.replies, num[names.REPLIES_DONE], num[names.REPLIES])
-    changed["reply_items"] = _longer_ring(state.reply_items, num[names.ITEMS_DONE], num[names.REPLY_ITEMS])
+    num.free_items += items
+    changed["replies"] = _longer_ring(cast("Values", state.replies), num.replies_done, num.replies)
+    changed["reply_items"] = _longer_ring(cast("Values", state.reply_items), num.items_done, num.reply_items)
     more = np.zeros(len(state.replies))
-    changed["event_s"] = np.concatenate([state.event_s, more])
-    changed["event_code"] = np.concatenate([state.event_code, more.astype(np.int64)])
+    changed["event_s"] = np.concatenate([state.event_s[:], more])
+    changed["event_code"] = np.concatenate([state.event_code[:], more.astype(np.int64)])
     return state._replace(**changed)
 
 
-def _longer(array: Any) -> Any:
+def _longer(array: Values) -> Values:
     longer = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer.view(np.recarray) if isinstance(array, np.recarray) else longer
 
 
-def _longer_ring(ring: Any, first: int, end: int) -> Any:
+def _longer_ring(ring: Values, first: int, end: int) -> Values:
     """Entries have the place of their number in the ring."""
-    longer = records(2 * len(ring), ring.dtype)
+    longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]
     return longer

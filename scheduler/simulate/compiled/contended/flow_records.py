@@ -2,86 +2,83 @@
 
 from __future__ import annotations
 
-import numpy as np
+from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
-HOST = np.dtype(
-    [
-        ("seen", "f8"),  # when its use was last asked for, and what had moved by then
-        ("cpu_seen", "f8"),
-        ("disk_seen", "f8"),
-        ("tx_seen", "f8"),
-        ("rx_seen", "f8"),
-        ("cores", "f8"),
-        ("end_latency", "f8"),
-        ("fetch_latency", "f8"),
-        ("block_latency", "f8"),
-    ],
-    align=True,
-)
-RESOURCE = np.dtype(
-    [
-        ("capacity", "f8"),
-        ("demand", "f8"),
-        ("moved", "f8"),
-        ("free", "f8"),
-        ("seen", "i8"),
-        ("solved", "i8"),
-        ("changed", "i8"),  # `_due`
-        ("unfixed", "i8"),
-        ("count", "i8"),  # of its flows, a list in the order of their start
-        ("head", "i8"),
-        ("tail", "i8"),
-        ("over", "i1"),
-    ],
-    align=True,
-)
-"""As `maxmin.Resource`; four a node (CPU, disk, out, in), then the racks' uplinks."""
-FLOW = np.dtype(
-    [
-        ("due", "f8"),
-        ("queued", "f8"),
-        ("total", "f8"),
-        ("left", "f8"),
-        ("cap", "f8"),
-        ("rate", "f8"),
-        ("at", "f8"),
-        ("fair", "f8"),
-        ("seen", "i8"),
-        ("work", "i4"),  # whose it is
-        ("batch", "i4"),  # map outputs that it fetches
-        ("entries", "i4"),  # of it in the agenda
-        ("ways", "i1"),  # resources that it passes
-        ("role", "i1"),
-        ("live", "i1"),
-    ],
-    align=True,
-)
-"""As `maxmin.Flow`, or an `agenda.Item` that passes nothing."""
-WORK = np.dtype(
-    [
-        ("task", "i4"),
-        ("node", "i4"),
-        ("timer", "i4"),
-        ("basket", "i4"),  # of a reduce: where its pending outputs are
-        ("streams", "i4"),
-        ("flows", "i4"),  # of its phase
-        ("fetching", "i4"),
-        ("pending", "i4"),  # sources
-        ("phase", "i1"),
-        ("started", "i1"),
-        ("ended", "i1"),
-        ("fetched", "i8"),
-        ("picks", "i8"),
-        ("left", "i8"),  # bytes of output for which no block was asked for
-        ("pace", "f8"),
-        ("phase_bytes", "f8"),
-        ("phase_moved", "f8"),
-        ("buffered", "f8"),
-        ("on_disk", "f8"),
-    ],
-    align=True,
-)
-"""As `runs.Run`."""
+
+class HostEntry(Record):
+    """A node whose attempts contend."""
+
+    seen: f8  # when its use was last asked for, and what had moved by then
+    cpu_seen: f8
+    disk_seen: f8
+    tx_seen: f8
+    rx_seen: f8
+    cores: f8
+    end_latency: f8
+    fetch_latency: f8
+    block_latency: f8
+
+
+class ResourceEntry(Record):
+    """As `maxmin.Resource`; four a node (CPU, disk, out, in), then the racks' uplinks."""
+
+    capacity: f8
+    demand: f8
+    moved: f8
+    free: f8
+    seen: i8
+    solved: i8
+    changed: i8  # `_due`
+    unfixed: i8
+    count: i8  # of its flows, a list in the order of their start
+    head: i8
+    tail: i8
+    over: i1
+
+
+class FlowEntry(Record):
+    """As `maxmin.Flow`, or an `agenda.Item` that passes nothing."""
+
+    due: f8
+    queued: f8
+    total: f8
+    left: f8
+    cap: f8
+    rate: f8
+    at: f8
+    fair: f8
+    seen: i8
+    work: i4  # whose it is
+    batch: i4  # map outputs that it fetches
+    entries: i4  # of it in the agenda
+    ways: i1  # resources that it passes
+    role: i1
+    live: i1
+
+
+class WorkEntry(Record):
+    """As `runs.Run`."""
+
+    task: i4
+    node: i4
+    timer: i4
+    basket: i4  # of a reduce: where its pending outputs are
+    streams: i4
+    flows: i4  # of its phase
+    fetching: i4
+    pending: i4  # sources
+    phase: i1
+    started: i1
+    ended: i1
+    fetched: i8
+    picks: i8
+    left: i8  # bytes of output for which no block was asked for
+    pace: f8
+    phase_bytes: f8
+    phase_moved: f8
+    buffered: f8
+    on_disk: f8
+
 
 CPU, DISK, OUT, IN = range(4)
 """Resources of a node, behind 4 times its number."""

@@ -7,12 +7,12 @@ resource stands among those that the flow passes.
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 from schedbed.cluster.virtual.fluid.max_min import REACH
+from schedbed.scheduler.simulate.compiled.arrays import Ints
 from schedbed.scheduler.simulate.compiled.contended.due_items import at
 from schedbed.scheduler.simulate.compiled.jit import compiled
-from schedbed.scheduler.simulate.compiled.state import AGENDA_S, STAMP, TOUCHED, State
+from schedbed.scheduler.simulate.compiled.state import State
 
 _ROUNDING = 1 + 1e-9
 _FEW = 24
@@ -20,8 +20,8 @@ _FEW = 24
 
 @compiled
 def _touch(state: State, number: int) -> None:
-    state.touched[state.num[TOUCHED]] = number
-    state.num[TOUCHED] += 1
+    state.touched[state.num.touched] = number
+    state.num.touched += 1
 
 
 @compiled
@@ -55,7 +55,7 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @compiled
 def start(state: State, item: int) -> None:
     """As `Sharing.start`, of a flow with its total, cap and way."""
-    flow, now_s, alone = state.flows[item], state.sec[AGENDA_S], True
+    flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
     flow.at = now_s
     flow.rate = 0.0
@@ -77,7 +77,7 @@ def start(state: State, item: int) -> None:
 @compiled
 def stop(state: State, item: int) -> None:
     """As `Sharing.stop`."""
-    flow, now_s = state.flows[item], state.sec[AGENDA_S]
+    flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
     flow.at = now_s
@@ -119,10 +119,10 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 @compiled
 def settle(state: State) -> None:
     """As `Sharing.settle`."""
-    count = state.num[TOUCHED]
-    state.num[TOUCHED] = 0
-    state.num[STAMP] += 1
-    instant = state.num[STAMP]
+    count = state.num.touched
+    state.num.touched = 0
+    state.num.stamp += 1
+    instant = state.num.stamp
     for place in range(count):
         state.resources[state.touched[place]].changed = instant
     for place in range(count):
@@ -162,8 +162,8 @@ def _solve(state: State, number: int, instant: int) -> None:
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
     """As `Sharing._collect`: how many flows and links were found."""
-    state.num[STAMP] += 1
-    stamp, width = state.num[STAMP], state.way.shape[1]
+    state.num.stamp += 1
+    stamp, width = state.num.stamp, state.way.shape[1]
     found, links, resources = state.found, state.links, state.resources
     links[0] = number
     resources[number].seen = stamp
@@ -216,7 +216,7 @@ def _hold_outside(state: State, number: int, stamp: int) -> None:
 
 @compiled
 def _set(state: State, item: int, rate: float) -> None:
-    flow, now_s = state.flows[item], state.sec[AGENDA_S]
+    flow, now_s = state.flows[item], state.sec.agenda_s
     if flow.rate != 0.0:
         left = flow.left - flow.rate * (now_s - flow.at)
         flow.left = left if left > 0.0 else 0.0
@@ -247,7 +247,7 @@ def _sort(state: State, count: int) -> None:
 
 
 @compiled
-def _merge(state: State, order: Any, other: Any, low: int, middle: int, high: int) -> None:
+def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: int) -> None:
     one, two, flows = low, middle, state.flows
     for place in range(low, high):
         if two >= high or (one < middle and flows[order[one]].cap <= flows[order[two]].cap):
@@ -283,7 +283,7 @@ def _fix(state: State, item: int, rate: float) -> None:
 def _fill(state: State, count: int, links: int) -> None:
     """As `maxmin.fill`."""
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
-    stamp = state.num[STAMP]
+    stamp = state.num.stamp
     for place in range(count):
         flows[order[place]].fair = -1.0
     done = 0

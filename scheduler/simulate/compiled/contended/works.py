@@ -26,14 +26,6 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
 from schedbed.scheduler.simulate.compiled.jit import compiled
 from schedbed.scheduler.simulate.compiled.state import (
-    AGENDA_S,
-    BLOCK_BYTES,
-    CORE_SHARE,
-    HAS_UPLINKS,
-    REPLICATION,
-    TARGETS,
-    WANTS,
-    WANTS_BYTES,
     WRITTEN,
     State,
 )
@@ -57,7 +49,7 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
     """As `Host.way_to`: the flow leaves one node for another."""
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
-    if state.num[HAS_UPLINKS] and rack != state.nodes[other].rack:
+    if state.num.has_uplinks and rack != state.nodes[other].rack:
         pass_through(state, item, 4 * len(state.nodes) + rack)
     pass_through(state, item, 4 * other + IN)
 
@@ -110,7 +102,7 @@ def end_flow(state: State, item: int) -> None:
 
 @compiled
 def _core_seconds(state: State, cpu_s: float) -> float:
-    return cpu_s / state.sec[CORE_SHARE]
+    return cpu_s / state.sec.core_share
 
 
 @compiled
@@ -152,7 +144,7 @@ def _write_seconds(state: State, work: int) -> float:
     if not _writes(state, entry.task):
         return 0.0
     node = state.nodes[entry.node]
-    rate = node.disk if state.num[REPLICATION] < 2 else min(node.disk, node.network)
+    rate = node.disk if state.num.replication < 2 else min(node.disk, node.network)
     return state.costs[state.tasks[entry.task].cost].output / rate
 
 
@@ -171,20 +163,20 @@ def _write_output(state: State, work: int) -> None:
 @compiled
 def ask_for_block(state: State, work: int) -> None:
     """The next block of the output needs its nodes."""
-    size, left = state.num[BLOCK_BYTES], state.work[work].left
-    state.num[WANTS] = work + 1
-    state.num[WANTS_BYTES] = min(size, left) if size else left
+    size, left = state.num.block_bytes, state.work[work].left
+    state.num.wants = work + 1
+    state.num.wants_bytes = min(size, left) if size else left
 
 
 @compiled
 def write(state: State) -> None:
     """As `Run._write`, of the block that was asked for, along `targets`."""
-    work, length = state.num[WANTS] - 1, state.num[WANTS_BYTES]
-    state.num[WANTS] = 0
+    work, length = state.num.wants - 1, state.num.wants_bytes
+    state.num.wants = 0
     entry = state.work[work]
     entry.left -= length
     item = new_item(state, work, WRITE)
-    chain, count = state.targets, state.num[TARGETS]
+    chain, count = state.targets, state.num.targets
     if chain[0] != entry.node:
         pass_through(state, item, 4 * chain[0] + IN)
     for place in range(count):
@@ -267,7 +259,7 @@ def _merge(state: State, work: int) -> None:
     """As `ReduceRun._merge`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
-    state.tasks[entry.task].shuffle_end = state.sec[AGENDA_S]
+    state.tasks[entry.task].shuffle_end = state.sec.agenda_s
     entry.phase = SORTING
     entry.phase_bytes = entry.phase_moved = 0.0
     back = entry.on_disk if cost.merges else 0.0
@@ -283,7 +275,7 @@ def _reduce(state: State, work: int) -> None:
     """As `ReduceRun._reduce`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
-    state.tasks[entry.task].sort_end = state.sec[AGENDA_S]
+    state.tasks[entry.task].sort_end = state.sec.agenda_s
     entry.phase = REDUCING
     entry.phase_bytes = entry.phase_moved = 0.0
     entry.pace = max(_core_seconds(state, cost.cpu), _write_seconds(state, work))
@@ -330,7 +322,7 @@ def stream_over(state: State, work: int) -> None:
 @compiled
 def _succeed(state: State, work: int) -> None:
     """As `Run.succeed`."""
-    entry, now_s = state.work[work], state.sec[AGENDA_S]
+    entry, now_s = state.work[work], state.sec.agenda_s
     if writes_file(state, entry.task):
         note_file(state, now_s, entry.task, WRITTEN)
     entry.ended = 1

@@ -1,0 +1,101 @@
+"""Tables and lines of the compiled loop: numpy arrays with the faces by which the type checker knows their columns.
+
+A class that is a `Record` names the columns of a table by its annotations; `table[place]` is read and written like
+an object of that class, by plain Python and by what numba compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_type_hints, overload
+
+import numpy as np
+import numpy.typing as npt
+
+f8 = Annotated[float, "f8"]
+i8 = Annotated[int, "i8"]
+i4 = Annotated[int, "i4"]
+i1 = Annotated[int, "i1"]
+
+Values = npt.NDArray[Any]
+"""A column of a table, or a part of a line: numbers of one kind that numpy works on."""
+
+
+Arrays = dict[str, Any]
+"""Some of a State's arrays by their names."""
+
+
+class Record:
+    """A row; its annotations (`f8`, `i8`, `i4`, `i1`, or a `Pair`) are the columns, in their order."""
+
+
+R = TypeVar("R", bound=Record)
+C = TypeVar("C", bound=Record, covariant=True)
+V = TypeVar("V", int, float)
+
+
+class Line(Protocol[V]):
+    """Values by place."""
+
+    @overload
+    def __getitem__(self, place: int, /) -> V: ...
+    @overload
+    def __getitem__(self, place: slice | Values, /) -> Values: ...
+    def __setitem__(self, place: int | slice, value: V | Values | list[V], /) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class Grid(Protocol):
+    """Whole numbers by row and place."""
+
+    def __getitem__(self, place: tuple[int, int], /) -> int: ...
+    def __setitem__(self, place: tuple[int, int], value: int, /) -> None: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+class Table(Protocol[C]):
+    """Records by place, and their columns by name."""
+
+    @overload
+    def __getitem__(self, place: int, /) -> C: ...
+    @overload
+    def __getitem__(self, place: str | slice | Values, /) -> Values: ...
+    def __setitem__(self, place: str | slice, value: npt.ArrayLike | Values, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[C]: ...
+
+
+class TableGrid(Protocol[C]):
+    """Records by row and place."""
+
+    def __getitem__(self, place: tuple[int, int], /) -> C: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+Ints = Line[int]
+Floats = Line[float]
+Pair = Annotated[Line[int], "i8", 2]
+"""A column of two numbers: of maps, and of reduces."""
+
+
+def dtype_of(kind: type[Record]) -> np.dtype[Any]:
+    """Returns the layout of a record."""
+    hints = get_type_hints(kind, include_extras=True)
+    return np.dtype([(name, *hint.__metadata__) for name, hint in hints.items()], align=True)
+
+
+def records(count: int, kind: type[R]) -> Table[R]:
+    """Makes a table of zeros, with at least one row."""
+    return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
+
+
+def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
+    """Makes a grid of zeros."""
+    return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))
+
+
+def record(kind: type[R]) -> R:
+    """Makes a single record of zeros, which compiled code changes in place."""
+    return records(1, kind)[0]

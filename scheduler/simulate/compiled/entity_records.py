@@ -1,0 +1,228 @@
+"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows that come to be."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
+
+
+class NodeEntry(Record):
+    """A node, as the core and the driver know it."""
+
+    number_0: f8  # `base_s`, as in `nodes.SimNode`, all in seconds
+    grid: f8
+    event: f8
+    timer: f8
+    latency: f8  # from the service of a heartbeat to an attempt's first line
+    speed: f8
+    disk: f8
+    network: f8
+    cpu_rate: f8
+    asked: f8  # used since then:
+    cpu_s: f8
+    disk_bytes: f8
+    free_maps: i4  # of the core
+    free_reduces: i4
+    running: i4  # attempts, as the driver counts them
+    reduces: i4
+    runs: i4  # attempts on it
+    finished: i4  # that no heartbeat has carried yet
+    feeds: i4  # what the core tells its reduces of
+    reducing: i4  # jobs whose reduces run there, as the driver counts them
+    board: i4  # the first of its boards
+    timers: i8
+    rank: i4  # its place in the order of timers
+    rack: i4
+    in_maps: i1  # in the ring of nodes with a free map slot
+    in_reduces: i1
+
+
+class JobEntry(Record):
+    """A job; its stages are beside it in `stages`."""
+
+    first: i8  # its first task; maps, then reduces
+    maps: i8
+    reduces: i8
+    pool: i4
+    priority: i4
+    weight: f8
+    submit: f8
+    start: f8
+    finish: f8
+    output_bytes: i8
+    ended: i1
+    started: i1
+    wrote: i1  # files
+    free_cursor: i8
+    hosts_at: i8  # its part of `near`: maps by host
+    hosts_end: i8
+    racks_at: i8
+    racks_end: i8
+    chain: i4  # of the nodes of its reduces; -1 when there are none
+    wait: f8  # its patience, under delay
+    room: f8  # of a reduce, for what it has fetched, in bytes
+    skipped: f8
+    skipped_beat: i8
+    level: i4
+
+
+class StageEntry(Record):
+    """A job's maps, or its reduces."""
+
+    total: i8
+    unstarted: i8
+    running: i8
+    done: i8
+    cursor: i8
+    ratio: f8  # as it stands in its pool
+    place: i4  # there; -1 when it is not in
+    open: i1
+    ready: i1
+    dirty: i1
+
+
+class TaskEntry(Record):
+    """A task, with its one attempt."""
+
+    job: i4
+    cost: i4
+    hosts_at: i8  # its part of `host`
+    hosts_end: i8
+    holders_at: i8  # its part of `holder`
+    holders_end: i8
+    local_bytes: i8
+    remote_bytes: i8
+    shuffle_bytes: i8
+    spill_bytes: i8
+    assigned: f8
+    start: f8
+    end: f8
+    work: f8
+    since: f8
+    shuffle_end: f8
+    sort_end: f8
+    node: i4  # -1 while it is unstarted
+    is_map: i1
+    reads_block: i1
+    waits: i1
+    locality: i1
+
+
+class CostEntry(Record):
+    """What a task does."""
+
+    cpu: f8
+    sort_cpu: f8
+    duration: f8  # NaN: none
+    read: i8
+    output: i8
+    spill: i8
+    peak: i8
+    merges: i1
+
+
+class PoolEntry(Record):
+    """A pool of jobs; FIFO is one."""
+
+    weight: f8
+    min_share: f8
+    fifo: i1
+    name: i4  # its place among the names
+    at: i8  # its part of `pool_jobs`, and of both halves of `ready`
+    end: i8
+    oldest: i8  # nothing before this in its part is still there
+
+
+class PoolStageEntry(Record):
+    """A pool's maps, or its reduces."""
+
+    running: i8
+    ready: i8
+    place: i4
+    tier: i4
+    ratio: f8
+    submit: f8
+
+
+class NearEntry(Record):
+    """The maps of a job whose input is on one host, or in one rack."""
+
+    where: i4
+    cursor: i8
+    end: i8
+
+
+class FeedEntry(Record):
+    """What the core has told a node of the map outputs of a job, or how many of its reduces the driver knows there."""
+
+    job: i4
+    reduces: i4
+    cursor: i8
+    all_done: i1
+
+
+class ChainEntry(Record):
+    """A chain of timers."""
+
+    at: f8
+    until: f8
+    node: i4
+    members: i4
+
+
+class BoardEntry(Record):
+    """What a node knows of the map outputs of a job."""
+
+    job: i4
+    next: i4
+    heard: i8
+    all_done: i1
+
+
+class ReplyEntry(Record):
+    """Orders on their way to a node: so many of `reply_items`, from the first."""
+
+    node: i4
+    first: i8
+    count: i8
+
+
+class NewsEntry(Record):
+    """Map outputs of a job, by their place in `outputs`."""
+
+    job: i4
+    all_done: i1
+    since: i8
+    until: i8
+
+
+class DecisionEntry(Record):
+    """A row of decisions."""
+
+    t: f8
+    value: f8
+    node: i4
+    job: i4
+    task: i8
+    kind: i1
+    reason: i1
+
+
+class FileEntry(Record):
+    """A step of a file: of a task, or of a job that is over."""
+
+    t: f8
+    number: i4
+    step: i1
+
+
+class BeatEntry(Record):
+    """A row of heartbeats."""
+
+    t: f8
+    node: i4
+    maps: i4
+    reduces: i4
+    cpu: f8
+    disk: f8
+    net: f8
+    memory: i8
