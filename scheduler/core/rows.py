@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from schedbed.scheduler.core.entities import Attempt, Job, Task
 from schedbed.tasks.specs import NodeId
 
-make_row: Callable[..., Any] = tuple.__new__
+make_row: Callable[..., Any] = vars(tuple)["__new__"]
 """A named tuple of a class from all its values: what calling the class does, in a third of the time."""
 
 
