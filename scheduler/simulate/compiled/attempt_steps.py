@@ -6,13 +6,14 @@ import math
 
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import board_of, own_board
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push, set_off
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 
 TASK_BITS = 31
 TASK_MASK = (1 << TASK_BITS) - 1
 
 
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.launch")
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
     """The attempt starts on the node."""
@@ -31,6 +32,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
         _start_reduce(state, task, node, now_s)
 
 
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation._schedule")
 @compiled
 def _schedule(state: State, task: int, due_s: float) -> None:
     state.num.serial += 1
@@ -39,17 +41,22 @@ def _schedule(state: State, task: int, due_s: float) -> None:
     state.num.ends += 1
 
 
+@twin_of("schedbed.cluster.virtual.exact.phase_costs:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
-    """As `phase_costs.write_seconds`, for an attempt that writes a file."""
+    """Mirrors `phase_costs.write_seconds`, for an attempt that writes a file."""
     entry = state.nodes[node]
     rate = entry.disk if state.num.replication < 2 else min(entry.disk, entry.network)
     return output_bytes / rate
 
 
+@twin_of(
+    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts.of_map",
+    "schedbed.cluster.virtual.plan_arithmetic:spilled_bytes",
+)
 @compiled
 def _map_seconds(state: State, task: int, node: int) -> float:
-    """As `ExactCosts.of_map`; what it reads is noted."""
+    """Mirrors `ExactCosts.of_map`; what it reads is noted."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     local, remote, remote_s = cost.read, 0, 0.0
@@ -75,9 +82,13 @@ def _map_seconds(state: State, task: int, node: int) -> float:
     return read_s + max(cost.sort_cpu, spill_s + write_s)
 
 
+@twin_of(
+    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts._source",
+    "schedbed.cluster.virtual.plan_arithmetic:nearest_first",
+)
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
-    """As `ExactCosts._source` with `nearest_first`: whose replica is read."""
+    """Mirrors `ExactCosts._source` with `nearest_first`: whose replica is read."""
     run = state.tasks[task]
     rack = state.nodes[node].rack
     beside = far = 0
@@ -110,6 +121,7 @@ def _is_complete(state: State, node: int, job: int) -> bool:
     return board >= 0 and state.boards[board].all_done > 0
 
 
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.map_outputs")
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
     """The node's reduces of the job hear that they know all map outputs: those that wait go on."""
@@ -120,9 +132,13 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
             _start_reduce(state, task, node, now_s)
 
 
+@twin_of(
+    "schedbed.cluster.virtual.exact.exact:ExactEmulation._try_reduce",
+    "schedbed.cluster.virtual.exact.phase_costs:ExactCosts.of_reduce",
+)
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """As `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`."""
+    """Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     run.waits = 0
@@ -168,9 +184,13 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
     row.step = step
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats.take",
+    "schedbed.cluster.virtual.exact.exact:ExactEmulation._end",
+)
 @compiled
 def take(state: State, now_s: float) -> None:
-    """As `Beats.take`: what has ended by now waits for its node's heartbeat, which is set off."""
+    """Mirrors `Beats.take`: what has ended by now waits for its node's heartbeat, which is set off."""
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
         heap_drop(state.end_s, state.end_code, state.num.ends)
@@ -193,9 +213,10 @@ def take(state: State, now_s: float) -> None:
         set_off(state, node, now_s)
 
 
+@twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """As `_Node.count` of the emulation."""
+    """Mirrors `_Node.count` of the emulation."""
     entry, run = state.nodes[node], state.tasks[task]
     worked_s = now_s - max(run.since, entry.asked)
     if worked_s <= 0.0 or run.waits or run.work == 0.0:
@@ -206,9 +227,10 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
     entry.disk_bytes += (local + run.spill_bytes) / run.work * worked_s
 
 
+@twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """As `ExactEmulation.usage`: shares of CPU, disk and network, bytes of memory."""
+    """Mirrors `ExactEmulation.usage`: shares of CPU, disk and network, bytes of memory."""
     entry = state.nodes[node]
     if now_s <= entry.asked:
         return 0.0, 0.0, 0.0, 0

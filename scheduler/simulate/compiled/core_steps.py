@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.simulate.compiled import attempt_steps, job_orders, map_picks, timer_chains
+from schedbed.scheduler.simulate.compiled import (
+    attempt_steps,
+    job_orders,
+    map_picks,
+    reduce_feeds,
+    timer_chains,
+)
 from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.heaps import push_event, ring_after
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     COMMIT_EVENT,
     DUE_EVENT,
@@ -19,9 +25,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 
 
+@twin_of("schedbed.scheduler.core.books:Books._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """As `Books._changed`."""
+    """Mirrors `Books._changed`."""
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
     if ready != (entry.ready > 0):
@@ -30,9 +37,10 @@ def stage_changed(state: State, stage: int) -> None:
     job_orders.touch(state, stage)
 
 
+@twin_of("schedbed.scheduler.core.job_lifecycle:JobBooks._open_reduces")
 @compiled
 def open_reduces(state: State, job: int) -> None:
-    """As `JobBooks._open_reduces`."""
+    """Mirrors `JobBooks._open_reduces`."""
     reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
     if reduces.total > 0:
         opened = maps.done >= state.sec.slowstart * maps.total
@@ -41,9 +49,13 @@ def open_reduces(state: State, job: int) -> None:
             stage_changed(state, 2 * job + 1)
 
 
+@twin_of(
+    "schedbed.scheduler.core.job_lifecycle:JobBooks._end_if_done",
+    "schedbed.scheduler.core.job_lifecycle:JobBooks.end_job",
+)
 @compiled
 def end_if_done(state: State, job: int) -> None:
-    """As `JobBooks._end_if_done` with `end_job`."""
+    """Mirrors `JobBooks._end_if_done` with `end_job`."""
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
         return
@@ -58,9 +70,13 @@ def end_if_done(state: State, job: int) -> None:
         attempt_steps.note_file(state, state.sec.now, job, JOB_OVER)
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.simulation:Simulation.submit_due",
+    "schedbed.scheduler.core.job_lifecycle:JobBooks.add_job",
+)
 @compiled
 def submit_due(state: State, now_s: float) -> None:
-    """As `Simulation.submit_due` with `JobBooks.add_job`."""
+    """Mirrors `Simulation.submit_due` with `JobBooks.add_job`."""
     num = state.num
     while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
         job = num.next_job
@@ -85,9 +101,16 @@ def _record(state: State, task: int) -> None:
     state.num.n_attempts += 1
 
 
+@twin_of(
+    "schedbed.scheduler.core.ledger:Ledger.reported",
+    "schedbed.scheduler.core.ledger:Ledger._succeeded",
+    "schedbed.scheduler.core.ledger:Ledger._map_done",
+    "schedbed.scheduler.core.ledger:Ledger._commit",
+    "schedbed.scheduler.core.books:Books._release",
+)
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """As `Ledger.reported` for an attempt that has succeeded."""
+    """Mirrors `Ledger.reported` for an attempt that has succeeded."""
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     kind = 0 if run.is_map else 1
@@ -98,7 +121,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
         entry.free_maps += 1
     else:
         entry.free_reduces += 1
-        _feed_less(state, node, job)
+        reduce_feeds.feed_less(state, node, job)
     job_orders.touch(state, 2 * job + kind)
     if run.is_map and state.jobs[job].reduces > 0:
         if state.num.is_fluid:
@@ -112,9 +135,10 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
         state.num.commits += 1
 
 
+@twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
 @compiled
 def committed(state: State, task: int) -> None:
-    """As `Ledger.commit_succeeded`."""
+    """Mirrors `Ledger.commit_succeeded`."""
     job = state.tasks[task].job
     if attempt_steps.writes_file(state, task):
         attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
@@ -143,9 +167,10 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
     row.reason = reason
 
 
+@twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """As `Composed.decide`: the task, its reason, and a value for that; or no task."""
+    """Mirrors `Composed.decide`: the task, its reason, and a value for that; or no task."""
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
         base = kind * state.num.jobs + state.pools[pool].at
@@ -163,9 +188,10 @@ def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     return -1, 0, 0.0
 
 
+@twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
-    """As `Ledger.launch`."""
+    """Mirrors `Ledger.launch`."""
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
@@ -177,7 +203,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
         state.jobs[job].start = state.sec.now
     if kind:
         entry.free_reduces -= 1
-        _feed_more(state, node, job)
+        reduce_feeds.feed_more(state, node, job)
     else:
         entry.free_maps -= 1
     stage = state.stages[2 * job + kind]
@@ -202,9 +228,10 @@ def _locality(state: State, task: int, node: int) -> int:
     return found
 
 
+@twin_of("schedbed.scheduler.core.core:Core._offer")
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
-    """As `Core._offer`."""
+    """Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
@@ -215,67 +242,16 @@ def _offer(state: State, node: int, kind: int) -> None:
         _launch(state, task, node, kind)
 
 
-# ----------------------------------------------------------------------- feeds
-
-
-@compiled
-def _feed_more(state: State, node: int, job: int) -> None:
-    entry = state.nodes[node]
-    for place in range(entry.feeds):
-        if state.feeds[node, place].job == job:
-            state.feeds[node, place].reduces += 1
-            return
-    new = state.feeds[node, entry.feeds]
-    new.job = job
-    new.reduces = 1
-    new.cursor = 0
-    new.all_done = 0
-    entry.feeds += 1
-
-
-@compiled
-def _feed_less(state: State, node: int, job: int) -> None:
-    entry = state.nodes[node]
-    for place in range(entry.feeds):
-        if state.feeds[node, place].job == job:
-            state.feeds[node, place].reduces -= 1
-            if state.feeds[node, place].reduces == 0:
-                entry.feeds -= 1
-                for at in range(place, entry.feeds):
-                    old, new = state.feeds[node, at + 1], state.feeds[node, at]
-                    new.job = old.job
-                    new.reduces = old.reduces
-                    new.cursor = old.cursor
-                    new.all_done = old.all_done
-            return
-
-
-@compiled
-def _feed(state: State, node: int) -> int:
-    """As `core._feed`; of how many jobs there is news. Where nothing contends nobody waits but for all map outputs."""
-    count, fluid_too = 0, state.num.is_fluid > 0
-    for place in range(state.nodes[node].feeds):
-        feed = state.feeds[node, place]
-        maps = state.stages[2 * feed.job]
-        done = maps.done == maps.total
-        if (done and not feed.all_done) or (fluid_too and feed.cursor < maps.done):
-            news = state.reply_items[(state.num.reply_items + count) % len(state.reply_items)]
-            news.job = feed.job
-            news.since = feed.cursor
-            news.until = maps.done
-            news.all_done = 1 if done else 0
-            feed.cursor = maps.done
-            feed.all_done = news.all_done
-            count += 1
-    return count
-
-
 # ------------------------------------------------------------------- heartbeat
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats._count",
+    "schedbed.scheduler.simulate.heartbeats:Beats._reported",
+)
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """As `Beats._count`."""
+    """Mirrors `Beats._count`."""
     state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
@@ -289,9 +265,10 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
             timer_chains.fed(state, job, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """As `Beats._act`."""
+    """Mirrors `Beats._act`."""
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
         task = state.launched[place]
@@ -315,12 +292,13 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """As `Emulation.usage`."""
+    """Asks what plays the attempts."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats._note")
 @compiled
 def _write_beat(
     state: State, node: int, running: int, used: tuple[float, float, float, int], now_s: float
@@ -334,17 +312,23 @@ def _write_beat(
     row.cpu, row.disk, row.net, row.memory = used
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """As `Beats.note`."""
+    """Mirrors `Beats.note`."""
     if state.num.writes_beats:
         used = _usage(state, node, now_s)
         _write_beat(state, node, state.nodes[node].running, used, now_s)
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats._beat",
+    "schedbed.scheduler.simulate.heartbeats:Beats._pass",
+    "schedbed.scheduler.core.core:Core.heartbeat",
+)
 @compiled
 def beat(state: State, node: int, now_s: float) -> None:
-    """As `Beats._beat` with `Core.heartbeat`."""
+    """Mirrors `Beats._beat` with `Core.heartbeat`."""
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     used = _usage(state, node, now_s) if num.writes_beats else (0.0, 0.0, 0.0, 0)
@@ -362,7 +346,7 @@ def beat(state: State, node: int, now_s: float) -> None:
     for kind in range(2):
         if num.ready[kind] > 0:
             _offer(state, node, kind)
-    told = _feed(state, node)
+    told = reduce_feeds.feed(state, node)
     _count(state, node, finished, now_s)
     entry.finished = 0
     if num.writes_beats:

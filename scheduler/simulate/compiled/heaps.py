@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.arrays import Floats, Ints
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     BEAT_EVENT,
     SHIFT,
@@ -54,9 +54,10 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
     codes[place] = code
 
 
+@twin_of("schedbed.scheduler.simulate.event_queue:Queue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """As `queue.Queue.push`."""
+    """Mirrors `queue.Queue.push`."""
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
 
@@ -64,6 +65,7 @@ def push_event(state: State, at_s: float, kind: int, number: int) -> None:
 # ----------------------------------------------------------------------- rings
 
 
+@twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.add")
 @compiled
 def ring_add(state: State, ring: int, node: int) -> None:
     """A node enters."""
@@ -71,6 +73,7 @@ def ring_add(state: State, ring: int, node: int) -> None:
     state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
 
 
+@twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
     """A node that is in leaves."""
@@ -118,15 +121,17 @@ def last_before(state: State, ring: int, rank: int) -> int:
     return word * WORD + bit
 
 
+@twin_of("schedbed.scheduler.simulate.event_queue:Queue.passed")
 @compiled
 def passed(state: State) -> int:
-    """As `queue.Queue.passed`."""
+    """Mirrors `queue.Queue.passed`."""
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 
+@twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
-    """As `nodes.next_grid_s`."""
+    """Mirrors `nodes.next_grid_s`."""
     interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s) - 1)
@@ -138,9 +143,10 @@ def next_grid(state: State, node: int, now_s: float) -> float:
     return at_s
 
 
+@twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """As `nodes.Ring.after`: when the next timer of a member goes and whose; (0.0, -1) when there is none."""
+    """Mirrors `nodes.Ring.after`: when the next timer of a member goes and whose; (0.0, -1) when there is none."""
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
     while low < high:
@@ -173,26 +179,32 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 # ---------------------------------------------------------------------- timers
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """As `wakes.Wakes.want`."""
+    """Mirrors `wakes.Wakes.want`."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
         push_event(state, entry.grid, TIMER_EVENT, node)
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """As `wakes.Wakes.want_any`."""
+    """Mirrors `wakes.Wakes.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats.set_off",
+    "schedbed.scheduler.simulate.timers:Wakes.want_until",
+)
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """As `beats.Beats.set_off`."""
+    """Mirrors `beats.Beats.set_off`."""
     entry = state.nodes[node]
     if entry.event >= now_s:
         return

@@ -36,6 +36,15 @@ def compiled(function: F) -> F:
     return cast(F, numba.njit(function))
 
 
+def twin_of(*originals: str) -> Callable[[F], F]:
+    """Names what a compiled function mirrors, as `module:name`; whoever changes one end looks at the other.
+
+    `tests.house.twins` keeps what both ends said when they were last held against each other.
+    """
+    assert all(":" in original for original in originals)
+    return lambda function: function
+
+
 def entry(function: F) -> F:
     """As `compiled`, kept on disk with all that it calls."""
     before: str = CONFIG.CACHE_DIR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
 
@@ -15,9 +15,10 @@ def touch(state: State, stage: int) -> None:
         state.num.dirty += 1
 
 
+@twin_of("schedbed.scheduler.core.books:Books.settle")
 @compiled
 def settle(state: State) -> None:
-    """As `Books.settle`."""
+    """Mirrors `Books.settle`."""
     count = state.num.dirty
     state.num.dirty = 0
     for place in range(count):
@@ -29,6 +30,7 @@ def settle(state: State) -> None:
             _fifo_changed(state, stage >> 1, stage & 1)
 
 
+@twin_of("schedbed.scheduler.order.fifo:Fifo.changed")
 @compiled
 def _fifo_changed(state: State, job: int, kind: int) -> None:
     if state.stages[2 * job + kind].ready:
@@ -39,6 +41,7 @@ def _fifo_changed(state: State, job: int, kind: int) -> None:
     state.num.pools[kind] = 1 if state.pool_stages[kind].ready else 0
 
 
+@twin_of("schedbed.scheduler.order.fair:Fair.changed")
 @compiled
 def _fair_changed(state: State, job: int, kind: int) -> None:
     pool = state.jobs[job].pool
@@ -61,6 +64,7 @@ def _fair_changed(state: State, job: int, kind: int) -> None:
 # ------------------------------------------------------------- jobs in a pool
 
 
+@twin_of("schedbed.scheduler.order.fifo:fifo_key", "schedbed.scheduler.order.pools:Pool.job_key")
 @compiled
 def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> bool:
     if fifo:
@@ -70,6 +74,7 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
     return ratio < against or (ratio == against and job < other)
 
 
+@twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
     """In its pool's list, where its key belongs."""
@@ -96,6 +101,7 @@ def _put_job(state: State, job: int, kind: int) -> None:
     stages[2 * job + kind].place = place
 
 
+@twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.drop")
 @compiled
 def _drop_job(state: State, job: int, kind: int) -> None:
     place = state.stages[2 * job + kind].place
@@ -114,9 +120,10 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 # ------------------------------------------------------------------ the pools
 
 
+@twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """As `Pool.key`."""
+    """Mirrors `Pool.key`."""
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1
@@ -141,6 +148,7 @@ def _pool_before(state: State, pool: int, other: int, kind: int) -> bool:
     return state.pools[pool].name < state.pools[other].name
 
 
+@twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_pool(state: State, pool: int, kind: int) -> None:
     base = kind * len(state.pools)
@@ -164,6 +172,7 @@ def _put_pool(state: State, pool: int, kind: int) -> None:
     stages[2 * pool + kind].place = place
 
 
+@twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.drop")
 @compiled
 def _drop_pool(state: State, pool: int, kind: int) -> None:
     place = state.pool_stages[2 * pool + kind].place

@@ -9,7 +9,7 @@ from schedbed.scheduler.simulate.compiled.contended import contended
 from schedbed.scheduler.simulate.compiled.contended.works import write
 from schedbed.scheduler.simulate.compiled.handle import handle_of
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, push_event, ring_add, set_off, want_any
-from schedbed.scheduler.simulate.compiled.jit import compiled, entry
+from schedbed.scheduler.simulate.compiled.jit import compiled, entry, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     ALL,
     BEAT_EVENT,
@@ -27,15 +27,17 @@ GOES_ON, OVER, STUCK, NEEDS_BLOCK, NEEDS_ROOM = range(5)
 TAKING, REPLYING = 1, 2
 
 
+@twin_of("schedbed.scheduler.simulate.event_queue:Queue.pass_timers")
 @compiled
 def _pass_timers(state: State, number: int) -> None:
     state.sec.passed_at = state.sec.now
     state.num.passed = number
 
 
+@twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
-    """As `Simulation.want_tick`, also when it is due at this very time."""
+    """Mirrors `Simulation.want_tick`, also when it is due at this very time."""
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
@@ -45,6 +47,7 @@ def _want_tick(state: State, now_s: float) -> None:
         push_event(state, state.sec.tick, TICK_EVENT, 0)
 
 
+@twin_of("schedbed.scheduler.simulate.simulation:Simulation._on_tick")
 @compiled
 def _on_tick(state: State, now_s: float) -> None:
     _pass_timers(state, ALL)
@@ -54,6 +57,7 @@ def _on_tick(state: State, now_s: float) -> None:
     timer_chains.changed(state, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_event")
 @compiled
 def _on_beat(state: State, node: int, now_s: float) -> None:
     if state.nodes[node].event == now_s:
@@ -61,6 +65,7 @@ def _on_beat(state: State, node: int, now_s: float) -> None:
         core_steps.beat(state, node, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_timer")
 @compiled
 def _on_timer(state: State, node: int, now_s: float) -> None:
     _pass_timers(state, node)
@@ -90,6 +95,7 @@ def _reply_done(state: State, count: int) -> None:
     state.num.items_done += count
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
     """The orders of a reply, as in `Beats.on_reply`, from where it was interrupted; False when it is again."""
@@ -115,6 +121,11 @@ def _tell_reduces(state: State, now_s: float) -> bool:
     return True
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.simulation:Simulation._join",
+    "schedbed.scheduler.simulate.simulation:Simulation._on_due",
+    "schedbed.scheduler.simulate.simulation:Simulation._on_commit",
+)
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
     """One event of the driver's queue."""
@@ -174,6 +185,7 @@ def _has_room(state: State) -> bool:
     )
 
 
+@twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
 @compiled
 def _next(state: State) -> bool:
     """The next event, of the driver's queue or of an attempt; False when there is none."""
@@ -199,6 +211,10 @@ def _next(state: State) -> bool:
     return True
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.simulation:Simulation._play",
+    "schedbed.scheduler.simulate.simulation:Simulation._finish",
+)
 @compiled
 def _play(state: State, slack: int) -> int:
     num, sec = state.num, state.sec

@@ -5,7 +5,7 @@ A pick is a task with its reason and a value for the reason's text. `NONE` is no
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     NO_PREFERENCE,
     NODE_LOCAL,
@@ -44,21 +44,24 @@ def _near(state: State, low: int, high: int, where: int) -> int:
     return -1
 
 
+@twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
 @compiled
 def local_map(state: State, job: int, node: int) -> int:
-    """As `TaskIndex.on_host`."""
+    """Mirrors `TaskIndex.on_host`."""
     return _near(state, state.jobs[job].hosts_at, state.jobs[job].hosts_end, node)
 
 
+@twin_of("schedbed.scheduler.core.index:TaskIndex.on_rack")
 @compiled
 def rack_map(state: State, job: int, node: int) -> int:
-    """As `TaskIndex.on_rack`."""
+    """Mirrors `TaskIndex.on_rack`."""
     return _near(state, state.jobs[job].racks_at, state.jobs[job].racks_end, state.nodes[node].rack)
 
 
+@twin_of("schedbed.scheduler.core.index:TaskIndex.anywhere")
 @compiled
 def free_map(state: State, job: int) -> int:
-    """As `TaskIndex.anywhere`."""
+    """Mirrors `TaskIndex.anywhere`."""
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
         task = state.tasks[entry.first + entry.free_cursor]
@@ -68,9 +71,10 @@ def free_map(state: State, job: int) -> int:
     return -1
 
 
+@twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """As `TaskIndex.first`."""
+    """Mirrors `TaskIndex.first`."""
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
     while stage.cursor < stage.total:
@@ -80,9 +84,10 @@ def first_of(state: State, job: int, kind: int) -> int:
     return -1
 
 
+@twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """As `Greedy.pick`."""
+    """Mirrors `Greedy.pick`."""
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -94,9 +99,16 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
     return task, OFF_RACK if has_hosts else NO_PREFERENCE, 0.0
 
 
+@twin_of(
+    "schedbed.scheduler.locality.delay:Delay.pick",
+    "schedbed.scheduler.locality.delay:Delay._further",
+    "schedbed.scheduler.locality.delay:Delay._wait",
+    "schedbed.scheduler.locality.delay:Delay._skip",
+    "schedbed.scheduler.locality.delay:Delay._accept",
+)
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """As `Delay.pick`."""
+    """Mirrors `Delay.pick`."""
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_beat == state.num.beats:
         return NONE, 0, 0.0
@@ -132,9 +144,10 @@ def _anywhere_s(state: State, level: int) -> float:
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
+@twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
-    """As `Delay.beat`."""
+    """Mirrors `Delay.beat`."""
     for place in range(state.num.skipped):
         job = state.jobs[state.skipped[place]]
         job.wait += now_s - job.skipped

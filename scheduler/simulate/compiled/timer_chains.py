@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedbed.scheduler.simulate.compiled.heaps import ring_add, ring_after, ring_remove, want
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
@@ -22,9 +22,10 @@ def _forget(state: State, chain: int) -> None:
         state.num.waiting_chains = count - 1
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """As `Chain.advance`."""
+    """Mirrors `Chain.advance`."""
     _forget(state, chain)
     if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
         return
@@ -38,13 +39,15 @@ def advance(state: State, chain: int, now_s: float) -> None:
         state.num.waiting_chains += 1
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """As `Chain.start`."""
+    """Mirrors `Chain.start`."""
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.played")
 @compiled
 def played(state: State, node: int, now_s: float) -> None:
     """A timer was played: chains that waited for it go on."""
@@ -57,9 +60,10 @@ def played(state: State, node: int, now_s: float) -> None:
             place += 1
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """As `Wakes.changed`."""
+    """Mirrors `Wakes.changed`."""
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -73,9 +77,10 @@ def changed(state: State, now_s: float) -> None:
             start(state, 1, now_s)
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
-    """As `Wakes.served`."""
+    """Mirrors `Wakes.served`."""
     num, entry = state.num, state.nodes[node]
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
     if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
@@ -100,9 +105,13 @@ def served(state: State, node: int, now_s: float) -> None:
 # ----------------------------------------------------------------------- feeds
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats._reduce_starts",
+    "schedbed.scheduler.simulate.timers:Wakes.reducer",
+)
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
-    """As `Beats._reduce_starts` with `Wakes.reducer`."""
+    """Mirrors `Beats._reduce_starts` with `Wakes.reducer`."""
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -123,9 +132,13 @@ def reduce_starts(state: State, job: int, node: int) -> None:
     ring_add(state, jobs[job].chain + 1, node)
 
 
+@twin_of(
+    "schedbed.scheduler.simulate.heartbeats:Beats._reduce_ended",
+    "schedbed.scheduler.simulate.timers:Wakes.reducer",
+)
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
-    """As `Beats._reduce_ended` with `Wakes.reducer`."""
+    """Mirrors `Beats._reduce_ended` with `Wakes.reducer`."""
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -147,8 +160,9 @@ def reduce_ended(state: State, job: int, node: int) -> None:
             return
 
 
+@twin_of("schedbed.scheduler.simulate.timers:Wakes.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """As `Wakes.fed`."""
+    """Mirrors `Wakes.fed`."""
     if state.jobs[job].chain >= 0:
         start(state, state.jobs[job].chain, now_s)

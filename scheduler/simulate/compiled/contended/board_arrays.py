@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
 
@@ -25,9 +25,10 @@ def board_of(state: State, node: int, job: int) -> int:
     return -1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """As `board_of`; there is one from now on."""
+    """Mirrors `board_of`; there is one from now on."""
     board = board_of(state, node, job)
     if board < 0:
         board = state.num.boards

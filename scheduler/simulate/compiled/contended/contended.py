@@ -29,15 +29,19 @@ from schedbed.scheduler.simulate.compiled.contended.works import (
     stream_over,
 )
 from schedbed.scheduler.simulate.compiled.heaps import set_off
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.running:Run.__init__",
+    "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.launch",
+)
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """As `Run.__init__`."""
+    """Mirrors `Run.__init__`."""
     num = state.num
     state.sec.agenda_s = now_s
     num.free_work -= 1
@@ -63,9 +67,10 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
     due_items.at(state, entry.timer, run.start)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """As `FluidEmulation.next_s`."""
+    """Mirrors `FluidEmulation.next_s`."""
     if state.num.told > 0:
         return state.sec.agenda_s
     if state.num.touched > 0:
@@ -84,9 +89,10 @@ def has_room(state: State) -> bool:
     )
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """As `Sharing.advance`; False when it must go on later: a block is wanted, or room."""
+    """Mirrors `Sharing.advance`; False when it must go on later: a block is wanted, or room."""
     sec = state.sec
     while True:
         if state.num.wants > 0 or not has_room(state):
@@ -102,9 +108,10 @@ def advance(state: State, now_s: float) -> bool:
     return True
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """As `Run.fire`."""
+    """Mirrors `Run.fire`."""
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -128,9 +135,10 @@ def _fire(state: State, item: int) -> None:
             stream_over(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """As `Run._tell`."""
+    """Mirrors `Run._tell`."""
     entry = state.work[work]
     due_items.drop_item(state, entry.timer)
     where = state.nodes[entry.node]
@@ -149,9 +157,10 @@ def _tell(state: State, work: int) -> None:
     state.num.free_work += 1
 
 
+@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """As `Beats.take`; False when it must go on later."""
+    """Mirrors `Beats.take`; False when it must go on later."""
     if not advance(state, now_s):
         return False
     for place in range(state.num.told):
@@ -166,14 +175,19 @@ def take(state: State, now_s: float) -> bool:
     return True
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs",
+    "schedbed.cluster.virtual.boards:Board.hear",
+)
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """As the first half of `FluidEmulation.map_outputs`."""
+    """Mirrors the first half of `FluidEmulation.map_outputs`."""
     board = state.boards[own_board(state, node, job)]
     board.heard = until
     board.all_done = all_done
 
 
+@twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
     """The other half, for one of the node's attempts."""
@@ -183,9 +197,10 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
         hear(state, work, since, until)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """As `Host.usage`: shares of CPU, disk and network, bytes of memory."""
+    """Mirrors `Host.usage`: shares of CPU, disk and network, bytes of memory."""
     state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)

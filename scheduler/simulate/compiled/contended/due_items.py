@@ -6,7 +6,7 @@ from math import inf
 
 from schedbed.scheduler.simulate.compiled.contended.flow_records import ITEM_BITS, ITEM_MASK
 from schedbed.scheduler.simulate.compiled.heaps import heap_drop, heap_push
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
 
@@ -25,6 +25,7 @@ def new_item(state: State, work: int, role: int) -> int:
     return item
 
 
+@twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
     """It will never be due; its place is free when the agenda has forgotten it."""
@@ -41,9 +42,10 @@ def _free(state: State, item: int) -> None:
     state.num.free_items += 1
 
 
+@twin_of("schedbed.cluster.virtual.agenda:Agenda.at")
 @compiled
 def at(state: State, item: int, due_s: float) -> None:
-    """As `Agenda.at`."""
+    """Mirrors `Agenda.at`."""
     flow, num = state.flows[item], state.num
     flow.due = due_s
     if due_s < flow.queued:
@@ -64,9 +66,10 @@ def _take_first(state: State) -> int:
     return item
 
 
+@twin_of("schedbed.cluster.virtual.agenda:Agenda.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """As `Agenda.next_s`."""
+    """Mirrors `Agenda.next_s`."""
     while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
@@ -82,9 +85,10 @@ def next_s(state: State) -> float:
     return inf
 
 
+@twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """As `Agenda.pop`."""
+    """Mirrors `Agenda.pop`."""
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)
     state.flows[item].queued = state.flows[item].due = inf

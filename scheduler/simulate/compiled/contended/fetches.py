@@ -14,21 +14,23 @@ from schedbed.scheduler.simulate.compiled.contended.works import (
     phases,
     stream_over,
 )
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """As `ReduceRun.start`."""
+    """Mirrors `ReduceRun.start`."""
     entry = state.work[work]
     board = own_board(state, entry.node, state.tasks[entry.task].job)
     hear(state, work, 0, state.boards[board].heard)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """As `ReduceRun.hear`, of the job's map outputs from one to another."""
+    """Mirrors `ReduceRun.hear`, of the job's map outputs from one to another."""
     entry = state.work[work]
     if not entry.started or entry.phase != SHUFFLING or entry.ended:
         return
@@ -50,17 +52,19 @@ def hear(state: State, work: int, since: int, until: int) -> None:
     _fetch(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """As `plans.equal_shares`: the bytes of one reduce's part of a map's output."""
+    """Mirrors `plans.equal_shares`: the bytes of one reduce's part of a map's output."""
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
     return total * (part + 1) // parts - total * part // parts
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """As `ReduceRun._fetch`."""
+    """Mirrors `ReduceRun._fetch`."""
     entry = state.work[work]
     while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
         entry.picks += 1
@@ -68,9 +72,10 @@ def _fetch(state: State, work: int) -> None:
     phases(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """As `ReduceRun._fetch_from`, of the source at that place."""
+    """Mirrors `ReduceRun._fetch_from`, of the source at that place."""
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]
@@ -100,9 +105,10 @@ def _fetch_from(state: State, work: int, place: int) -> None:
         at(state, item, state.sec.agenda_s + latency_s)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")
 @compiled
 def fetched(state: State, item: int) -> None:
-    """As `ReduceRun.fire` for a fetch."""
+    """Mirrors `ReduceRun.fire` for a fetch."""
     flow = state.flows[item]
     work, count, total = flow.work, flow.batch, flow.total
     if flow.ways > 0:
@@ -113,9 +119,10 @@ def fetched(state: State, item: int) -> None:
     _fetch(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """As `ReduceRun._keep`."""
+    """Mirrors `ReduceRun._keep`."""
     entry = state.work[work]
     task = state.tasks[entry.task]
     entry.fetched += count

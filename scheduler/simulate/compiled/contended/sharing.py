@@ -11,7 +11,7 @@ from math import inf
 from schedbed.cluster.virtual.fluid.max_min import REACH
 from schedbed.scheduler.simulate.compiled.arrays import Ints
 from schedbed.scheduler.simulate.compiled.contended.due_items import at
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
 _ROUNDING = 1 + 1e-9
@@ -52,9 +52,10 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
     resource.count -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """As `Sharing.start`, of a flow with its total, cap and way."""
+    """Mirrors `Sharing.start`, of a flow with its total, cap and way."""
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
     flow.at = now_s
@@ -74,9 +75,10 @@ def start(state: State, item: int) -> None:
         at(state, item, now_s + flow.left / flow.cap)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """As `Sharing.stop`."""
+    """Mirrors `Sharing.stop`."""
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
@@ -95,16 +97,18 @@ def stop(state: State, item: int) -> None:
             resource.over = 1 if resource.demand > resource.capacity * _ROUNDING else 0
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
 @compiled
 def left_at(state: State, item: int, now_s: float) -> float:
-    """As `Flow.left_at`."""
+    """Mirrors `Flow.left_at`."""
     flow = state.flows[item]
     return max(0.0, flow.left - flow.rate * (now_s - flow.at))
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.moved_until")
 @compiled
 def moved_until(state: State, number: int, now_s: float) -> float:
-    """As `Resource.moved_until`."""
+    """Mirrors `Resource.moved_until`."""
     width, moved = state.way.shape[1], 0.0
     link = state.resources[number].head
     while link >= 0:
@@ -116,9 +120,10 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 # ---------------------------------------------------------------------- rates
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.settle")
 @compiled
 def settle(state: State) -> None:
-    """As `Sharing.settle`."""
+    """Mirrors `Sharing.settle`."""
     count = state.num.touched
     state.num.touched = 0
     state.num.stamp += 1
@@ -132,6 +137,7 @@ def settle(state: State) -> None:
             _solve(state, number, instant)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:_is_settled")
 @compiled
 def _is_settled(state: State, number: int, instant: int) -> bool:
     width, link = state.way.shape[1], state.resources[number].head
@@ -143,6 +149,7 @@ def _is_settled(state: State, number: int, instant: int) -> bool:
     return True
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._solve")
 @compiled
 def _solve(state: State, number: int, instant: int) -> None:
     count, links = _collect(state, number, instant)
@@ -159,9 +166,10 @@ def _solve(state: State, number: int, instant: int) -> None:
             _set(state, item, fair)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """As `Sharing._collect`: how many flows and links were found."""
+    """Mirrors `Sharing._collect`: how many flows and links were found."""
     state.num.stamp += 1
     stamp, width = state.num.stamp, state.way.shape[1]
     found, links, resources = state.found, state.links, state.resources
@@ -214,6 +222,7 @@ def _hold_outside(state: State, number: int, stamp: int) -> None:
     resource.unfixed = resource.count - held
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._set")
 @compiled
 def _set(state: State, item: int, rate: float) -> None:
     flow, now_s = state.flows[item], state.sec.agenda_s
@@ -258,9 +267,10 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
             two += 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """As `maxmin._fill_one`."""
+    """Mirrors `maxmin._fill_one`."""
     free, waiting = state.resources[number].free, count
     for place in range(count):
         flow = state.flows[state.in_order[place]]
@@ -279,9 +289,10 @@ def _fix(state: State, item: int, rate: float) -> None:
         resource.unfixed -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """As `maxmin.fill`."""
+    """Mirrors `maxmin.fill`."""
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
     for place in range(count):

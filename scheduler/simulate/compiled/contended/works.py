@@ -24,7 +24,7 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     WRITE,
 )
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
-from schedbed.scheduler.simulate.compiled.jit import compiled
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     WRITTEN,
     State,
@@ -44,9 +44,10 @@ def pass_through(state: State, item: int, number: int) -> None:
     flow.ways += 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
-    """As `Host.way_to`: the flow leaves one node for another."""
+    """Mirrors `Host.way_to`: the flow leaves one node for another."""
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
     if state.num.has_uplinks and rack != state.nodes[other].rack:
@@ -63,13 +64,15 @@ def narrowest(state: State, item: int) -> float:
     return least
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """As `Run.cap`."""
+    """Mirrors `Run.cap`."""
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
     """A flow of the phase starts."""
@@ -82,9 +85,12 @@ def _begin(state: State, item: int, total: float, cap: float) -> None:
     start(state, item)
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.running:Run.drop", "schedbed.cluster.virtual.fluid.running:Run.credit"
+)
 @compiled
 def end_flow(state: State, item: int) -> None:
-    """As `Run.drop` with `Run.credit` of a flow of the phase that is done."""
+    """Mirrors `Run.drop` with `Run.credit` of a flow of the phase that is done."""
     flow = state.flows[item]
     stop(state, item)
     work = flow.work
@@ -100,14 +106,16 @@ def end_flow(state: State, item: int) -> None:
     drop_item(state, item)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.core_seconds")
 @compiled
 def _core_seconds(state: State, cpu_s: float) -> float:
     return cpu_s / state.sec.core_share
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
-    """As `Run.compute`."""
+    """Mirrors `Run.compute`."""
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -116,9 +124,10 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
         _begin(state, item, cpu_s, cpu_s / entry.pace)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.use_disk")
 @compiled
 def _use_disk(state: State, work: int, total: float) -> None:
-    """As `Run.use_disk`."""
+    """Mirrors `Run.use_disk`."""
     if total > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -128,18 +137,16 @@ def _use_disk(state: State, work: int, total: float) -> None:
         _begin(state, item, total, _cap(state, item, total))
 
 
-# --------------------------------------------------------------------- output
-
-
 @compiled
 def _writes(state: State, task: int) -> bool:
     """Is the attempt's output a file?"""
     return not state.tasks[task].is_map or state.jobs[state.tasks[task].job].reduces == 0
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """As `Run.write_seconds`."""
+    """Mirrors `Run.write_seconds`."""
     entry = state.work[work]
     if not _writes(state, entry.task):
         return 0.0
@@ -148,9 +155,10 @@ def _write_seconds(state: State, work: int) -> float:
     return state.costs[state.tasks[entry.task].cost].output / rate
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.write_output")
 @compiled
 def _write_output(state: State, work: int) -> None:
-    """As `Run.write_output`."""
+    """Mirrors `Run.write_output`."""
     entry = state.work[work]
     if _writes(state, entry.task):
         entry.left = state.costs[state.tasks[entry.task].cost].output
@@ -160,6 +168,7 @@ def _write_output(state: State, work: int) -> None:
             ask_for_block(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
     """The next block of the output needs its nodes."""
@@ -168,9 +177,13 @@ def ask_for_block(state: State, work: int) -> None:
     state.num.wants_bytes = min(size, left) if size else left
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.running:Run._write",
+    "schedbed.cluster.virtual.fluid.shared_nodes:pipeline_way",
+)
 @compiled
 def write(state: State) -> None:
-    """As `Run._write`, of the block that was asked for, along `targets`."""
+    """Mirrors `Run._write`, of the block that was asked for, along `targets`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
@@ -191,9 +204,10 @@ def write(state: State) -> None:
 # --------------------------------------------------------------------- phases
 
 
+@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
-    """As `MapRun.start`."""
+    """Mirrors `MapRun.start`."""
     entry = state.work[work]
     task, node = state.tasks[entry.task], state.nodes[entry.node]
     cost = state.costs[task.cost]
@@ -227,9 +241,10 @@ def start_map(state: State, work: int) -> None:
     stream_over(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
-    """As `MapRun._spill`: bytes written, and those of them that are read again."""
+    """Mirrors `MapRun._spill`: bytes written, and those of them that are read again."""
     run = state.tasks[task]
     cost = state.costs[run.cost]
     run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
@@ -237,9 +252,10 @@ def _spill(state: State, task: int) -> float:
     return float(run.spill_bytes) + float(back)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._sort")
 @compiled
 def _sort(state: State, work: int) -> None:
-    """As `MapRun._sort`."""
+    """Mirrors `MapRun._sort`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     entry.phase = SORTING
@@ -254,9 +270,10 @@ def _sort(state: State, work: int) -> None:
     entry.streams -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._merge")
 @compiled
 def _merge(state: State, work: int) -> None:
-    """As `ReduceRun._merge`."""
+    """Mirrors `ReduceRun._merge`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].shuffle_end = state.sec.agenda_s
@@ -270,9 +287,10 @@ def _merge(state: State, work: int) -> None:
     entry.streams -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._reduce")
 @compiled
 def _reduce(state: State, work: int) -> None:
-    """As `ReduceRun._reduce`."""
+    """Mirrors `ReduceRun._reduce`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].sort_end = state.sec.agenda_s
@@ -285,9 +303,10 @@ def _reduce(state: State, work: int) -> None:
     entry.streams -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._look")
 @compiled
 def _all_fetched(state: State, work: int) -> bool:
-    """As the question of `ReduceRun._look`."""
+    """Mirrors the question of `ReduceRun._look`."""
     entry = state.work[work]
     board = board_of(state, entry.node, state.tasks[entry.task].job)
     if board < 0 or entry.fetching:
@@ -295,6 +314,10 @@ def _all_fetched(state: State, work: int) -> bool:
     return state.boards[board].all_done > 0 and entry.fetched == state.boards[board].heard
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.map_phases:MapRun.phase_over",
+    "schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.phase_over",
+)
 @compiled
 def phases(state: State, work: int) -> None:
     """Goes on to the next phase, as long as the present one is over."""
@@ -312,16 +335,18 @@ def phases(state: State, work: int) -> None:
             _succeed(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
-    """As `Run.stream_over`."""
+    """Mirrors `Run.stream_over`."""
     state.work[work].streams -= 1
     phases(state, work)
 
 
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.succeed")
 @compiled
 def _succeed(state: State, work: int) -> None:
-    """As `Run.succeed`."""
+    """Mirrors `Run.succeed`."""
     entry, now_s = state.work[work], state.sec.agenda_s
     if writes_file(state, entry.task):
         note_file(state, now_s, entry.task, WRITTEN)
@@ -331,12 +356,10 @@ def _succeed(state: State, work: int) -> None:
     at(state, entry.timer, now_s + state.hosts[entry.node].end_latency)
 
 
-# ------------------------------------------------------------------- progress
-
-
+@twin_of("schedbed.cluster.virtual.fluid.running:Run.done")
 @compiled
 def _done(state: State, work: int, now_s: float) -> float:
-    """As `Run.done`."""
+    """Mirrors `Run.done`."""
     entry = state.work[work]
     share, moved = 1.0, entry.phase_moved
     for place in range(entry.flows):
@@ -349,9 +372,14 @@ def _done(state: State, work: int, now_s: float) -> float:
     return min(share, moved / entry.phase_bytes) if entry.phase_bytes != 0.0 else share
 
 
+@twin_of(
+    "schedbed.cluster.virtual.fluid.running:Run.memory_bytes",
+    "schedbed.cluster.virtual.fluid.map_phases:MapRun.progress",
+    "schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.progress",
+)
 @compiled
 def memory_bytes(state: State, work: int, now_s: float) -> int:
-    """As `Run.memory_bytes`."""
+    """Mirrors `Run.memory_bytes`."""
     entry = state.work[work]
     if entry.ended or not entry.started:
         return 0

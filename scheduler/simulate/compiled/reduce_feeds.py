@@ -1,0 +1,66 @@
+"""What the core has told the nodes of map outputs, for their reduces (compiled)."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
+from schedbed.scheduler.simulate.compiled.state import State
+
+
+@twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
+@compiled
+def feed_more(state: State, node: int, job: int) -> None:
+    """Mirrors `Ledger._feed`, with the count of reduces."""
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces += 1
+            return
+    new = state.feeds[node, entry.feeds]
+    new.job = job
+    new.reduces = 1
+    new.cursor = 0
+    new.all_done = 0
+    entry.feeds += 1
+
+
+@twin_of("schedbed.scheduler.core.books:Books._feed_less")
+@compiled
+def feed_less(state: State, node: int, job: int) -> None:
+    """Mirrors `Books._feed_less`."""
+    entry = state.nodes[node]
+    for place in range(entry.feeds):
+        if state.feeds[node, place].job == job:
+            state.feeds[node, place].reduces -= 1
+            if state.feeds[node, place].reduces == 0:
+                entry.feeds -= 1
+                for at in range(place, entry.feeds):
+                    old, new = state.feeds[node, at + 1], state.feeds[node, at]
+                    new.job = old.job
+                    new.reduces = old.reduces
+                    new.cursor = old.cursor
+                    new.all_done = old.all_done
+            return
+
+
+@twin_of("schedbed.scheduler.core.core:_feed")
+@compiled
+def feed(state: State, node: int) -> int:
+    """Mirrors `core._feed`: of how many jobs there is news.
+
+    Where nothing contends nobody waits but for all map outputs, so that no earlier news is told.
+    """
+    count, fluid_too = 0, state.num.is_fluid > 0
+    for place in range(state.nodes[node].feeds):
+        feed = state.feeds[node, place]
+        maps = state.stages[2 * feed.job]
+        done = maps.done == maps.total
+        if (done and not feed.all_done) or (fluid_too and feed.cursor < maps.done):
+            news = state.reply_items[(state.num.reply_items + count) % len(state.reply_items)]
+            news.job = feed.job
+            news.since = feed.cursor
+            news.until = maps.done
+            news.all_done = 1 if done else 0
+            feed.cursor = maps.done
+            feed.all_done = news.all_done
+            count += 1
+    return count
