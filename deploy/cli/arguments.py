@@ -11,7 +11,7 @@ import typer
 
 def complete_scenario(incomplete: str) -> list[str]:
     """Return the shipped scenarios and the YAML files and folders that begin so."""
-    from schedbed.deploy.scenario.shipped import shipped
+    from schedbed.deploy.shipped import shipped
 
     names = [name for name in shipped() if name.startswith(incomplete)]
     parent, start = os.path.split(incomplete)

@@ -17,10 +17,10 @@ from schedbed.deploy.scenario.own_policies import own_choices
 from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
-from schedbed.deploy.scenario.shipped import scenario_file
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import plan_trace
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
+from schedbed.deploy.shipped import scenario_file
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import PlannedJob
 

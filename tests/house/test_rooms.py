@@ -17,8 +17,16 @@ def test_no_three_siblings_share_a_prefix() -> None:
     assert structure.shared_prefixes() == {}
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert structure.circles() == []
+
+
 def test_a_module_name_stands_for_one_thing() -> None:
     assert structure.repeated_modules() == {}
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    assert structure.repeated_classes() == {}
 
 
 def test_no_module_shadows_a_public_name() -> None:

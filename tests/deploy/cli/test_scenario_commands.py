@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import schedbed
 from schedbed.deploy.cli import main
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.scenario.shipped import FOLDER, shipped
+from schedbed.deploy.shipped import FOLDER, shipped
 
 COMMAND = [sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"]
 WITH_TRACES = {"fb2009", "fb2010", "gridmix", "mumak"}

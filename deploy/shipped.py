@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 
-FOLDER = Path(__file__).resolve().parents[1] / "scenarios"
+FOLDER = Path(__file__).resolve().parent / "scenarios"
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
