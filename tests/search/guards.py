@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from schedbed.cluster.blocks.replication import Replication
+from schedbed.cluster.conditions import Conditions
 from schedbed.cluster.messages import Heartbeat, Reply
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core import core as cores
@@ -393,6 +394,13 @@ GUARDS = (
         ("no record is lost or doubled",),
         _splits_again,
         SPLITTING,
+    ),
+    Guard(
+        "faults end",
+        "A fault that has ended is in force no longer, so that its node comes back.",
+        9,
+        ("every job ends",),
+        swap(Conditions, "end", lambda self, fault: None),
     ),
 )
 
