@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from schedbed.cluster.conditions import UNTOUCHED, Conditions
-from schedbed.cluster.faults import KINDS, STATE, PlannedFault
+from schedbed.cluster.faults import KINDS, ONCE, STATE, FaultKind, PlannedFault
 from schedbed.deploy.cli import main
 from schedbed.deploy.live import instant_faults
+from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.yaml_file import load_text
 from schedbed.scheduler.simulate import virtual_faults
 from schedbed.tasks.errors import BadInput
+from tests.harness.simulation import job, play, setup
 from tests.house.fault_table import on_page, rendered
 
 
@@ -76,6 +79,22 @@ def test_a_random_plan_draws_the_kinds_that_say_how(name: str) -> None:
         default = PlannedFault(at_s=0.0, kind=name)
         changed = [getattr(fault, each.field) != getattr(default, each.field) for each in kind.parameters]
         assert any(changed) == bool(kind.parameters)
+
+
+def test_rows_alone_make_a_kind_that_is_injected_live_and_in_virtual_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toy = FaultKind(name="toy", about="a toy", example="toy: n1", duration=ONCE)
+    monkeypatch.setitem(KINDS, "toy", toy)
+    monkeypatch.setitem(instant_faults.EFFECTS, "toy", lambda cluster, fault: f"{fault.nodes[0]} live")
+    effect = virtual_faults.Effect(lambda faults, now_s, fault: f"{fault.nodes[0]} simulated")
+    monkeypatch.setitem(virtual_faults.EFFECTS, "toy", effect)
+    fault = PlannedFault(at_s=0.5, kind="toy", nodes=("n1",))
+    idle: Any = SimpleNamespace(on_node=None)  # the toy touches nothing
+    injector = FaultInjector([fault], ["n1"], idle)
+    assert injector.advance(0.5) == [(0.5, "toy", "n1 live", None)]
+    tape = play(setup([job("job_0001", [1.0])], 1, faults=[fault]))
+    assert tape.rows["fault"] == [(0.5, "toy", "n1 simulated", None)]
 
 
 def test_the_command_lists_every_kind() -> None:
