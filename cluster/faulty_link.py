@@ -12,7 +12,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """Carries one node's calls. As in `cluster.conditions.Conditions.orders`; undisturbed until `set`."""
+    """Carry one node's calls, undisturbed until `set` says otherwise."""
 
     def __init__(self, node: NodeId, seed: int) -> None:
         self._node = node
@@ -23,13 +23,15 @@ class FaultyLink:
         self._shares: dict[str, float] = {}
 
     def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
-        """From now on."""
+        """Apply the order `messages` of `cluster.conditions.Conditions.orders` from now on."""
         self._cut_off, self._delay_s = cut_off, delay_s
         self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
 
     async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """The answer to a call; MasterGone when it does not get through, or its answer does not (the call may be
-        repeated). Only what `may_be_lost`, so heartbeats to the JobTracker, ever is."""
+        """Return the answer to a call; raise MasterGone when the call or its answer does not get through.
+
+        The call may be repeated. Only calls that `may_be_lost` are lost: heartbeats to the JobTracker.
+        """
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")
         if self._delay_s:

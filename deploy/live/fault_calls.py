@@ -1,4 +1,4 @@
-"""How faults reach the actors of a live cluster: through Ray."""
+"""Reach the actors of a live cluster, through Ray, to inject faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.tasks.specs import NodeId
 
 TRIES = 20
-PATIENCE_S = 3.0  # for a TaskTracker that is to apply a fault; then it is told again, which does no harm
+PATIENCE_S = 3.0  # A TaskTracker that takes longer to apply a fault is told again, which does no harm.
 
 
 class RayHands:
@@ -22,33 +22,36 @@ class RayHands:
 
     def __init__(self, cluster: RayCluster) -> None:
         self._cluster = cluster
-        self._failed: dict[tuple[NodeId, str], int] = {}  # how often in a row
+        self._failures: dict[tuple[NodeId, str], int] = {}  # In a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Has the node's TaskTracker apply a fault; what it has hit. Raises MasterGone, also when it failed but may yet
-        work (a busy host may not pause a container at once), and RunFailed when it does not."""
+        """Have the node's TaskTracker apply a fault; return what was hit.
+
+        Raise MasterGone, also when the TaskTracker failed but may succeed later (a busy host may not pause a container
+        at once), and RunFailed when it has failed TRIES times in a row.
+        """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
             hit = self._cluster.wait([call], timeout_s=PATIENCE_S)[0]
         except MasterGone:
             raise
         except Exception as error:
-            self._failed[node, kind] = self._failed.get((node, kind), 0) + 1
+            self._failures[node, kind] = self._failures.get((node, kind), 0) + 1
             why = f"faults: {kind} on {node}: {error}"
-            raise (MasterGone(why) if self._failed[node, kind] < TRIES else RunFailed(why)) from error
-        self._failed.pop((node, kind), None)
+            raise (MasterGone(why) if self._failures[node, kind] < TRIES else RunFailed(why)) from error
+        self._failures.pop((node, kind), None)
         return hit
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Ask the NameNode for a replica to harm. Raises MasterGone."""
+        """Ask the NameNode for a replica to harm; raise MasterGone when there is no answer."""
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_actor(self, name: str) -> None:
-        """Kills the actor's process; Ray starts another."""
+        """Kill the actor's process; Ray starts another."""
         self._cluster.kill_actor(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keeps a master that is killed now from serving for so long."""
+        """Keep a master that is killed now from serving for that time."""
         hold_down(self._cluster.control, name, time.time() + for_s)

@@ -123,7 +123,10 @@ _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_frequency(value: object) -> float:
-    """Times a second of `3/h`, `0.5/m` or a mean time in between such as `20s`; ValueError says what was expected."""
+    """Return the times a second of `3/h`, `0.5/m` or a mean time in between such as `20s`.
+
+    Raise ValueError, which says what was expected.
+    """
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         often = float(found[1]) / _UNIT_S[found[2]] if found else 1 / parse_duration(value)
@@ -143,7 +146,7 @@ else:
 
 
 class RandomFaults(Part):
-    """`random`: so many faults, or as many as a rate gives, between `from` and `until`, each for `for` on average.
+    """`random`: a number of faults, or what a rate gives, between `from` and `until`, each for `for` on average.
 
     `spare`: at no time are more nodes hit that hold replicas than leave one of each block.
     """
@@ -205,7 +208,7 @@ Given = tuple[tuple[str | int, ...], Any]
 
 
 def entries(faults: Any) -> list[Given]:
-    """Each `Fault` and `RandomFaults` of the key `faults`, with its path below that."""
+    """Return each `Fault` and `RandomFaults` of the key `faults`, with the path below that key."""
     if isinstance(faults, FaultSources):
         found: list[Given] = [(("at", index), fault) for index, fault in enumerate(faults.at)]
         return [*found, (("random",), faults.random)] if faults.random else found

@@ -1,4 +1,4 @@
-"""Faults as the scenario or a person asks for them, to values: nodes known, times scaled, chance drawn."""
+"""Turn the faults that a scenario or a person asks for into values: nodes known, times scaled, chance drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY = "any"
 def resolve_faults(
     scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
 ) -> tuple[PlannedFault, ...]:
-    """The faults in order of time, times multiplied by `scale`; those that a seed gives are drawn here."""
+    """Return the faults in order of time, times multiplied by `scale`; random faults are drawn here."""
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)
     for place, (below, fault) in enumerate(given):
@@ -39,9 +39,9 @@ def resolve_faults(
 def fault_now(
     given: Mapping[str, Any], cluster: ClusterSpec, *, scale: float, now_s: float, luck: float
 ) -> PlannedFault:
-    """A fault given by hand, such as {"kill": "n3", "for": "30s"}; its times are scaled and count from now.
+    """Return a fault given by hand, such as {"kill": "n3", "for": "30s"}; its times are scaled and count from now.
 
-    BadInput in one line says what is wrong with it.
+    Raise BadInput, which says in one line what is wrong with the fault.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")

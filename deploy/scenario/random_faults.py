@@ -20,13 +20,13 @@ FAULTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Wounded:
-    """Which nodes' replicas cannot be counted on, and when."""
+    """Know which nodes' replicas cannot be counted on, and when."""
 
     spared: int  # nodes that may be so at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
-        """Whether a fault may hit the node: not while another holds it, nor too many at a time."""
+        """Return whether a fault may hit the node: not while another fault does, nor too many nodes at a time."""
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
 
@@ -34,8 +34,10 @@ class _Wounded:
 def draw_faults(
     asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
 ) -> list[PlannedFault]:
-    """The faults in order of time, `beside` those that are sure; the same for the same arguments. One that would hit
-    too much is drawn as another kind or on another node, or left out when there is none."""
+    """Draw faults in order of time, `beside` those that are sure; the same arguments draw the same faults.
+
+    A fault that would hit too much is drawn as another kind or on another node, or left out when there is none.
+    """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
     wounded = _Wounded(spared)
@@ -55,7 +57,7 @@ def draw_faults(
 
 
 def _times(asked: RandomFaults, seed: int, scale: float) -> Iterator[float]:
-    """A Poisson process of the rate asked for, or so many times with equal chance anywhere."""
+    """Yield the times of a Poisson process of the rate asked for, or `count` times with equal chance anywhere."""
     luck = chance(seed, "random fault times")
     if asked.count is not None:
         yield from sorted(luck.uniform(asked.from_, asked.until) * scale for _ in range(asked.count))

@@ -317,7 +317,7 @@ class Effect:
     """What a kind does when a fault begins (returns what was hit, if that is a choice) and when it ends.
 
     `touches_heartbeats`: messages to the JobTracker may be late or lost; `silences`: the nodes fall silent. In both
-    cases the simulator plays heartbeats that it may leave out otherwise.
+    cases the simulator sends heartbeats that it may leave out otherwise.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]
