@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 
@@ -105,7 +106,7 @@ class Driver:
             "submit": self._submit,
             "kill_job": core.kill_job,
             "register": core.register,
-            "heartbeat": core.heartbeat if self._serve is None else self._serve_on_core,
+            "heartbeat": core.heartbeat if self._serve is None else partial(self._serve, core),
             "node_lost": core.node_lost,
             "tick": core.tick,
             "replicas_changed": self._move_block,
@@ -143,10 +144,6 @@ class Driver:
         nodes = self.books.nodes
         # A node that is back holds blocks again.
         return [e for e in effects.values() if not (isinstance(e, NodeLost) and nodes[e.node].alive)]
-
-    def _serve_on_core(self, now_s: float, beat: Heartbeat) -> Reply:
-        assert self._serve is not None
-        return self._serve(self.core, now_s, beat)
 
     # ------------------------------------------------------------------ jobs
 
