@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from schedbed.deploy.scenario.scalars import Duration, Number, Part, Positive, Size
+from schedbed.deploy.scenario.scalars import Duration, Number, Part, Positive, Size, says
 
 Share = Annotated[float, Number, Field(ge=0, le=1000)]
 Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
@@ -15,8 +15,11 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 class Arrivals(Part):
     """`arrivals`: exponential gaps of that mean (poisson), or each job as soon as the load leaves room (threshold)."""
 
-    poisson: Duration | None = None
-    threshold: Annotated[float, Number, Field(gt=0, le=10)] | None = None
+    poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
+    threshold: Annotated[
+        Annotated[float, Number, Field(gt=0, le=10)] | None,
+        says("share of the slots: the next job comes as soon as the load is below"),
+    ] = None
 
     @model_validator(mode="after")
     def _one_of(self) -> Arrivals:
@@ -28,37 +31,40 @@ class Arrivals(Part):
 class HeavyTail(Part):
     """`input`: a bounded Pareto law, the share of jobs that read more than x falls as x^-shape."""
 
-    least: Size = 64 * 2**20
-    most: Size = 4 * 2**30
-    shape: Above0 = 1.0
+    least: Annotated[Size, says("smallest input")] = 64 * 2**20
+    most: Annotated[Size, says("largest input")] = 4 * 2**30
+    shape: Annotated[Above0, says("exponent of the bounded Pareto law")] = 1.0
 
 
 class Popular(Part):
     """`files`: jobs read one of so many files, the r-th most popular in proportion to r^-exponent."""
 
-    count: Positive
-    exponent: Annotated[float, Number, Field(ge=0, le=100)] = 1.0
+    count: Annotated[Positive, says("number of files")]
+    exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0
 
 
 class Factors(Part):
     """`deadline`: a factor of the time that the job takes alone, uniform between the two."""
 
-    least: Above0 = 1.0
-    most: Above0 = 3.0
+    least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
+    most: Annotated[Above0, says("largest factor")] = 3.0
 
 
 class Generated(Part):
     """`generate`: how many jobs, when they come, what they read, shuffle and write, and by when they are due."""
 
-    jobs: Positive
-    arrivals: Arrivals
-    input: HeavyTail = HeavyTail()
-    shuffle: Share = 0.5
-    output: Share = 0.5
-    users: Positive = 5
-    files: Popular | None = None
-    deadline: Factors | None = None
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
+    jobs: Annotated[Positive, says("number of jobs")]
+    arrivals: Annotated[Arrivals, says("when jobs come")]
+    input: Annotated[HeavyTail, says("law of the jobs' input sizes")] = HeavyTail()
+    shuffle: Annotated[Share, says("bytes that maps write per byte of input")] = 0.5
+    output: Annotated[Share, says("bytes that reduces write per byte of shuffle")] = 0.5
+    users: Annotated[Positive, says("users that jobs are dealt over")] = 5
+    files: Annotated[Popular | None, says("files that jobs share")] = None
+    deadline: Annotated[Factors | None, says("law of the jobs' deadlines")] = None
+    seed: Annotated[
+        Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None,
+        says("seed of the drawn jobs; the scenario's unless given"),
+    ] = None
 
 
 GOES_WITH = ("block", "cpu_rate", "reduce_bytes", "limit_bytes")

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, create_model, model_validator
 
 from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter, entry_keys
-from schedbed.deploy.scenario.scalars import Duration, Factor, Part, Positive, Text, as_list, one_or_more
+from schedbed.deploy.scenario.scalars import (
+    Duration,
+    Factor,
+    Part,
+    Positive,
+    Text,
+    as_list,
+    one_or_more,
+    says,
+)
 from schedbed.tasks.units import parse_duration
 
 Nodes = Annotated[list[Text], Field(min_length=1), BeforeValidator(as_list), one_or_more("string")]
@@ -69,10 +78,16 @@ class Fault(Part):
     What is hit are nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
     """
 
-    at: Duration
-    from_: Annotated[Literal["masters"] | None, Field(alias="from")] = None
-    node: Text | None = None
-    for_: Annotated[Duration | None, Field(alias="for")] = None
+    at: Annotated[Duration, says("when the fault begins")]
+    from_: Annotated[
+        Literal["masters"] | None,
+        Field(alias="from"),
+        says("masters: cut the nodes off from the masters only"),
+    ] = None
+    node: Annotated[Text | None, says("node of the attempt or replica")] = None
+    for_: Annotated[
+        Duration | None, Field(alias="for"), says("how long the fault lasts; to the end unless given")
+    ] = None
 
     @property
     def key(self) -> str:
@@ -151,17 +166,28 @@ class RandomFaults(Part):
     `spare`: at no time are more nodes hit that hold replicas than leave one of each block.
     """
 
-    rate: Annotated[float | None, BeforeValidator(parse_frequency), FREQUENCY] = None
-    count: Positive | None = None
+    rate: Annotated[
+        float | None,
+        BeforeValidator(parse_frequency),
+        FREQUENCY,
+        says("faults per time, or the mean time between two"),
+    ] = None
+    count: Annotated[Positive | None, says("number of faults")] = None
     kinds: Annotated[
-        list[DrawnKind], Field(min_length=1), BeforeValidator(as_list), one_or_more("string")
+        list[DrawnKind],
+        Field(min_length=1),
+        BeforeValidator(as_list),
+        one_or_more("string"),
+        says("kinds to draw from"),
     ] = list(DRAWN)
-    nodes: Nodes | None = None
-    seed: Annotated[int, Field(strict=True)] | None = None
-    from_: Annotated[Duration, Field(alias="from")] = 0.0
-    until: Duration = 3600.0
-    for_: Annotated[Duration, Field(alias="for", gt=0)] = 30.0
-    spare: bool = True
+    nodes: Annotated[Nodes | None, says("nodes that may be hit; all unless given")] = None
+    seed: Annotated[
+        Annotated[int, Field(strict=True)] | None, says("seed of the faults; the scenario's unless given")
+    ] = None
+    from_: Annotated[Duration, Field(alias="from"), says("earliest time")] = 0.0
+    until: Annotated[Duration, says("latest time")] = 3600.0
+    for_: Annotated[Duration, Field(alias="for", gt=0), says("mean duration of a fault")] = 30.0
+    spare: Annotated[bool, says("leave a replica of each block at any time")] = True
 
     @model_validator(mode="after")
     def _sensible(self) -> RandomFaults:
@@ -175,14 +201,14 @@ class RandomFaults(Part):
 class RandomEntry(Part):
     """An entry of the list that stands for many."""
 
-    random: RandomFaults
+    random: Annotated[RandomFaults, says("the law that faults are drawn from")]
 
 
 class FaultSources(Part):
     """`faults: {at: [...], random: {...}}`."""
 
-    at: list[Fault] = []
-    random: RandomFaults | None = None
+    at: Annotated[list[Fault], says("faults at their times")] = []
+    random: Annotated[RandomFaults | None, says("the law that more faults are drawn from")] = None
 
 
 def _entry_form(value: object) -> str:

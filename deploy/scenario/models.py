@@ -24,6 +24,7 @@ from schedbed.deploy.scenario.scalars import (
     Size,
     Text,
     as_list,
+    says,
 )
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
@@ -47,31 +48,31 @@ def _none_word(value: object) -> object:
 class NodeDefaults(Part):
     """`cluster.node`: what each node has."""
 
-    cores: Positive = 2
-    core_speed: Factor = 0.1
-    memory: Size = 512 * 2**20
-    disk: Rate = 40e6
-    network: Rate = 12.5e6
-    latency: Duration = 0.0
-    loss: Share = 0.0
-    map_slots: Count = 2
-    reduce_slots: Count = 1
+    cores: Annotated[Positive, says("emulated cores")] = 2
+    core_speed: Annotated[Factor, says("share of a host's core that each emulated core gets")] = 0.1
+    memory: Annotated[Size, says("memory of the node")] = 512 * 2**20
+    disk: Annotated[Rate, says("rate of the disk, shared by reads and writes")] = 40e6
+    network: Annotated[Rate, says("rate of the NIC, in each direction")] = 12.5e6
+    latency: Annotated[Duration, says("added to each message and transfer of the NIC")] = 0.0
+    loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
+    map_slots: Annotated[Count, says("maps that run at a time")] = 2
+    reduce_slots: Annotated[Count, says("reduces that run at a time")] = 1
 
 
 class NodeGroup(Part):
     """One entry of `cluster.nodes` as a list: so many nodes, in a rack, with what differs from the default."""
 
-    count: Positive = 1
-    rack: Text | None = None
-    cores: Positive | None = None
-    core_speed: Factor | None = None
-    memory: Size | None = None
-    disk: Rate | None = None
-    network: Rate | None = None
-    latency: Duration | None = None
-    loss: Share | None = None
-    map_slots: Count | None = None
-    reduce_slots: Count | None = None
+    count: Annotated[Positive, says("nodes of the group")] = 1
+    rack: Annotated[Text | None, says("name of the group's rack")] = None
+    cores: Annotated[Positive | None, says("emulated cores")] = None
+    core_speed: Annotated[Factor | None, says("share of a host's core that each emulated core gets")] = None
+    memory: Annotated[Size | None, says("memory of the node")] = None
+    disk: Annotated[Rate | None, says("rate of the disk, shared by reads and writes")] = None
+    network: Annotated[Rate | None, says("rate of the NIC, in each direction")] = None
+    latency: Annotated[Duration | None, says("added to each message and transfer of the NIC")] = None
+    loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
+    map_slots: Annotated[Count | None, says("maps that run at a time")] = None
+    reduce_slots: Annotated[Count | None, says("reduces that run at a time")] = None
 
 
 def _nodes_form(value: object) -> str:
@@ -92,22 +93,33 @@ class Cluster(Part):
     nodes: Annotated[
         Annotated[Positive, Tag("count")] | Annotated[list[NodeGroup], Field(min_length=1), Tag("groups")],
         Discriminator(_nodes_form),
+        says("number of nodes, or a list of groups"),
     ] = 6
     racks: Annotated[
         Annotated[Positive, Tag("count")] | Annotated[Literal["by-host"], Tag("by_host")],
         Discriminator(_racks_form),
+        says("number of racks that nodes are dealt over, or by-host"),
     ] = 1
-    topology: Text | None = None
-    uplink: Annotated[Rate | None, BeforeValidator(_none_word)] = None
-    node: NodeDefaults = NodeDefaults()
-    heartbeat: Duration = 0.5
-    limits: Literal["auto", "cgroup", "software", "off"] = "auto"
+    topology: Annotated[
+        Text | None, says("file of a Rumen topology or of SLS nodes, instead of nodes and racks")
+    ] = None
+    uplink: Annotated[
+        Rate | None,
+        BeforeValidator(_none_word),
+        says("rate that a rack's nodes share towards other racks, or none"),
+    ] = None
+    node: Annotated[NodeDefaults, says("what each node has")] = NodeDefaults()
+    heartbeat: Annotated[Duration, says("interval of a node's heartbeats; not scaled")] = 0.5
+    limits: Annotated[
+        Literal["auto", "cgroup", "software", "off"],
+        says("how limits are enforced: by the kernel, by pacing, or not at all"),
+    ] = "auto"
 
 
 class Skewed(Part):
     """`placement: {skewed: 0.2}`: all input on that share of the nodes."""
 
-    skewed: Factor
+    skewed: Annotated[Factor, says("share of the nodes that hold all input")]
 
 
 def _placement_form(value: object) -> str:
@@ -118,14 +130,14 @@ class Dare(Part):
     """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: so many of the maps that fetch their block leave a replica of it, which
     take that share of the inputs' bytes at most."""
 
-    p: Factor = 0.3
-    budget: Factor = 0.2
+    p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
+    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
 
 
 class DareChoice(Part):
     """`dynamic: {dare: ...}`."""
 
-    dare: Dare
+    dare: Annotated[Dare, says("the parameters of DARE")]
 
 
 def _dynamic_form(value: object) -> str:
@@ -135,24 +147,28 @@ def _dynamic_form(value: object) -> str:
 class Blocks(Part):
     """`blocks`: how files are cut and placed."""
 
-    size: Size = 64 * 2**20
-    replication: Positive = 3
+    size: Annotated[Size, says("size of a block")] = 64 * 2**20
+    replication: Annotated[Positive, says("replicas of each block")] = 3
     placement: Annotated[
         Annotated[Literal["hdfs", "even"], Tag("name")] | Annotated[Skewed, Tag("skew")],
         Discriminator(_placement_form),
+        says("where replicas go: hdfs, even, or skewed"),
     ] = "hdfs"
     dynamic: Annotated[
         Annotated[Literal["none", "dare"], Tag("name")] | Annotated[DareChoice, Tag("dare")],
         Discriminator(_dynamic_form),
+        says("replicas made while jobs run: none or dare"),
     ] = "none"
 
 
 class Generate(Part):
     """`input: {generate: text, size: 1GiB, seed: 1}`; the seed is the scenario's unless given."""
 
-    generate: InputKind
-    size: Size
-    seed: Annotated[int, Field(strict=True)] | None = None
+    generate: Annotated[InputKind, says("kind of data")]
+    size: Annotated[Size, says("size of the data")]
+    seed: Annotated[
+        Annotated[int, Field(strict=True)] | None, says("seed of the data; the scenario's unless given")
+    ] = None
 
 
 def _input_form(value: object) -> str:
@@ -162,12 +178,14 @@ def _input_form(value: object) -> str:
 class Phase(Part):
     """`map` or `reduce` of a job: memory and vcores of any job; the rest is what one synthetic task does."""
 
-    cpu: Duration | None = None
-    read: Size | None = None
-    write: Size | None = None
-    variance: Annotated[float, Number, Field(ge=0, le=10)] = 0.0
-    memory: Size | None = None
-    vcores: Positive = 1
+    cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
+    read: Annotated[Size | None, says("what a task reads")] = None
+    write: Annotated[Size | None, says("what a task writes")] = None
+    variance: Annotated[
+        float, Number, Field(ge=0, le=10), says("spread of the tasks' CPU time, 0 for none")
+    ] = 0.0
+    memory: Annotated[Size | None, says("memory that a task declares")] = None
+    vcores: Annotated[Positive, says("vcores that a task declares")] = 1
 
 
 Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
@@ -176,52 +194,63 @@ Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 class Job(Part):
     """One entry of `workload.jobs`; `count` copies are submitted together."""
 
-    name: Text | None = None
-    app: Text
-    input: (
+    name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
+    app: Annotated[Text, says("application, see schedbed apps")]
+    input: Annotated[
         Annotated[
             Annotated[Text, Tag("file")] | Annotated[Generate, Tag("generated")],
             Discriminator(_input_form),
         ]
-        | None
-    ) = None
-    maps: Positive | None = None
-    map: Phase = Phase()
-    reduces: Count | None = None
-    reduce: Phase = Phase()
-    user: Text = "user"
-    queue: Text = "default"
-    submit: Duration = 0.0
-    deadline: Duration | None = None
-    priority: Annotated[Priorities, BeforeValidator(_lower)] = "normal"
-    count: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 1
-    params: dict[str, Any] = {}
+        | None,
+        says("file, or what to generate"),
+    ] = None
+    maps: Annotated[Positive | None, says("number of maps of a job without input")] = None
+    map: Annotated[Phase, says("what each map of a synthetic job does")] = Phase()
+    reduces: Annotated[Count | None, says("number of reduces")] = None
+    reduce: Annotated[Phase, says("what each reduce of a synthetic job does")] = Phase()
+    user: Annotated[Text, says("who submits")] = "user"
+    queue: Annotated[Text, says("queue for policies with queues")] = "default"
+    submit: Annotated[Duration, says("when the job is submitted, from the run's start")] = 0.0
+    deadline: Annotated[Duration | None, says("when the job should be done, from its submission")] = None
+    priority: Annotated[Priorities, BeforeValidator(_lower), says("priority of the job")] = "normal"
+    count: Annotated[
+        int, Field(strict=True, ge=1, le=10_000), says("copies of the job, submitted together")
+    ] = 1
+    params: Annotated[dict[str, Any], says("parameters of the application")] = {}
 
 
 class Select(Part):
     """`workload.select`: trace times are before `scale`."""
 
-    jobs: Positive | None = None
-    from_: Annotated[Duration, Field(alias="from")] = 0.0
-    until: Duration | None = None
+    jobs: Annotated[Positive | None, says("number of jobs to take")] = None
+    from_: Annotated[Duration, Field(alias="from"), says("take jobs from this time of the trace on")] = 0.0
+    until: Annotated[Duration | None, says("take jobs up to this time of the trace")] = None
 
 
 class Workload(Part):
     """`workload`: jobs, a suite's jobs, drawn jobs, or a trace with what to take from it and to assume beside it."""
 
-    jobs: Annotated[list[Job], Field(min_length=1)] | None = None
-    suite: Text | None = None
-    generate: Generated | None = None
-    trace: Text | None = None
-    format: TraceFormatName | None = None
-    select: Select = Select()
-    traced_nodes: Positive | None = None
-    users: Positive | None = None
-    block: Size | None = None
-    cpu_rate: Rate = 6.4 * 2**20
-    io_rate: Rate = 50e6
-    reduce_bytes: Size = 2**30
-    limit_bytes: Size | None = None
+    jobs: Annotated[Annotated[list[Job], Field(min_length=1)] | None, says("list of jobs")] = None
+    suite: Annotated[Text | None, says("name of a shipped suite, see schedbed suites")] = None
+    generate: Annotated[Generated | None, says("law that jobs are drawn from")] = None
+    trace: Annotated[Text | None, says("file of a trace")] = None
+    format: Annotated[TraceFormatName | None, says("format of the trace; found out unless given")] = None
+    select: Annotated[Select, says("what to take of the trace")] = Select()
+    traced_nodes: Annotated[
+        Positive | None, says("nodes of the traced cluster: tasks are thinned by the ratio of nodes")
+    ] = None
+    users: Annotated[Positive | None, says("number of users to deal jobs of a trace over")] = None
+    block: Annotated[Size | None, says("bytes that a map of a trace reads, where the trace says nothing")] = (
+        None
+    )
+    cpu_rate: Annotated[
+        Rate, says("bytes that a traced task computes per second, where the trace has no CPU times")
+    ] = 6.4 * 2**20
+    io_rate: Annotated[
+        Rate, says("bytes that a traced task moves per second, where the trace has durations only")
+    ] = 50e6
+    reduce_bytes: Annotated[Size, says("bytes per reduce, where the trace has no number of reduces")] = 2**30
+    limit_bytes: Annotated[Size | None, says("most bytes of a traced job")] = None
 
     @model_validator(mode="after")
     def _one_of(self) -> Workload:
@@ -237,40 +266,64 @@ TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES
 class Stragglers(Part):
     """`simulate.stragglers`: that share of all attempts takes `factor` times its CPU."""
 
-    share: Annotated[float, Number, Field(ge=0, le=1)] = 0.0
-    factor: Annotated[float, Number, Field(ge=1, le=1000)] = 5.0
+    share: Annotated[float, Number, Field(ge=0, le=1), says("share of all attempts")] = 0.0
+    factor: Annotated[float, Number, Field(ge=1, le=1000), says("factor on the CPU time of these")] = 5.0
 
 
 class Profiles(Part):
     """`profiles`: the profile store of all policies that name none (`default`, `none` or a path), and whether what the
     run measures is kept there."""
 
-    store: Text = "default"
-    learn: Annotated[bool, Field(strict=True)] = False
+    store: Annotated[Text, says("profile store of policies that name none: default, none or a path")] = (
+        "default"
+    )
+    learn: Annotated[bool, Field(strict=True), says("keep what the run measures in the store")] = False
 
 
 class Simulate(Part):
     """`simulate`: what `--machines sim` takes for the tasks' costs, and whether tasks contend for their node."""
 
-    costs: Literal["specification", "profile", "trace"] | None = None
-    contention: bool | None = None
-    seek: Annotated[float, Number, Field(ge=0, le=10)] = 0.0
-    stragglers: Stragglers = Stragglers()
-    engine: Literal["auto", "objects"] = "auto"
+    costs: Annotated[
+        Literal["specification", "profile", "trace"] | None,
+        says("where the costs of simulated tasks come from"),
+    ] = None
+    contention: Annotated[bool | None, says("let tasks share the CPU, disk and NIC of their nodes")] = None
+    seek: Annotated[
+        float, Number, Field(ge=0, le=10), says("share of the disk's rate lost to each further stream")
+    ] = 0.0
+    stragglers: Annotated[Stragglers, says("attempts that take longer than planned")] = Stragglers()
+    engine: Annotated[
+        Literal["auto", "objects"], says("auto plays large runs in a compiled loop, objects none")
+    ] = "auto"
 
 
 class Scenario(Part):
     """A whole scenario file."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None = None
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
-    scale: Annotated[float, Number, Field(gt=0, le=1000)] = 1.0
-    cluster: Cluster = Cluster()
-    blocks: Blocks = Blocks()
-    workload: Workload | None = None
-    policies: Annotated[list[Any], Field(min_length=1), BeforeValidator(as_list)] = ["fifo", "fair", "delay"]
-    speculation: Any = "none"
-    faults: Faults = []
-    profiles: Profiles = Profiles()
-    simulate: Simulate = Simulate()
-    repeats: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    name: Annotated[
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None,
+        says("name of the scenario; the file's unless given"),
+    ] = None
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63), says("seed of all chance")] = 0
+    scale: Annotated[
+        float,
+        Number,
+        Field(gt=0, le=1000),
+        says(
+            "factor on every duration and amount of data: 0.05 runs the workload 20 times faster; rates stay"
+        ),
+    ] = 1.0
+    cluster: Annotated[Cluster, says("the emulated cluster")] = Cluster()
+    blocks: Annotated[Blocks, says("how files are cut and placed")] = Blocks()
+    workload: Annotated[Workload | None, says("the jobs")] = None
+    policies: Annotated[
+        list[Any],
+        Field(min_length=1),
+        BeforeValidator(as_list),
+        says("policies to compare: SPECs or mappings, see schedbed policies"),
+    ] = ["fifo", "fair", "delay"]
+    speculation: Annotated[Any, says("none, late, or late with parameters")] = "none"
+    faults: Annotated[Faults, says("faults to inject, each at a time or drawn")] = []
+    profiles: Annotated[Profiles, says("the profile store")] = Profiles()
+    simulate: Annotated[Simulate, says("how a simulated run is modelled")] = Simulate()
+    repeats: Annotated[int, Field(strict=True, ge=1, le=1000), says("runs of each policy")] = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
@@ -44,6 +45,11 @@ class Part(BaseModel):
     """A mapping of the scenario file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def says(text: str) -> FieldInfo:
+    """Describe a key in the JSON Schema."""
+    return Field(description=text)
 
 
 def as_list(value: object) -> object:

@@ -149,3 +149,18 @@ def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhe
     assert (
         json.loads(Path("out/summary.json").read_text())["policies"]["fifo"]["jobs"]["succeeded"]["mean"] == 1
     )
+
+
+def test_the_schema_describes_each_key_and_names_the_units() -> None:
+    schema = json.loads(call("schema").output)
+    models = {"Scenario": schema, **schema["$defs"]}
+    bare = [
+        f"{name}.{key}"
+        for name, model in models.items()
+        for key, value in model.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert bare == []
+    node = models["NodeDefaults"]["properties"]
+    assert (node["memory"]["unit"], node["disk"]["unit"]) == ("bytes", "bytes per second")
+    assert node["core_speed"]["exclusiveMinimum"] == 0
