@@ -15,9 +15,10 @@ PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace", "_value_"}
 ELSEWHERE = {
     ("cluster/machines/docker/streams.py", "_sock is private"),
     ("deploy/live/ray_cluster.py", "ray_services.resolve_ip_for_localhost is patched"),
+    ("deploy/live/worker_imports.py", "job_config._py_driver_sys_path is private"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
-this host's own address."""
+this host's own address or to keep the caller's folders out of the workers' search path."""
 
 
 def is_private(name: str) -> bool:
