@@ -38,6 +38,7 @@ def test_gains_are_in_per_cent_of_capacity() -> None:
     ]
 
 
+@pytest.mark.long  # simulates whole experiments
 def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), pairs.ALIKE))
     monkeypatch.setattr(pairs, "SIZES_GB", (1,))

@@ -75,6 +75,7 @@ def test_goals_are_since_the_submission() -> None:
     assert set(nine_jobs.goals(tight=False).values()) == {nine_jobs.RELAXED_S}
 
 
+@pytest.mark.long  # simulates whole experiments
 def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     sweep = fig3_makespans.measure(bench)
     assert set(sweep.values) == set(ABOUT["fig3"].values)

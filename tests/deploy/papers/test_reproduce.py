@@ -158,6 +158,7 @@ def test_a_run_that_is_not_to_be_trusted_is_told(tmp_path: Path) -> None:
     assert "The host was busy." in (out / "index.html").read_text()
 
 
+@pytest.mark.long  # simulates whole experiments
 def test_papers_are_simulated_side_by_side(tmp_path: Path) -> None:
     """With the results that one after the other has, in the order of the list."""
     known = entries()
