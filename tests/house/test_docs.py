@@ -1,0 +1,88 @@
+"""The pages point to existing files and commands, show real output, and use the words of the glossary."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+
+from schedbed.deploy.cli.main import app
+from tests.bench.figures import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+OWN_FILE = re.compile(r"`((?:tasks|cluster|scheduler|deploy|tests|docs)/[\w./-]+)`")
+BLOCK = re.compile(r"```(?:console)?\n(.*?)```", re.DOTALL)
+IN_LINE = re.compile(r"`(schedbed [^`]+)`")
+COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
+NOT_SAID = r"\b(beats?|blows?|strikes?|struck|film|anew|likewise|alike|so many|for so long)\b"
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_a_link_leads_to_a_file(page: str) -> None:
+    folder = (ROOT / page).parent
+    assert [link for link in LINK.findall(TEXTS[page]) if not (folder / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted(set(TEXTS) - {"CHANGELOG.md"}))
+def test_a_file_that_is_named_is_there(page: str) -> None:
+    named = [name.rstrip("/.") for name in OWN_FILE.findall(TEXTS[page]) if not name.isupper()]
+    assert [name for name in named if not re.search("PAPER|NAME", name) and not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_a_page_uses_the_words_of_the_glossary(page: str) -> None:
+    assert re.findall(NOT_SAID, TEXTS[page], re.IGNORECASE) == []
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = {Path(link).name for link in LINK.findall(TEXTS["docs/README.md"])}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= listed
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_a_command_that_is_shown_is_there_with_its_options(page: str) -> None:
+    shown = "\n".join([*BLOCK.findall(TEXTS[page]), *IN_LINE.findall(TEXTS[page])])
+    for line in COMMAND.findall(shown.replace(";  schedbed", "\nschedbed")):
+        words = line.replace("[", " ").replace("]", " ").split()
+        options, words = options_of(words)
+        asked = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert asked <= options, f"schedbed {line}"
+
+
+def options_of(words: list[str]) -> tuple[set[str], list[str]]:
+    """Return the options of the command that the words begin with, and the words behind the command's name."""
+    command = typer.main.get_command(app)
+    while words and isinstance(command, TyperGroup) and not words[0].startswith("--"):
+        assert words[0] in command.commands, f"schedbed has no command {' '.join(words)}"
+        command, words = command.commands[words[0]], words[1:]
+    return {name for parameter in command.params for name in parameter.opts} | {"--help"}, words
+
+
+@pytest.mark.long  # it runs some twenty simulations, each command in a process of its own
+@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```console\n" in text])
+def test_the_output_that_a_page_shows_is_real(page: str, tmp_path: Path) -> None:
+    """Each command of the `console` blocks runs, in order and in one folder, and prints the lines shown below it."""
+    for code in re.findall(r"```python\n(.*?)```", TEXTS[page], re.DOTALL):
+        if "class ShortestFirst" in code:
+            (tmp_path / "my_policy.py").write_text(code)
+    for block in re.findall(r"```console\n(.*?)```", TEXTS[page], re.DOTALL):
+        for called in block.split("$ schedbed ")[1:]:
+            command, *shown = called.splitlines()
+            ran = subprocess.run(
+                [sys.executable, "-m", "schedbed.deploy.cli.main", *shlex.split(command)],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert ran.returncode == 0, f"{command}\n{ran.stderr}"
+            printed = {" ".join(line.split()) for line in ran.stdout.splitlines()}
+            assert [line for line in shown if " ".join(line.split()) not in printed] == [], command
