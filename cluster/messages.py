@@ -83,7 +83,7 @@ class Launch:
 
 
 @value
-class Kill:
+class KillAttempt:
     """Kill this attempt, if it still runs."""
 
     attempt: str
@@ -129,7 +129,7 @@ class Reregister:
     """The JobTracker does not know this life of the node: drop what runs and register again."""
 
 
-Action = Launch | Kill | MapOutputs | ForgetJob | Reregister
+Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister
 
 
 @value

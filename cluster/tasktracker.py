@@ -27,7 +27,7 @@ from schedbed.cluster.messages import (
     AttemptStatus,
     FetchFailure,
     ForgetJob,
-    Kill,
+    KillAttempt,
     Launch,
     MapOutputs,
     Reregister,
@@ -310,7 +310,7 @@ class TaskTracker:
             match action:
                 case Launch():
                     await self._send({"type": "launch", "spec": answer.specs[action.attempt]})
-                case Kill():
+                case KillAttempt():
                     await self._send({"type": "kill", "attempt": action.attempt, "reason": action.reason})
                 case MapOutputs():
                     outputs = [asdict(output) for output in action.outputs]

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from schedbed.tasks.appkit.app_catalogue import APPS
-from schedbed.tasks.attempt_status import Progress, write_report
+from schedbed.tasks.attempt_status import StatusFile, write_report
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.mapper import MapTask
-from schedbed.tasks.node_client.node import HttpNode, Node
+from schedbed.tasks.node_client.node import AttemptNode, HttpNode
 from schedbed.tasks.pacing import Budget, CpuPacer
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.specs import AttemptSpec, TaskKind
@@ -47,7 +47,7 @@ def _paced(pacer: CpuPacer) -> Iterator[None]:
 
 def run_on(
     spec: AttemptSpec,
-    node: Node,
+    node: AttemptNode,
     root: Path,
     epoch_s: float,
     core_speed: float,
@@ -58,7 +58,7 @@ def run_on(
     scratch.mkdir(parents=True, exist_ok=True)
     state, reason, partitions = "succeeded", "", []
     with limited or nullcontext():
-        progress = Progress(scratch / "status", epoch_s, time.time)
+        progress = StatusFile(scratch / "status", epoch_s, time.time)
         progress.report("map" if spec.kind is TaskKind.MAP else "shuffle", 0.0)
         try:
             partitions = _run(spec, node, root, progress, core_speed)
@@ -72,7 +72,9 @@ def run_on(
     return 0 if state == "succeeded" else 1
 
 
-def _run(spec: AttemptSpec, node: Node, root: Path, progress: Progress, core_speed: float) -> list[int]:
+def _run(
+    spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
+) -> list[int]:
     """The bytes of each partition that a map gives to the reduces; none for others."""
     app = APPS[spec.app]
     params = app.params(spec.params)

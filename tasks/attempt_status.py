@@ -23,7 +23,7 @@ def write_json(path: Path, value: Any) -> None:
     aside.replace(path)
 
 
-class Progress:
+class StatusFile:
     """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are in seconds since the run's start, which was at the time of day `epoch_s`. Made when the attempt's own code

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.attempt_status import StatusFile
 from schedbed.tasks.blockfile import Buffer, Piece
-from schedbed.tasks.node_client.node import Node, Output
+from schedbed.tasks.node_client.node import AttemptNode, Output
 from schedbed.tasks.readers import READERS, RECORDS_IN
 from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.spill import Collector, MapOutputWriter, buffer_bytes, publish
@@ -25,9 +25,9 @@ class MapTask:
         self,
         spec: AttemptSpec,
         params: Mapping[str, Any],
-        node: Node,
+        node: AttemptNode,
         root: Path,
-        progress: Progress,
+        progress: StatusFile,
         core_speed: float,
     ) -> None:
         self.spec = spec

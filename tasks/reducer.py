@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.attempt_status import StatusFile
 from schedbed.tasks.blockfile import Buffer
-from schedbed.tasks.node_client.node import Node, Output
+from schedbed.tasks.node_client.node import AttemptNode, Output
 from schedbed.tasks.shuffle import Shuffle
 from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.spill import Run, buffer_bytes, merge_runs
@@ -24,9 +24,9 @@ class ReduceTask:
         self,
         spec: AttemptSpec,
         params: Mapping[str, Any],
-        node: Node,
+        node: AttemptNode,
         root: Path,
-        progress: Progress,
+        progress: StatusFile,
         core_speed: float,
     ) -> None:
         self.spec = spec

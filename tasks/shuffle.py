@@ -10,10 +10,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.attempt_status import StatusFile
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.chance import chance
-from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt, Node
+from schedbed.tasks.node_client.node import AttemptNode, FetchFailed, MapOutputAt
 from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.spill import FileRun, LocalFile, Run
 
@@ -33,10 +33,10 @@ class Shuffle:
     def __init__(
         self,
         spec: AttemptSpec,
-        node: Node,
+        node: AttemptNode,
         scratch: Path,
         memory_bytes: int,
-        progress: Progress,
+        progress: StatusFile,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spec = spec

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from schedbed.tasks.attempt_status import write_json
 from schedbed.tasks.blockfile import Buffer
-from schedbed.tasks.node_client.node import Node
+from schedbed.tasks.node_client.node import AttemptNode
 from schedbed.tasks.spill_formats import RunFormat
 
 WINDOW_MIN_BYTES = 64 * 1024
@@ -60,7 +60,7 @@ class LocalFile:
     `index` has [offset, length] for each partition that was ended.
     """
 
-    def __init__(self, path: Path, node: Node) -> None:
+    def __init__(self, path: Path, node: AttemptNode) -> None:
         self.path = path
         self.index: list[list[int]] = []
         self._node = node
@@ -171,7 +171,9 @@ class MapOutputWriter:
     Everything is written in `scratch` and renamed at the end, so that a map that dies leaves no output.
     """
 
-    def __init__(self, form: RunFormat, scratch: Path, final: Path, memory_bytes: int, node: Node) -> None:
+    def __init__(
+        self, form: RunFormat, scratch: Path, final: Path, memory_bytes: int, node: AttemptNode
+    ) -> None:
         self._form = form
         self._scratch = scratch
         self._final = final
@@ -211,7 +213,7 @@ class MapOutputWriter:
 def publish(
     scratch: Path,
     final: Path,
-    node: Node,
+    node: AttemptNode,
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:

@@ -26,7 +26,7 @@ from schedbed.cluster.agent.control_socket import Control
 from schedbed.cluster.agent.datanode import DataNode
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse
 from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.map_outputs import OutputBoard
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
@@ -55,7 +55,7 @@ class Agent:
         self._where = where
         self._link = ZygoteLink(lock)  # first, so that it imports while this process goes on
         self._clock = RunClock(config.epoch_s)
-        self._limits = Limits(config, where)
+        self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
         self._sender = Sender(config.token, self._peers, self._limits, config.node.disk_bps)
         self._control = Control(self._hello, self._hear)

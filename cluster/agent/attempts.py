@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from schedbed.cluster.agent.attempt_reports import Message, Running, read_json, report_of
 from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.folder import AgentDir, BadRequest
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.usage import process_cpu_s
 from schedbed.cluster.agent.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
@@ -30,7 +30,7 @@ class Attempts:
     def __init__(
         self,
         where: AgentDir,
-        limits: Limits,
+        limits: NodeLimits,
         clock: RunClock,
         *,
         start_zygote: Callable[[], ZygoteLink],

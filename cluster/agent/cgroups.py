@@ -53,7 +53,7 @@ def group_name(node: str, pid: int) -> str:
     return f"{node}.{owner_mark(pid)}"
 
 
-class NodeGroup:
+class NodeCgroups:
     """The groups `schedbed-<run_id>/<node>.<owner>/slot-<i>` of one node in every hierarchy used."""
 
     def __init__(

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from schedbed.cluster.agent.folder import AgentDir, checked_id
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.transfer import Relay, Sender, pieces_of
 from schedbed.tasks.blockfile import BlockWriter, CorruptBlock, Piece, crc_path, read_verified
@@ -32,7 +32,7 @@ class DataNode:
     def __init__(
         self,
         where: AgentDir,
-        limits: Limits,
+        limits: NodeLimits,
         peers: Peers,
         sender: Sender,
         say: Callable[[Message], None],

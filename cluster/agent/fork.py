@@ -33,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(slots=True)
-class Setup:
+class ForkSetup:
     """What every fork needs: the runner, the node (peers may change) and whether memory is limited."""
 
     run: Run
@@ -59,7 +59,7 @@ def become_attempt(parent: int, keep: int) -> None:
     gc.enable()
 
 
-def wait_and_run(setup: Setup, procs: tuple[str, ...], line: socket.socket) -> int:
+def wait_and_run(setup: ForkSetup, procs: tuple[str, ...], line: socket.socket) -> int:
     """A spare's life: moves to its slot, waits for its attempt; a closed line means that none will come."""
     for path in procs:
         Path(path).write_text("0")
@@ -72,7 +72,7 @@ def wait_and_run(setup: Setup, procs: tuple[str, ...], line: socket.socket) -> i
     return run(setup, order["spec"], (), order["gate"])
 
 
-def run(setup: Setup, spec: Message, procs: tuple[str, ...], gate: Sequence[str] | None) -> int:
+def run(setup: ForkSetup, spec: Message, procs: tuple[str, ...], gate: Sequence[str] | None) -> int:
     """Runs the attempt in these groups, its output in its log, within its memory; the exit code."""
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
-from schedbed.cluster.agent.cgroups import CpuGate, NodeGroup
+from schedbed.cluster.agent.cgroups import CpuGate, NodeCgroups
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
 from schedbed.tasks.errors import BadInput
@@ -24,7 +24,7 @@ def make_uplink(path: Path, rate_bps: float) -> None:
     Budget.create(path, {UPLINK_BUCKET: rate_bps}).close()
 
 
-class Limits:
+class NodeLimits:
     """The limits of one node in the mode asked for.
 
     `report` says per resource what enforces it; `pace_cpu` and `limit_memory` what attempts must do themselves.
@@ -123,11 +123,11 @@ def _rates(config: AgentConfig) -> dict[str, float]:
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}
 
 
-def _open_group(config: AgentConfig) -> NodeGroup | None:
+def _open_group(config: AgentConfig) -> NodeCgroups | None:
     """The node's control group; None when the host does not allow one and `limits: auto` accepts that."""
     node = config.node
     try:
-        group = NodeGroup(
+        group = NodeCgroups(
             find_hierarchies(),
             config.run_id,
             node.node,

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from schedbed.cluster.agent.datanode import DataNode
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.transfer import Sender
 from schedbed.tasks.blockfile import READ_BYTES, BlockWriter, CorruptBlock
 from schedbed.tasks.node_client.read_aside import NAME
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class Keeper:
     """Takes copies over from attempts, and finishes them in the background at the node's own pace."""
 
-    def __init__(self, where: AgentDir, limits: Limits, sender: Sender, data: DataNode) -> None:
+    def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
         self._where = where
         self._limits = limits
         self._sender = sender

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.peers import Peers
 from schedbed.tasks.blockfile import CorruptBlock, read_verified
 from schedbed.tasks.pacing import PIECE_S
@@ -38,7 +38,7 @@ class Sender:
     streams of both share it alike.
     """
 
-    def __init__(self, token: str, peers: Peers, limits: Limits, disk_bps: float) -> None:
+    def __init__(self, token: str, peers: Peers, limits: NodeLimits, disk_bps: float) -> None:
         self._peers = peers
         self.limits = limits
         unpaced = limits.budget is None

@@ -27,9 +27,9 @@ from pathlib import Path
 from schedbed.cluster.agent.fork import (
     EXIT_SETUP,
     MET,
+    ForkSetup,
     Message,
     Run,
-    Setup,
     become_attempt,
     run,
     wait_and_run,
@@ -82,7 +82,7 @@ class Zygote:
         self._attempts: dict[int, str] = {}  # by pid
         self._spares: dict[Slot, tuple[int, socket.socket]] = {}
         self._wanted: list[tuple[float, Slot]] = []  # when to fork a spare for which slot
-        self._setup: Setup | None = None
+        self._setup: ForkSetup | None = None
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
             end.setblocking(False)
@@ -137,7 +137,7 @@ class Zygote:
                 self._kill(message["attempt"])
 
     def _set_up(self, message: Message) -> None:
-        self._setup = Setup(
+        self._setup = ForkSetup(
             load(message["runner"]), context_from_json(message["context"]), message["limit_memory"]
         )
         gc.collect()

@@ -11,7 +11,7 @@ from typing import Any
 
 from schedbed.cluster.blocks.keeper_replicas import CAUSE as DARE
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
-from schedbed.cluster.blocks.namenode_journal import Journal
+from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import File, Namespace
 from schedbed.cluster.blocks.placement import hot_nodes
 from schedbed.cluster.blocks.replication import Replication
@@ -30,7 +30,7 @@ class BlockManager:
     def __init__(
         self,
         names: Namespace,
-        journal: Journal | MemoryJournal,
+        journal: NamespaceJournal | MemoryJournal,
         replication: Replication,
         order: list[NodeId],
         settle_s: float,

@@ -10,7 +10,7 @@ from schedbed.tasks.specs import NodeId
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateNode:
     """A live node. `load_bytes` are the bytes of blocks that it holds or was promised."""
 
     node: NodeId
@@ -21,7 +21,7 @@ class Candidate:
 class Field:
     """Nodes by name, in all and by rack, with their loads."""
 
-    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
+    def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
         self.names: list[NodeId] = []  # sorted, so that the order in which nodes came means nothing
         self.by_rack: dict[str, list[NodeId]] = {}
         self.racks: dict[NodeId, str] = {}
@@ -52,11 +52,11 @@ class Field:
         self.load_bytes[node] += change_bytes
         self.total_bytes += change_bytes
 
-    def candidates(self, exclude: Iterable[NodeId] = ()) -> list[Candidate]:
+    def candidates(self, exclude: Iterable[NodeId] = ()) -> list[CandidateNode]:
         """The nodes but some, by name."""
         left_out = dict.fromkeys(exclude)
         return [
-            Candidate(node, self.racks[node], self.load_bytes[node])
+            CandidateNode(node, self.racks[node], self.load_bytes[node])
             for node in self.names
             if node not in left_out
         ]

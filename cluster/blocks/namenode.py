@@ -17,7 +17,7 @@ from schedbed.cluster.blocks.blockmanager import BlockManager
 from schedbed.cluster.blocks.blockmap import BlockMap
 from schedbed.cluster.blocks.live_nodes import Field
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
-from schedbed.cluster.blocks.namenode_journal import Journal
+from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
 from schedbed.cluster.blocks.placement import (
     PLACEMENTS,
@@ -44,7 +44,7 @@ class NameNode:
 
     def __init__(
         self,
-        journal: Path | str | Journal | MemoryJournal | None = None,
+        journal: Path | str | NamespaceJournal | MemoryJournal | None = None,
         *,
         seed: int = 0,
         order: Sequence[NodeId] = (),
@@ -53,8 +53,8 @@ class NameNode:
         settle_s: float = 5.0,
     ) -> None:
         self._seed = seed
-        kept = isinstance(journal, Journal | MemoryJournal)
-        self._journal: Journal | MemoryJournal = journal if kept else Journal(journal)
+        kept = isinstance(journal, NamespaceJournal | MemoryJournal)
+        self._journal: NamespaceJournal | MemoryJournal = journal if kept else NamespaceJournal(journal)
         self._names = Namespace()
         for change in self._journal.changes():
             self._names.apply(change)

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS ended (
 """
 
 
-class Journal:
+class NamespaceJournal:
     """The NameNode's memory on disk; a `path` of None keeps it in memory only."""
 
     def __init__(self, path: Path | str | None) -> None:

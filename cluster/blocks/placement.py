@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from schedbed.cluster.blocks.live_nodes import Candidate, Field
+from schedbed.cluster.blocks.live_nodes import CandidateNode, Field
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId
 
@@ -25,13 +25,13 @@ DRAWS = 8
 
 
 def place_hdfs(
-    candidates: Field | Iterable[Candidate],
+    candidates: Field | Iterable[CandidateNode],
     count: int,
     *,
     seed: int,
     block: str,
     writer: NodeId | None = None,
-    existing: Sequence[Candidate] = (),
+    existing: Sequence[CandidateNode] = (),
     exclude: Sequence[NodeId] = (),
 ) -> list[NodeId]:
     """Up to `count` more nodes for a block that `existing` hold already, never one of these or of `exclude`.
@@ -141,7 +141,7 @@ class _Choice:
 
 
 def place_even(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CandidateNode],
     count: int,
     *,
     seed: int,
@@ -156,7 +156,7 @@ def place_even(
     rng = chance(seed, "place", block, "even")
     free = sorted(candidates, key=lambda c: c.node)
     rng.shuffle(free)
-    chosen: list[Candidate] = []
+    chosen: list[CandidateNode] = []
     while free and len(chosen) < count:
         racks = [c.rack for c in chosen]
         pick = min(free, key=lambda c: (file_blocks.get(c.node, 0), c.load_bytes, racks.count(c.rack)))
@@ -172,17 +172,22 @@ def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
 
 
 def place_preferred(
-    candidates: Field | Iterable[Candidate], count: int, *, seed: int, block: str, preferred: Sequence[NodeId]
+    candidates: Field | Iterable[CandidateNode],
+    count: int,
+    *,
+    seed: int,
+    block: str,
+    preferred: Sequence[NodeId],
 ) -> list[NodeId]:
     """The nodes that a trace names, in its order, as far as they live; the rest by HDFS's rule."""
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
-    named = [Candidate(node, field.racks[node], field.load_bytes[node]) for node in names]
+    named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]
     more = place_hdfs(field, count - len(named), seed=seed, block=block, existing=named)
     return [c.node for c in named] + more
 
 
-def surplus(holders: Sequence[Candidate], target: int) -> list[NodeId]:
+def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
     """Which good replicas to drop so that `target` stay: from the rack with most, there the fullest node."""
     staying = list(holders)
     dropped: list[NodeId] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from schedbed.cluster.blocks.blockmap import BlockMap, BlockState
 from schedbed.cluster.blocks.keeper_replicas import Kept
-from schedbed.cluster.blocks.live_nodes import Candidate
+from schedbed.cluster.blocks.live_nodes import CandidateNode
 from schedbed.cluster.blocks.placement import place_hdfs, surplus
 from schedbed.tasks.specs import NodeId
 
@@ -258,8 +258,8 @@ class Replication:
         )
         return chosen[0]
 
-    def _candidates(self, nodes: list[NodeId]) -> list[Candidate]:
-        return [Candidate(node, self.map.rack(node), self._load_bytes(node)) for node in nodes]
+    def _candidates(self, nodes: list[NodeId]) -> list[CandidateNode]:
+        return [CandidateNode(node, self.map.rack(node), self._load_bytes(node)) for node in nodes]
 
     def _load_bytes(self, node: NodeId) -> int:
         return self.map.load_bytes(node)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
-from schedbed.cluster.agent.cgroups import NodeGroup
+from schedbed.cluster.agent.cgroups import NodeCgroups
 
 TRIAL_BYTES = 64 * 2**20
 TRIAL_S = 2.0
@@ -75,7 +75,7 @@ def _try_cgroup() -> tuple[Hierarchies | None, str]:
     """Makes a limited group with a slot and removes it again."""
     try:
         where = find_hierarchies()
-        group = NodeGroup(
+        group = NodeCgroups(
             where, f"probe-{os.getpid()}", "probe", cores=1, core_speed=0.5, owner_pid=os.getpid()
         )
         group.create()

@@ -14,7 +14,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
-    from schedbed.deploy.service.start import Order
+    from schedbed.deploy.service.start import StartOrder
 
 SetKeys = list[str] | None
 Name = Annotated[
@@ -66,7 +66,7 @@ def up(
     """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
-    from schedbed.deploy.service.start import Order
+    from schedbed.deploy.service.start import StartOrder
 
     if machines not in KINDS:
         raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
@@ -75,7 +75,7 @@ def up(
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
     _up(
-        Order(
+        StartOrder(
             name=check_name(name or resolved.name),
             scenario=resolved,
             out=out,
@@ -87,7 +87,7 @@ def up(
     )
 
 
-def _up(order: Order, stays: bool) -> None:
+def _up(order: StartOrder, stays: bool) -> None:
     from schedbed.deploy.service.cluster_files import clusters
     from schedbed.deploy.service.show import show_up
     from schedbed.deploy.service.start import start

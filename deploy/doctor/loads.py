@@ -29,7 +29,7 @@ Ratios = dict[str, float]
 
 
 @dataclass
-class Node:
+class LoadedNode:
     """A machine that is up, with the control connection that a TaskTracker would hold."""
 
     spec: NodeSpec
@@ -56,7 +56,7 @@ class Node:
 class Loads:
     """Puts nodes under one kind of load at a time, each for about `seconds`."""
 
-    def __init__(self, nodes: Sequence[Node], session: aiohttp.ClientSession, seconds: float) -> None:
+    def __init__(self, nodes: Sequence[LoadedNode], session: aiohttp.ClientSession, seconds: float) -> None:
         self.nodes = list(nodes)
         self._session = session
         self._seconds = seconds
@@ -72,7 +72,7 @@ class Loads:
             async with self._session.put(url, data=os.urandom(BLOCK_BYTES)) as response:
                 response.raise_for_status()
 
-    async def core(self, nodes: Sequence[Node]) -> Ratios:
+    async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """CPU of one attempt a node over its time, against one emulated core."""
         made = await self._run([(node, Cost(cpu_s=self._seconds), None) for node in nodes])
         return {
@@ -80,7 +80,7 @@ class Loads:
             for node, report in zip(nodes, made, strict=True)
         }
 
-    async def cpu(self, nodes: Sequence[Node]) -> Ratios:
+    async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """CPU of a node with twice as many attempts as cores, by the CPU clocks of its attempts."""
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self._launch(work)
@@ -94,7 +94,7 @@ class Loads:
         await self._reports(launched)
         return found
 
-    async def disk(self, nodes: Sequence[Node]) -> Ratios:
+    async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """A reader of a local block and a writer of a map output on each node, bytes of both together."""
         work = []
         for node in nodes:
@@ -107,7 +107,7 @@ class Loads:
             found[node.spec.node] = moved / _span_s(pair) / node.spec.disk_bps
         return found
 
-    async def network(self, nodes: Sequence[Node]) -> Ratios:
+    async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """Each node reads the block of the next one, with an attempt on each core (one alone may lack CPU for it): with
         all nodes busy each sends and receives at its full rate, or that of a slower node that it reads from.
         """
@@ -128,7 +128,7 @@ class Loads:
             found[node.spec.node] = moved / _span_s(own) / rates[node.spec.node]
         return found
 
-    async def memory(self, nodes: Sequence[Node]) -> Ratios:
+    async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """1 where an attempt gets the memory it was declared and dies alone of more than that; else what it got.
 
         Two attempts run side by side: one that holds nearly its limit, and one that asks for more than its own.
@@ -150,7 +150,7 @@ class Loads:
 
     # ------------------------------------------------------------- attempts
 
-    async def _run(self, work: Sequence[tuple[Node, Cost, Node | None]]) -> list[Message]:
+    async def _run(self, work: Sequence[tuple[LoadedNode, Cost, LoadedNode | None]]) -> list[Message]:
         made = await self._reports(await self._launch(work))
         for report in made:
             if report["state"] != "succeeded":
@@ -158,8 +158,8 @@ class Loads:
         return made
 
     async def _launch(
-        self, work: Sequence[tuple[Node, Cost, Node | None]], hold_mib: Sequence[int] = ()
-    ) -> list[tuple[Node, AttemptSpec]]:
+        self, work: Sequence[tuple[LoadedNode, Cost, LoadedNode | None]], hold_mib: Sequence[int] = ()
+    ) -> list[tuple[LoadedNode, AttemptSpec]]:
         """One attempt each, all at once; the third names the node whose block is read."""
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
@@ -172,7 +172,7 @@ class Loads:
             await node.send("launch", spec=spec.to_json())
         return launched
 
-    async def _reports(self, launched: Sequence[tuple[Node, AttemptSpec]]) -> list[Message]:
+    async def _reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
         """Of all that was launched, in that order; what it left on the nodes' disks is removed."""
         reports: dict[str, Message] = {}
         async with asyncio.timeout(PATIENCE * self._seconds + 60):
@@ -230,7 +230,7 @@ async def connected(
             nodes = []
             for spec, machine, hello in zip(specs, machines, hellos, strict=True):
                 socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0)
-                nodes.append(Node(spec, machine, hello, socket))
+                nodes.append(LoadedNode(spec, machine, hello, socket))
                 listening.append(asyncio.create_task(nodes[-1].listen()))
             loads = Loads(nodes, session, seconds)
             await loads.prepare()

@@ -54,7 +54,7 @@ class _Actor:
         return os.getpid()
 
 
-class _Master(_Actor, ABC):
+class _MasterActor(_Actor, ABC):
     """A master, which makes its service on the first call after a (re)start."""
 
     NAME = ""
@@ -98,7 +98,7 @@ class _Master(_Actor, ABC):
             await service.stop()
 
 
-class JobTrackerActor(_Master):
+class JobTrackerActor(_MasterActor):
     """The JobTracker; after a restart it goes on from its journal at the first call that comes."""
 
     NAME = "jobtracker"
@@ -131,7 +131,7 @@ class JobTrackerActor(_Master):
         return await super().call(method, args, named)
 
 
-class NameNodeActor(_Master):
+class NameNodeActor(_MasterActor):
     """The NameNode; after a restart its namespace comes from its journal, its replicas from block reports."""
 
     NAME = "namenode"

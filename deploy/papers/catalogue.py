@@ -17,7 +17,7 @@ PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """An experiment with what its paper says."""
 
     paper: str
@@ -35,18 +35,20 @@ class Entry:
         return self.said.experiments[self.experiment.name]
 
 
-def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, Entry]:
+def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
     """All experiments by label, in the order of the papers' lists."""
-    found: dict[str, Entry] = {}
+    found: dict[str, CatalogueEntry] = {}
     for paper in papers:
         said = paper_file.load(paper)
         for experiment in importlib.import_module(f"schedbed.deploy.papers.{paper}").EXPERIMENTS:
-            entry = Entry(paper, said, experiment)
+            entry = CatalogueEntry(paper, said, experiment)
             found[entry.label] = entry
     return found
 
 
-def chosen(known: Mapping[str, Entry], target: str | None, machines: str, *, quick: bool) -> list[Entry]:
+def chosen(
+    known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
+) -> list[CatalogueEntry]:
     """The experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
 
     BadInput for a name that is not there, and for one experiment that cannot run there.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.papers.catalogue import Entry
+from schedbed.deploy.papers.catalogue import CatalogueEntry
 from schedbed.deploy.papers.experiment import kind
 from schedbed.deploy.papers.verdict import Row
 
@@ -15,10 +15,10 @@ DONE, BROKEN = "done", "broken"
 
 
 @dataclass(slots=True, kw_only=True)
-class Result:
+class ExperimentResult:
     """The result of one experiment; `note` says why a broken one broke, `figure` is a path below the folder."""
 
-    entry: Entry
+    entry: CatalogueEntry
     state: str = DONE
     note: str = ""
     took_s: float = 0.0
@@ -49,11 +49,11 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PlannedExperiment:
     """One experiment of a reproduce command: its position and its output folder."""
 
     number: int
-    entry: Entry
+    entry: CatalogueEntry
     machines: str
     repeats: int
     seed: int

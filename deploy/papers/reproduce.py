@@ -13,8 +13,8 @@ from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import page, side_by_side, terminal
 from schedbed.deploy.papers.bench import Played
-from schedbed.deploy.papers.catalogue import Entry
-from schedbed.deploy.papers.experiment_result import BROKEN, Job, Result
+from schedbed.deploy.papers.catalogue import CatalogueEntry
+from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.run_experiment import run
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.tasks.errors import BadInput
@@ -33,7 +33,7 @@ class Reproduction:
     wall_start: str
     versions: dict[str, str]
     host: dict[str, Any]
-    results: list[Result] = field(default_factory=list)
+    results: list[ExperimentResult] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
         """Write results.json and index.html, after each experiment, so that finished experiments are kept."""
@@ -53,7 +53,7 @@ class Reproduction:
 
 
 def reproduce(
-    chosen: Sequence[Entry],
+    chosen: Sequence[CatalogueEntry],
     *,
     machines: str,
     repeats: int | None,
@@ -79,7 +79,7 @@ def reproduce(
         host=hostwatch.describe_host(),
     )
     jobs = [
-        Job(
+        PlannedExperiment(
             number=number,
             entry=entry,
             machines=machines,
@@ -99,20 +99,20 @@ def reproduce(
     return folder
 
 
-def _play(jobs: Sequence[Job], made: Reproduction, folder: Path, say: Say) -> None:
+def _play(jobs: Sequence[PlannedExperiment], made: Reproduction, folder: Path, say: Say) -> None:
     """Run the experiments and save after each one."""
-    results: dict[int, Result] = {}
+    results: dict[int, ExperimentResult] = {}
 
-    def begin(job: Job) -> None:
+    def begin(job: PlannedExperiment) -> None:
         say(terminal.heading(job.entry, job.machines, job.number, len(jobs)))
 
-    def done(job: Job, result: Result) -> None:
+    def done(job: PlannedExperiment, result: ExperimentResult) -> None:
         results[job.number] = result
         made.results = [results[number] for number in sorted(results)]
         made.save(folder)
         say(terminal.result(result))
 
-    def done_aside(job: Job, result: Result) -> None:
+    def done_aside(job: PlannedExperiment, result: ExperimentResult) -> None:
         begin(job)
         done(job, result)
 

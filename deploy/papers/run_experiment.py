@@ -9,14 +9,14 @@ from pathlib import Path
 
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.experiment_result import BROKEN, Job, Result
+from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import judge
 from schedbed.deploy.results.summary import load
 from schedbed.tasks.errors import BadInput
 
 
-def run(job: Job, played: dict[Path, Played]) -> Result:
+def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
     """Run one experiment; an error in it becomes a broken result. `played` holds the runs of its paper so far."""
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
@@ -28,7 +28,7 @@ def run(job: Job, played: dict[Path, Played]) -> Result:
         played=played,
         full=job.full,
     )
-    result = Result(entry=entry, repeats=bench.repeats)
+    result = ExperimentResult(entry=entry, repeats=bench.repeats)
     try:
         measured = entry.experiment.measure(bench)
         said = entry.about.values

@@ -10,18 +10,20 @@ from queue import Empty
 from typing import Any
 
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.papers.experiment_result import Job, Result
+from schedbed.deploy.papers.experiment_result import ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.run_experiment import run
 
 LOOK_S = 1.0  # between two looks at whether a process has died
 
 
-def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
+def play(
+    jobs: Sequence[PlannedExperiment], done: Callable[[PlannedExperiment, ExperimentResult], None]
+) -> None:
     """Run the experiments, a paper's one after the other, and call `done` with each result in this process.
 
     Raises RunFailed when a process dies; no process is left behind.
     """
-    papers: dict[str, list[Job]] = {}
+    papers: dict[str, list[PlannedExperiment]] = {}
     for job in jobs:
         papers.setdefault(job.entry.paper, []).append(job)
     waiting = sorted(papers.values(), key=lambda paper: sum(job.takes_s for job in paper))
@@ -54,7 +56,7 @@ def play(jobs: Sequence[Job], done: Callable[[Job, Result], None]) -> None:
             process.join()
 
 
-def _play_paper(jobs: Sequence[Job], said: Any, parent: int) -> None:
+def _play_paper(jobs: Sequence[PlannedExperiment], said: Any, parent: int) -> None:
     """Run one paper's experiments in a child process and send each result to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     played: dict[Any, Any] = {}

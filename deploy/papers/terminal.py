@@ -17,14 +17,14 @@ from schedbed.deploy.papers.paper_file import Shown
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
 
 if TYPE_CHECKING:
-    from schedbed.deploy.papers.catalogue import Entry
-    from schedbed.deploy.papers.experiment_result import Result
+    from schedbed.deploy.papers.catalogue import CatalogueEntry
+    from schedbed.deploy.papers.experiment_result import ExperimentResult
 
 WIDTH = 110
 HEADS = ("", "paper", "ours [95%]", "claim")
 
 
-def list_all(known: Mapping[str, Entry]) -> None:
+def list_all(known: Mapping[str, CatalogueEntry]) -> None:
     """Print the papers and experiments with the time they take."""
     table = Table(header_style="bold", box=SIMPLE_HEAD)
     for head, wraps in (("experiment", False), ("in the paper", True), ("sim", False), ("live", False)):
@@ -50,13 +50,13 @@ def list_all(known: Mapping[str, Entry]) -> None:
     console.print(usage, markup=False)
 
 
-def heading(entry: Entry, machines: str, number: int, of: int) -> str:
+def heading(entry: CatalogueEntry, machines: str, number: int, of: int) -> str:
     """Return the line that announces an experiment."""
     takes = _time(entry.experiment.takes_s[kind(machines)])
     return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
 
 
-def result(done: Result) -> str:
+def result(done: ExperimentResult) -> str:
     """Return an experiment's table with its notes as plain text."""
     if done.note:
         return f"  broken after {done.took_s:.0f} s: {done.note}\n"
@@ -68,7 +68,7 @@ def result(done: Result) -> str:
     return "\n".join([*table, *notes, ""])
 
 
-def tally(results: Iterable[Result]) -> str:
+def tally(results: Iterable[ExperimentResult]) -> str:
     """Return the line that counts the claims that hold, do not hold, and are open."""
     counts = Counter(row.verdict for done in results for row in done.rows if row.wanted)
     return f"Claims: {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[OPEN]} open"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.deploy.scenario.check import Complaints
-from schedbed.deploy.scenario.models import Cluster, Dare, DareChoice, NodeGroup, Scenario, Skewed
+from schedbed.deploy.scenario.models import ClusterModel, Dare, DareChoice, NodeGroup, Scenario, Skewed
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import Host
@@ -33,7 +33,7 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
     )
 
 
-def topology_hosts(cluster: Cluster, base: Path, complaints: Complaints) -> tuple[Host, ...]:
+def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
     """The hosts of `cluster.topology` in the order of the nodes n1..nN that stand for them; () without one."""
     if cluster.topology is None:
         return ()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedbed.deploy.scenario.draw_models import Generated
-from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits
 from schedbed.deploy.scenario.trace_jobs import Planned, assumptions, plan_synthetic
 from schedbed.scheduler.models.aria_bounds import allocate, curve
@@ -30,7 +30,7 @@ from schedbed.tasks.workloads.drawn import (
 from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 
 
-def plan_generated(asked: Generated, inputs: Inputs) -> Planned:
+def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
     """The jobs by submit time, and in words what was assumed."""
     workload = inputs.scenario.workload
     assert workload is not None
@@ -88,7 +88,7 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 
 
 def _timed(
-    jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: Inputs
+    jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
     """With deadlines, and submitted as the load allows, where that is asked for."""
     nodes = inputs.cluster.nodes

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from schedbed.deploy.scenario.scalars import Duration, Number, Part, Positive, Size, says
+from schedbed.deploy.scenario.scalars import Duration, Number, Positive, Section, Size, says
 
 Share = Annotated[float, Number, Field(ge=0, le=1000)]
 Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
-class Arrivals(Part):
+class Arrivals(Section):
     """`arrivals`: exponential gaps of that mean (poisson), or each job as soon as the load leaves room (threshold)."""
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
@@ -28,7 +28,7 @@ class Arrivals(Part):
         return self
 
 
-class HeavyTail(Part):
+class HeavyTail(Section):
     """`input`: a bounded Pareto law, the share of jobs that read more than x falls as x^-shape."""
 
     least: Annotated[Size, says("smallest input")] = 64 * 2**20
@@ -36,21 +36,21 @@ class HeavyTail(Part):
     shape: Annotated[Above0, says("exponent of the bounded Pareto law")] = 1.0
 
 
-class Popular(Part):
+class Popular(Section):
     """`files`: jobs read one of so many files, the r-th most popular in proportion to r^-exponent."""
 
     count: Annotated[Positive, says("number of files")]
     exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0
 
 
-class Factors(Part):
+class Factors(Section):
     """`deadline`: a factor of the time that the job takes alone, uniform between the two."""
 
     least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
     most: Annotated[Above0, says("largest factor")] = 3.0
 
 
-class Generated(Part):
+class Generated(Section):
     """`generate`: how many jobs, when they come, what they read, shuffle and write, and by when they are due."""
 
     jobs: Annotated[Positive, says("number of jobs")]

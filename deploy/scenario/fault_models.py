@@ -15,8 +15,8 @@ from schedbed.cluster.faults import KINDS, ONCE, FaultKind, FaultParameter, entr
 from schedbed.deploy.scenario.scalars import (
     Duration,
     Factor,
-    Part,
     Positive,
+    Section,
     Text,
     as_list,
     one_or_more,
@@ -56,7 +56,7 @@ def _value_of(key: str) -> Any:
     return Nodes if kind.target == "nodes" else Text
 
 
-Model = TypeVar("Model", bound=Part)
+Model = TypeVar("Model", bound=Section)
 
 
 def _with_kinds(model: type[Model]) -> type[Model]:
@@ -72,7 +72,7 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 
 
 @_with_kinds
-class Fault(Part):
+class Fault(Section):
     """One entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
 
     What is hit are nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
@@ -160,7 +160,7 @@ else:
     DrawnKind = _one_of[DRAWN]
 
 
-class RandomFaults(Part):
+class RandomFaults(Section):
     """`random`: a number of faults, or what a rate gives, between `from` and `until`, each for `for` on average.
 
     `spare`: at no time are more nodes hit that hold replicas than leave one of each block.
@@ -198,13 +198,13 @@ class RandomFaults(Part):
         return self
 
 
-class RandomEntry(Part):
+class RandomEntry(Section):
     """An entry of the list that stands for many."""
 
     random: Annotated[RandomFaults, says("the law that faults are drawn from")]
 
 
-class FaultSources(Part):
+class FaultSources(Section):
     """`faults: {at: [...], random: {...}}`."""
 
     at: Annotated[list[Fault], says("faults at their times")] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.check import Complaints
-from schedbed.deploy.scenario.models import Generate, Job, Scenario
+from schedbed.deploy.scenario.models import Generate, JobModel, Scenario
 from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
 from schedbed.tasks.appkit.app_catalogue import KINDS
@@ -25,7 +25,7 @@ def filler_path(job: str) -> str:
 
 
 @dataclass(slots=True)
-class Inputs:
+class JobInputs:
     """What planning a job needs to know, and the files collected so far by their path in the block store.
 
     `known` are their paths by what they are made of, so that jobs share them.
@@ -38,7 +38,7 @@ class Inputs:
     files: dict[str, InputFile] = field(default_factory=dict)
     known: dict[tuple[object, ...], str] = field(default_factory=dict)
 
-    def of_job(self, job: Job, app: App, path: KeyPath) -> str | None:
+    def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
         """The block-store path of a job's input, created or shared; None without input or with a complaint."""
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":

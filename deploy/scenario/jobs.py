@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedbed.deploy.scenario.check import did_you_mean
-from schedbed.deploy.scenario.inputs import Inputs
-from schedbed.deploy.scenario.models import Job, Phase
+from schedbed.deploy.scenario.inputs import JobInputs
+from schedbed.deploy.scenario.models import JobModel, Phase
 from schedbed.deploy.scenario.params import resolve_params
 from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
@@ -24,13 +24,13 @@ SYNTHETIC = "synthetic"
 class _Draft:
     """One copy of a job of the file, before it has an id."""
 
-    given: Job
+    given: JobModel
     name: str
     path: KeyPath
 
 
 def plan_jobs(
-    jobs: Sequence[Job], inputs: Inputs, place: KeyPath = ("workload", "jobs"), first: int = 1
+    jobs: Sequence[JobModel], inputs: JobInputs, place: KeyPath = ("workload", "jobs"), first: int = 1
 ) -> tuple[PlannedJob, ...]:
     """All copies of all jobs in order of submission, numbered job_0001 and on, or from `first`.
 
@@ -45,12 +45,12 @@ def plan_jobs(
     return tuple(job for job in planned if job is not None)
 
 
-def _copies(job: Job, path: KeyPath) -> list[_Draft]:
+def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
     name = job.name or job.app
     return [_Draft(job, name if copy == 1 else f"{name}-{copy}", path) for copy in range(1, job.count + 1)]
 
 
-def _plan(job: str, draft: _Draft, inputs: Inputs) -> PlannedJob | None:
+def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
     given, path = draft.given, draft.path
     app = APPS.get(given.app)
     if app is None:
@@ -82,7 +82,7 @@ def _plan(job: str, draft: _Draft, inputs: Inputs) -> PlannedJob | None:
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned
 
 
-def demand(phase: Phase, inputs: Inputs) -> Demand:
+def demand(phase: Phase, inputs: JobInputs) -> Demand:
     """What a task asks for: its own memory, or an equal share of the smallest node's by all its slots."""
     share = min(
         node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in inputs.cluster.nodes
@@ -90,7 +90,7 @@ def demand(phase: Phase, inputs: Inputs) -> Demand:
     return Demand(memory_bytes=share if phase.memory is None else phase.memory, vcores=phase.vcores)
 
 
-def check_fits(job: PlannedJob, path: KeyPath, inputs: Inputs) -> None:
+def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
     """Complains about a task that no node can hold."""
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
@@ -110,7 +110,7 @@ def check_fits(job: PlannedJob, path: KeyPath, inputs: Inputs) -> None:
             inputs.complaints.add((*path, kind, "vcores"), message)
 
 
-def _check_shape(app: App, given: Job, path: KeyPath, inputs: Inputs) -> None:
+def _check_shape(app: App, given: JobModel, path: KeyPath, inputs: JobInputs) -> None:
     add = inputs.complaints.add
     if given.maps is not None and given.input is not None:
         add(
@@ -130,7 +130,7 @@ def _check_shape(app: App, given: Job, path: KeyPath, inputs: Inputs) -> None:
                 )
 
 
-def _reduces(app: App, given: Job) -> int:
+def _reduces(app: App, given: JobModel) -> int:
     if given.reduces is not None:
         return given.reduces
     if app.name == SYNTHETIC:
@@ -138,7 +138,7 @@ def _reduces(app: App, given: Job) -> int:
     return 0 if app.reduces == "never" else 1
 
 
-def _with_costs(job: PlannedJob, given: Job, path: KeyPath, inputs: Inputs) -> PlannedJob:
+def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
     """Costs of a synthetic job; without an input of its own it gets a filler file with a block a map."""
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
@@ -159,7 +159,7 @@ def _with_costs(job: PlannedJob, given: Job, path: KeyPath, inputs: Inputs) -> P
     )
 
 
-def _reads(job: PlannedJob, given: Job, inputs: Inputs) -> tuple[int, ...]:
+def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:
     """Bytes each map reads: what the file says, at most its block; the whole block when it says nothing."""
     asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
     if job.input is None:
@@ -167,7 +167,7 @@ def _reads(job: PlannedJob, given: Job, inputs: Inputs) -> tuple[int, ...]:
     return tuple(length if asked is None else min(asked, length) for length in inputs.files[job.input].blocks)
 
 
-def _map_write_bytes(job: PlannedJob, given: Job, path: KeyPath, inputs: Inputs) -> int:
+def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
     """A map's output; `reduce.read`, what one reduce is to fetch, sets it when `map.write` is not given."""
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:

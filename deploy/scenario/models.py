@@ -17,9 +17,9 @@ from schedbed.deploy.scenario.scalars import (
     Duration,
     Factor,
     Number,
-    Part,
     Positive,
     Rate,
+    Section,
     Share,
     Size,
     Text,
@@ -45,7 +45,7 @@ def _none_word(value: object) -> object:
     return None if value == "none" else value
 
 
-class NodeDefaults(Part):
+class NodeDefaults(Section):
     """`cluster.node`: what each node has."""
 
     cores: Annotated[Positive, says("emulated cores")] = 2
@@ -59,7 +59,7 @@ class NodeDefaults(Part):
     reduce_slots: Annotated[Count, says("reduces that run at a time")] = 1
 
 
-class NodeGroup(Part):
+class NodeGroup(Section):
     """One entry of `cluster.nodes` as a list: so many nodes, in a rack, with what differs from the default."""
 
     count: Annotated[Positive, says("nodes of the group")] = 1
@@ -83,7 +83,7 @@ def _racks_form(value: object) -> str:
     return "by_host" if value == BY_HOST else "count"
 
 
-class Cluster(Part):
+class ClusterModel(Section):
     """`cluster`: nodes n1 to nN, dealt in turn over racks r1 to rK unless groups say otherwise; `by-host` makes a rack
     of the nodes on each host of the Ray cluster that a run lies over.
 
@@ -116,7 +116,7 @@ class Cluster(Part):
     ] = "auto"
 
 
-class Skewed(Part):
+class Skewed(Section):
     """`placement: {skewed: 0.2}`: all input on that share of the nodes."""
 
     skewed: Annotated[Factor, says("share of the nodes that hold all input")]
@@ -126,7 +126,7 @@ def _placement_form(value: object) -> str:
     return "skew" if isinstance(value, dict | Skewed) else "name"
 
 
-class Dare(Part):
+class Dare(Section):
     """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: so many of the maps that fetch their block leave a replica of it, which
     take that share of the inputs' bytes at most."""
 
@@ -134,7 +134,7 @@ class Dare(Part):
     budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
 
 
-class DareChoice(Part):
+class DareChoice(Section):
     """`dynamic: {dare: ...}`."""
 
     dare: Annotated[Dare, says("the parameters of DARE")]
@@ -144,7 +144,7 @@ def _dynamic_form(value: object) -> str:
     return "dare" if isinstance(value, dict | DareChoice) else "name"
 
 
-class Blocks(Part):
+class Blocks(Section):
     """`blocks`: how files are cut and placed."""
 
     size: Annotated[Size, says("size of a block")] = 64 * 2**20
@@ -161,7 +161,7 @@ class Blocks(Part):
     ] = "none"
 
 
-class Generate(Part):
+class Generate(Section):
     """`input: {generate: text, size: 1GiB, seed: 1}`; the seed is the scenario's unless given."""
 
     generate: Annotated[InputKind, says("kind of data")]
@@ -175,7 +175,7 @@ def _input_form(value: object) -> str:
     return "generated" if isinstance(value, dict | Generate) else "file"
 
 
-class Phase(Part):
+class Phase(Section):
     """`map` or `reduce` of a job: memory and vcores of any job; the rest is what one synthetic task does."""
 
     cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
@@ -191,7 +191,7 @@ class Phase(Part):
 Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 
 
-class Job(Part):
+class JobModel(Section):
     """One entry of `workload.jobs`; `count` copies are submitted together."""
 
     name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
@@ -219,7 +219,7 @@ class Job(Part):
     params: Annotated[dict[str, Any], says("parameters of the application")] = {}
 
 
-class Select(Part):
+class Select(Section):
     """`workload.select`: trace times are before `scale`."""
 
     jobs: Annotated[Positive | None, says("number of jobs to take")] = None
@@ -227,10 +227,10 @@ class Select(Part):
     until: Annotated[Duration | None, says("take jobs up to this time of the trace")] = None
 
 
-class Workload(Part):
+class Workload(Section):
     """`workload`: jobs, a suite's jobs, drawn jobs, or a trace with what to take from it and to assume beside it."""
 
-    jobs: Annotated[Annotated[list[Job], Field(min_length=1)] | None, says("list of jobs")] = None
+    jobs: Annotated[Annotated[list[JobModel], Field(min_length=1)] | None, says("list of jobs")] = None
     suite: Annotated[Text | None, says("name of a shipped suite, see schedbed suites")] = None
     generate: Annotated[Generated | None, says("law that jobs are drawn from")] = None
     trace: Annotated[Text | None, says("file of a trace")] = None
@@ -263,14 +263,14 @@ SOURCES = ("jobs", "suite", "generate", "trace")
 TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES)
 
 
-class Stragglers(Part):
+class StragglersModel(Section):
     """`simulate.stragglers`: that share of all attempts takes `factor` times its CPU."""
 
     share: Annotated[float, Number, Field(ge=0, le=1), says("share of all attempts")] = 0.0
     factor: Annotated[float, Number, Field(ge=1, le=1000), says("factor on the CPU time of these")] = 5.0
 
 
-class Profiles(Part):
+class Profiles(Section):
     """`profiles`: the profile store of all policies that name none (`default`, `none` or a path), and whether what the
     run measures is kept there."""
 
@@ -280,7 +280,7 @@ class Profiles(Part):
     learn: Annotated[bool, Field(strict=True), says("keep what the run measures in the store")] = False
 
 
-class Simulate(Part):
+class Simulate(Section):
     """`simulate`: what `--machines sim` takes for the tasks' costs, and whether tasks contend for their node."""
 
     costs: Annotated[
@@ -291,13 +291,13 @@ class Simulate(Part):
     seek: Annotated[
         float, Number, Field(ge=0, le=10), says("share of the disk's rate lost to each further stream")
     ] = 0.0
-    stragglers: Annotated[Stragglers, says("attempts that take longer than planned")] = Stragglers()
+    stragglers: Annotated[StragglersModel, says("attempts that take longer than planned")] = StragglersModel()
     engine: Annotated[
         Literal["auto", "objects"], says("auto plays large runs in a compiled loop, objects none")
     ] = "auto"
 
 
-class Scenario(Part):
+class Scenario(Section):
     """A whole scenario file."""
 
     name: Annotated[
@@ -313,7 +313,7 @@ class Scenario(Part):
             "factor on every duration and amount of data: 0.05 runs the workload 20 times faster; rates stay"
         ),
     ] = 1.0
-    cluster: Annotated[Cluster, says("the emulated cluster")] = Cluster()
+    cluster: Annotated[ClusterModel, says("the emulated cluster")] = ClusterModel()
     blocks: Annotated[Blocks, says("how files are cut and placed")] = Blocks()
     workload: Annotated[Workload | None, says("the jobs")] = None
     policies: Annotated[

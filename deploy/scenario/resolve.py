@@ -10,9 +10,9 @@ from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster
 from schedbed.deploy.scenario.draw_jobs import plan_generated
 from schedbed.deploy.scenario.draw_models import GOES_WITH
-from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
-from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, Job, Scenario
+from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, JobModel, Scenario
 from schedbed.deploy.scenario.own_policies import own_choices
 from schedbed.deploy.scenario.planned_faults import resolve_faults
 from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
@@ -111,7 +111,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
     check_speculation(scenario.speculation, complaints)
     complaints.raise_if_any()
-    inputs = Inputs(scenario, cluster, base, complaints)
+    inputs = JobInputs(scenario, cluster, base, complaints)
     jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
     complaints.raise_if_any()
     return ResolvedScenario(
@@ -134,7 +134,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     )
 
 
-def _plan(scenario: Scenario, inputs: Inputs) -> tuple[tuple[PlannedJob, ...], tuple[str, ...]]:
+def _plan(scenario: Scenario, inputs: JobInputs) -> tuple[tuple[PlannedJob, ...], tuple[str, ...]]:
     workload = scenario.workload
     if workload is None:
         inputs.complaints.add(("workload",), "missing")
@@ -151,7 +151,7 @@ def _plan(scenario: Scenario, inputs: Inputs) -> tuple[tuple[PlannedJob, ...], t
     return plan_jobs(jobs, inputs, ("workload", source)), ()
 
 
-def _suite(name: str, complaints: Complaints) -> Sequence[Job]:
+def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
     known = suites()
     if name in known:
         return known[name].jobs

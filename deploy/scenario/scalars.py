@@ -1,4 +1,4 @@
-"""What values in a scenario file may be, units parsed; `Part` is a mapping of the file."""
+"""What values in a scenario file may be, units parsed; `Section` is a mapping of the file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Factor = Annotated[float, Number, Field(gt=0, le=1)]
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A mapping of the scenario file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -8,18 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from schedbed.deploy.scenario.models import Job, Part
+from schedbed.deploy.scenario.models import JobModel, Section
 from schedbed.deploy.scenario.yaml_file import load_text
 
 FOLDER = "suites"
 
 
-class Suite(Part):
+class Suite(Section):
     """A file of `deploy/suites`. Times and amounts are those of the emulated cluster, before `scale`."""
 
     about: str
     paper: str = ""
-    jobs: Annotated[list[Job], Field(min_length=1)]
+    jobs: Annotated[list[JobModel], Field(min_length=1)]
 
 
 @cache

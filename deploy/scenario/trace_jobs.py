@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schedbed.deploy.scenario.cluster import topology_hosts
-from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
 from schedbed.tasks.errors import BadInput
@@ -20,7 +20,7 @@ from schedbed.tasks.workloads.planned import PlannedJob
 Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
-def plan_trace(workload: Workload, inputs: Inputs) -> Planned:
+def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     """The selected jobs of the trace, and in words what it lacks and what was assumed or cut."""
     trace = _read(workload, inputs)
     if trace is None:
@@ -45,7 +45,7 @@ def plan_trace(workload: Workload, inputs: Inputs) -> Planned:
     return tuple(planned), tuple(warnings)
 
 
-def assumptions(workload: Workload, inputs: Inputs) -> Assume:
+def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
     """What the scenario says the trace shall be read with."""
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
@@ -64,7 +64,7 @@ def assumptions(workload: Workload, inputs: Inputs) -> Assume:
     )
 
 
-def _read(workload: Workload, inputs: Inputs) -> Trace | None:
+def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
     path = inputs.base / Path(str(workload.trace)).expanduser()
     place = ("workload", "trace")
     if "\0" in str(path) or not path.is_file():
@@ -84,7 +84,7 @@ def _read(workload: Workload, inputs: Inputs) -> Trace | None:
     return trace
 
 
-def _mapped(trace: Trace, inputs: Inputs) -> dict[Host, NodeId]:
+def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
     """A node for each traced host: its own where the cluster is the traced topology."""
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
@@ -95,7 +95,7 @@ def _mapped(trace: Trace, inputs: Inputs) -> dict[Host, NodeId]:
 def plan_synthetic(
     job: str,
     made: SyntheticJob,
-    inputs: Inputs,
+    inputs: JobInputs,
     *,
     preferred: tuple[tuple[NodeId, ...], ...] | None = None,
     shared: str | None = None,
@@ -136,7 +136,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 
 
 def _preferred(
-    made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: Inputs
+    made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
     """Where the trace had each map's input; None for a trace (or job) without locations."""
     if not any(made.hosts):

@@ -52,18 +52,20 @@ class Cluster:
         """The cluster's name."""
         return self.record.name
 
-    def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> Job:
+    def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> SubmittedJob:
         """Submits a job, as an entry of a scenario's `jobs`; returns when it is in.
 
         Its submit time is now, a `submit` counts from now, a file of its input is looked for from `base` or here.
         """
         return self.submit_all([job], base=base)[0]
 
-    def submit_all(self, jobs: Sequence[Mapping[str, Any]], *, base: Path | str | None = None) -> list[Job]:
+    def submit_all(
+        self, jobs: Sequence[Mapping[str, Any]], *, base: Path | str | None = None
+    ) -> list[SubmittedJob]:
         """Submits jobs together; one for each copy that `count` asks for, in order of submission."""
         return self._submit({"jobs": [dict(job) for job in jobs]}, base)
 
-    def submit_file(self, path: Path | str) -> list[Job]:
+    def submit_file(self, path: Path | str) -> list[SubmittedJob]:
         """Submits the jobs of a YAML file with `jobs:`; files that they read are looked for beside it."""
         path = Path(path)
         try:
@@ -72,14 +74,14 @@ class Cluster:
             raise BadInput(f"{path}: cannot read these jobs: {error}") from None
         return self._submit({"text": text, "file": str(path)}, path.parent)
 
-    def _submit(self, what: Json, base: Path | str | None) -> list[Job]:
+    def _submit(self, what: Json, base: Path | str | None) -> list[SubmittedJob]:
         about = {"base": str(Path(base or ".").resolve()), "user": getpass.getuser()}
-        return [Job(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
+        return [SubmittedJob(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
 
-    def job(self, job: str) -> Job:
+    def job(self, job: str) -> SubmittedJob:
         """A job by its id; BadInput when there is none."""
         self._call("GET", f"/jobs/{job}")
-        return Job(self, job)
+        return SubmittedJob(self, job)
 
     def status(self) -> Json:
         """The cluster, its nodes, users and jobs, as the status command shows them."""
@@ -133,7 +135,7 @@ class Cluster:
         )
 
 
-class Job:
+class SubmittedJob:
     """A job of a cluster that stays up."""
 
     def __init__(self, cluster: Cluster, job: str) -> None:
@@ -190,7 +192,7 @@ class Job:
             raise RunFailed(f"{self.job}: {part} ended {length} bytes early")
 
 
-def wait_for(jobs: Iterable[Job], on_end: Callable[[Job, Json], None]) -> bool:
+def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json], None]) -> bool:
     """Waits until all have ended, telling of each; whether all have succeeded."""
     left, well = list(jobs), True
     while left:

@@ -16,9 +16,9 @@ from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.check import Complaints, check_as
-from schedbed.deploy.scenario.inputs import Inputs
+from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
-from schedbed.deploy.scenario.models import Job, Part, Scenario
+from schedbed.deploy.scenario.models import JobModel, Scenario, Section
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -26,13 +26,13 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 JOBS = ("jobs",)
 
 
-class Submission(Part):
+class Submission(Section):
     """A file of jobs, each as an entry of a scenario's `workload.jobs`."""
 
-    jobs: Annotated[list[Job], Field(min_length=1)]
+    jobs: Annotated[list[JobModel], Field(min_length=1)]
 
 
-class Session(Protocol):
+class RunningCluster(Protocol):
     """What the desk needs of a running cluster (deploy.live.live_session)."""
 
     def upload(self, file: InputFile) -> None: ...
@@ -46,7 +46,9 @@ class Desk:
     it is run. `changed` is set with each of them.
     """
 
-    def __init__(self, scenario: ResolvedScenario, session: Session, queues: Sequence[str] = ()) -> None:
+    def __init__(
+        self, scenario: ResolvedScenario, session: RunningCluster, queues: Sequence[str] = ()
+    ) -> None:
         self.scenario = scenario
         self.jobs = {job.job: job for job in scenario.jobs}
         self.changed = threading.Event()
@@ -109,7 +111,7 @@ class Desk:
         jobs = check_as(Submission, document, "jobs").jobs
         complaints = Complaints(document)
         files, known = dict(self._files), dict(self._known)
-        inputs = Inputs(self._model, self.scenario.cluster, base, complaints, files, known)
+        inputs = JobInputs(self._model, self.scenario.cluster, base, complaints, files, known)
         planned = plan_jobs(jobs, inputs, JOBS, self._number + 1)
         for index, job in enumerate(jobs):
             if self._queues and job.queue not in self._queues:
@@ -188,7 +190,7 @@ def _document(request: Mapping[str, Any]) -> Document:
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
     """A job as a scenario would give it that runs it again: submitted when it was, its input found from anywhere."""
     again = dict(entry)
-    again["submit"] = round(Job.model_validate(entry).submit + came_s, 3)
+    again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
         again["input"] = str((base / Path(entry["input"]).expanduser()).resolve())
     return again

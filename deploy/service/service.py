@@ -43,7 +43,7 @@ from schedbed.deploy.service.cluster_files import (
 )
 from schedbed.deploy.service.job_intake import Desk, closed_queues
 from schedbed.deploy.service.service_status import JobStates, picture
-from schedbed.deploy.service.start import Order
+from schedbed.deploy.service.start import StartOrder
 from schedbed.deploy.signals import terminations_interrupt
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.tasks.chance import chance
@@ -213,7 +213,7 @@ class ClusterRuns(LiveRuns):
         record.state = "succeeded"
 
 
-def serve(order: Order, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
+def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
     """Is the cluster until it is told to go down; returns the folder of its results.
 
     `ready` is called when it takes jobs; with `to_log` all that is said goes to the cluster's log. Raises BadInput
@@ -267,7 +267,7 @@ def main() -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()
     try:
-        order = Order.from_line(sys.stdin.readline())
+        order = StartOrder.from_line(sys.stdin.readline())
         with Path(os.devnull).open() as nothing:
             os.dup2(nothing.fileno(), 0)
         serve(order, lambda record: answer({"ready": asdict(record)}), to_log=True)

@@ -21,7 +21,7 @@ BAD_INPUT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class StartOrder:
     """What a service is told to be."""
 
     name: str
@@ -38,14 +38,14 @@ class Order:
         return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
 
     @staticmethod
-    def from_line(line: str) -> Order:
+    def from_line(line: str) -> StartOrder:
         """The inverse of `to_line`."""
         raw = json.loads(line)
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
-        return Order(**{**raw, "scenario": ResolvedScenario.from_json(raw["scenario"])})
+        return StartOrder(**{**raw, "scenario": ResolvedScenario.from_json(raw["scenario"])})
 
 
-def start(order: Order) -> ClusterRecord:
+def start(order: StartOrder) -> ClusterRecord:
     """Returns when the cluster takes jobs. Raises BadInput and RunFailed as `serve`; a Ctrl-C ends what was begun."""
     process = subprocess.Popen(
         module_command("schedbed.deploy.service.service"),

@@ -31,7 +31,7 @@ FIT_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RecordedRun:
     """A recorded run of one policy, its first repeat."""
 
     run: RunFile
@@ -45,7 +45,7 @@ class Record:
         return metrics.makespan(self.tables.jobs)["all"]
 
 
-def load_record(folder: Path, policy: str | None = None) -> Record:
+def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
     """The record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is none."""
     run = RunFile.load(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
@@ -53,7 +53,7 @@ def load_record(folder: Path, policy: str | None = None) -> Record:
     if not matches:
         raise BadInput(f"--from {policy}: not in this run, expected one of {', '.join(known) or 'none'}")
     tables = select(read_tables(folder), run.nodes, matches[0], 0)
-    return Record(
+    return RecordedRun(
         run=run, policy=matches[0], scenario=ResolvedScenario.from_json(run.scenario), tables=tables
     )
 
@@ -89,7 +89,7 @@ def whatif(
     return made
 
 
-def _changed(record: Record, policies: Sequence[Any], nodes: int | None) -> ResolvedScenario:
+def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) -> ResolvedScenario:
     scenario = record.scenario
     mine = [choice for choice in scenario.policies if choice.spec == record.policy]
     simulate = replace(scenario.simulate, straggler_share=0.0)  # they are in the recorded costs
@@ -149,7 +149,7 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
     return replace(file, preferred=tuple(made))
 
 
-def _costs(record: Record, latencies: Latencies) -> CostModel:
+def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
     """The record's; where a simulation took a trace's own times, these again.
 
     Those of a live record are fitted first, by replaying it as it was.
@@ -187,7 +187,7 @@ class _Attempts(NoSink):
         """Not kept."""
 
 
-def _latencies(record: Record) -> Latencies:
+def _latencies(record: RecordedRun) -> Latencies:
     """An attempt starts as fast as recorded; a simulation's record has the default already."""
     usual = Latencies()
     if record.run.machines == "sim":
@@ -197,13 +197,13 @@ def _latencies(record: Record) -> Latencies:
     return replace(usual, launch_s=max(0.0, rest_s), launch_cpu_s=0.0)
 
 
-def _left_out(record: Record) -> list[str]:
+def _left_out(record: RecordedRun) -> list[str]:
     states = record.tables.attempts["state"].value_counts()
     bad = int(sum(count for state, count in states.items() if state != "succeeded"))
     return [f"{bad} attempts did not succeed in the record; their costs are not replayed"] if bad else []
 
 
-def _compare(record: Record, made: Path, say: Callable[[str], None]) -> None:
+def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
     """How near the replay of the recorded policy came."""
     run = RunFile.load(made)
     if record.policy not in run.policies:

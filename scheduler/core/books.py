@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from schedbed.cluster.messages import Kill
+from schedbed.cluster.messages import KillAttempt
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
 from schedbed.scheduler.core.records import Discard, Effect, Sink
@@ -154,7 +154,7 @@ class Books:
         attempt.killed = attempt.node.sequence
         stage = attempt.task.stage
         count_killing(stage, 1)
-        attempt.node.outbox.append(Kill(attempt=attempt.attempt, reason=reason))
+        attempt.node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=reason))
         self._changed(stage)
 
     def _release(self, attempt: Attempt, state: AttemptState) -> None:

@@ -14,7 +14,7 @@ from schedbed.cluster.messages import (
     AttemptReport,
     FetchFailure,
     Heartbeat,
-    Kill,
+    KillAttempt,
     Launch,
     MapOutputs,
     Reply,
@@ -205,7 +205,7 @@ class Core:
             attempt = held(listed.attempt)
             if attempt is None:
                 missing += 1
-                node.outbox.append(Kill(attempt=listed.attempt, reason="unknown to the JobTracker"))
+                node.outbox.append(KillAttempt(attempt=listed.attempt, reason="unknown to the JobTracker"))
                 continue
             if attempt.status is not listed:
                 attempt.status = listed
@@ -213,7 +213,7 @@ class Core:
                 if attempt.state is ASSIGNED:
                     attempt.state = RUNNING
             if attempt.state is KILLING and beat.sequence > attempt.killed + 1:
-                node.outbox.append(Kill(attempt=attempt.attempt, reason=attempt.reason))
+                node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=attempt.reason))
         if missing:
             self._miss_attempts(node, beat)
 

@@ -136,7 +136,7 @@ class TaskIndex(Generic[T]):
         return all(any(entry is task for entry in stack) for stack in stacks)
 
 
-class Whole(Placed, Protocol):
+class WholeTask(Placed, Protocol):
     """What the index of whole tasks needs of a task."""
 
     tries: int
@@ -147,7 +147,7 @@ class Whole(Placed, Protocol):
         ...
 
 
-W = TypeVar("W", bound=Whole)
+W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
@@ -175,7 +175,7 @@ def _top(stack: list[W] | None) -> W | None:
     return None
 
 
-def _is_whole(task: Whole) -> bool:
+def _is_whole(task: WholeTask) -> bool:
     return task.state is UNSTARTED and not task.tries and task.part is None and bool(task.hosts)
 
 

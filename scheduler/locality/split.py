@@ -33,7 +33,7 @@ class Known:
         self.delay_s: float | None = None  # until a rest started, or a map where its input is
 
 
-class Split(Delay):
+class SplitLocality(Delay):
     """Locality axis. `share` (P) of a map is started away from its input at once, the rest waits; None learns it.
 
     0 is delay scheduling; with 1 a map is started whole, and nothing ever waits. `keep_copy`: blocks that are fetched
@@ -162,7 +162,7 @@ def _place(node: NodeView, task: TaskView) -> str:
 AXIS = Axis(
     axis="locality",
     name="split",
-    factory=Split,
+    factory=SplitLocality,
     summary="starts a part of a map at once, its rest waits for a node that holds the data",
     paper="xu2015, Algorithm 1",
     parameters=(

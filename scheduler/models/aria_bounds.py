@@ -36,7 +36,7 @@ class Curve(NamedTuple):
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
-class Slots(NamedTuple):
+class SlotAllocation(NamedTuple):
     """An allocation; `capped` says that it is all there is and may not be enough."""
 
     maps: int
@@ -92,14 +92,14 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
     return Curve(a, (reduces - 1) * (shuffle_s + profile.reduce.avg_s), last_s - shuffle_s)
 
 
-def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> Slots:
+def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
     """The fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
 
     `most_maps` and `most_reduces` are what can be used: slots of the cluster, and tasks that are left (0 only
     when none are). Where eq. 15 asks more of one kind than that, all of it is taken and the other kind gets
     what eq. 11 then asks. Where even that is not enough, it is all there is.
     """
-    everything = Slots(most_maps, most_reduces, capped=True)
+    everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c
     if left_s <= 0:
         return everything
@@ -112,7 +112,7 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
     elif reduces > most_reduces:
         reduces = most_reduces
         maps = _rest(curve.a, left_s - _share(curve.b, reduces), most_maps)
-    return everything if maps > most_maps or reduces > most_reduces else Slots(maps, reduces)
+    return everything if maps > most_maps or reduces > most_reduces else SlotAllocation(maps, reduces)
 
 
 def _whole(slots: float, most: int) -> int:

@@ -15,7 +15,15 @@ from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.queues import Held, Queue, QueueSettings, over_max, user_limit
 from schedbed.scheduler.policy import Admission, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
-from schedbed.scheduler.registry.parameters import Parameter, by_name, number, percent, positive, size, switch
+from schedbed.scheduler.registry.parameters import (
+    PolicyParameter,
+    by_name,
+    number,
+    percent,
+    positive,
+    size,
+    switch,
+)
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.units import format_bytes
@@ -238,7 +246,7 @@ def _memory(view: View) -> int:
     return sum(node.spec.memory_bytes for node in view.nodes.values() if node.alive)
 
 
-def queues(doc: str) -> Parameter:
+def queues(doc: str) -> PolicyParameter:
     """Return the parameter of settings by queue, which only YAML can write; at most 100 are given away."""
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {

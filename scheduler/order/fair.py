@@ -14,7 +14,7 @@ from schedbed.scheduler.order.preemption import Preemption
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
-from schedbed.scheduler.registry.parameters import Parameter, by_name, choice, duration, positive
+from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, choice, duration, positive
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import JobSpec, TaskKind
 
@@ -109,7 +109,7 @@ class Fair:
         return [kill for kind in TaskKind for kill in self._preemption.kills(view, self._pools, kind)]
 
 
-def pools(doc: str) -> Parameter:
+def pools(doc: str) -> PolicyParameter:
     """Return the parameter of settings by pool, which only YAML can write."""
     example = "{ana: {weight: 2, min_share: 1}}"
     readers = {"weight": positive, "min_share": _count, "inside": _inside}

@@ -20,7 +20,7 @@ from schedbed.tasks.specs import NodeId, TaskKind
 NEWEST = 0.3  # the weight of the newest attempt in a node's speed
 
 
-class Candidate(NamedTuple):
+class SlowAttempt(NamedTuple):
     """An attempt that is slow, as it was at the last tick."""
 
     left_s: float
@@ -52,7 +52,7 @@ class Late:
         self._rates: dict[tuple[str, TaskKind], list[float]] = {}  # of attempts that succeeded, sorted
         self._speeds: dict[NodeId, float] = {}  # of nodes, by what runs or ended there; 1 is usual
         self._slow: dict[NodeId, None] = {}
-        self._candidates: dict[TaskKind, list[Candidate]] = {kind: [] for kind in TaskKind}
+        self._candidates: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
 
     # ---------------------------------------------------------------- hooks
 
@@ -77,7 +77,7 @@ class Late:
 
     def tick(self, view: View) -> None:
         """As in `Hooks`: finds the slow tasks and the slow nodes."""
-        found: dict[TaskKind, list[Candidate]] = {kind: [] for kind in TaskKind}
+        found: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
         relative: dict[NodeId, list[float]] = {}
         for job in view.jobs.values():
             running: dict[TaskKind, list[AttemptView]] = {}
@@ -107,7 +107,7 @@ class Late:
         kind: TaskKind,
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
-    ) -> Iterable[Candidate]:
+    ) -> Iterable[SlowAttempt]:
         """The slow ones of a stage; adds to the speeds of the nodes."""
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
@@ -126,7 +126,7 @@ class Late:
                 elapsed_s = view.now_s - (attempt.started_s or 0.0)
                 left_s = time_left_s(attempt.progress, elapsed_s)
                 why = f"{attempt.progress:.0%} after {elapsed_s:.1f} s, {left_s:.1f} s left"
-                yield Candidate(left_s, attempt.serial, attempt, why)
+                yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
         """A node's speed is that of what runs there, else of what did: a copy may have won before it could end."""

@@ -37,7 +37,7 @@ def load_with_files_beside(path: Path) -> ModuleType:
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
     name = f"{package}.{path.stem}"
-    spec = spec_from_file_location(name, path, loader=_Loader(name, str(path)))
+    spec = spec_from_file_location(name, path, loader=_FolderLoader(name, str(path)))
     assert spec is not None and spec.loader is not None  # a loader was given
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look there
@@ -55,11 +55,11 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            spec.loader = _FolderLoader(spec.loader.name, spec.loader.path)
         return spec
 
 
-class _Loader(SourceFileLoader):
+class _FolderLoader(SourceFileLoader):
     """Loads a file of a policy's folder, so that its imports look in that folder first."""
 
     def exec_module(self, module: ModuleType) -> None:

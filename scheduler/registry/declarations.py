@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.registry.parameters import Parameter
+from schedbed.scheduler.registry.parameters import PolicyParameter
 
 LAST = 1000
 """The rank of what does not say where it stands in lists: behind all that do, by name."""
@@ -20,7 +20,7 @@ class Declared:
     name: str
     summary: str
     paper: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[PolicyParameter, ...] = ()
     rank: int = LAST
 
 

@@ -14,7 +14,7 @@ Reader = Callable[[object], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class PolicyParameter:
     """One parameter. `default` is as a person would write it; `read` makes the value, ValueError says what it wants.
 
     A `duration` is a policy time: it is scaled with the scenario. `argument` is the constructor's name for it.
@@ -34,15 +34,15 @@ class Parameter:
         return value * scale if self.duration and value is not None else value
 
 
-def duration(name: str, default: str, doc: str) -> Parameter:
+def duration(name: str, default: str, doc: str) -> PolicyParameter:
     """A time; `off` as the default makes it one that may be off."""
     read = _maybe_duration if default == "off" else parse_duration
-    return Parameter(
+    return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
     )
 
 
-def choice(name: str, options: tuple[str, ...], doc: str) -> Parameter:
+def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
     """One of a few words; the first is the default."""
 
     def read(raw: object) -> str:
@@ -50,10 +50,10 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> Parameter:
             raise ValueError(f"{raw!r} is not one of {', '.join(options)}")
         return str(raw)
 
-    return Parameter(name=name, default=options[0], unit="", doc=doc, read=read, argument=name)
+    return PolicyParameter(name=name, default=options[0], unit="", doc=doc, read=read, argument=name)
 
 
-def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> Parameter:
+def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
     """A whole number."""
 
     def read(raw: object) -> int:
@@ -62,10 +62,10 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
             raise ValueError(f"{raw!r} is not a whole number, {least} or more")
         return number
 
-    return Parameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
+    return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
-def maybe_rate(name: str, doc: str) -> Parameter:
+def maybe_rate(name: str, doc: str) -> PolicyParameter:
     """Bytes a second above 0, or `auto` (None), which is the default."""
 
     def read(raw: object) -> float | None:
@@ -74,7 +74,7 @@ def maybe_rate(name: str, doc: str) -> Parameter:
             raise ValueError(f"{raw!r} is not above 0")
         return rate
 
-    return Parameter(
+    return PolicyParameter(
         name=name,
         default="auto",
         unit="B/s",
@@ -84,31 +84,31 @@ def maybe_rate(name: str, doc: str) -> Parameter:
     )
 
 
-def maybe_share(name: str, default: str, doc: str) -> Parameter:
+def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
     """A share from 0 to 1, or `auto` (None)."""
 
     def read(raw: object) -> float | None:
         return None if raw == "auto" else share(raw)
 
-    return Parameter(name=name, default=default, unit="", doc=doc, read=read, argument="share")
+    return PolicyParameter(name=name, default=default, unit="", doc=doc, read=read, argument="share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilesParameter(Parameter):
+class ProfilesParameter(PolicyParameter):
     """What is known of jobs. The registry reads the store, so that policies never touch a file.
 
     Profiles that have an `at_scale` are of the scenario before its `scale` is applied, as durations are.
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """As in `Parameter`."""
+        """As in `PolicyParameter`."""
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()
         }
 
 
-def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> Parameter:
+def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
     """Return the parameter of profiles of that kind by name, from a store or written down in YAML.
 
     The value is {kind: {name: what `parse` makes of it}} with the raw profiles of `others`, if any, beside it.
@@ -136,19 +136,21 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
     )
 
 
-def number(name: str, default: str, unit: str, doc: str, read: Reader) -> Parameter:
+def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
     """A number; `read` is one of the readers of this module."""
-    return Parameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
+    return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
-def size(name: str, default: str, doc: str) -> Parameter:
+def size(name: str, default: str, doc: str) -> PolicyParameter:
     """Bytes; `off` as the default makes it one that may be off."""
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
         return None if off else parse_size(raw)
 
-    return Parameter(name=name, default=default, unit="bytes", doc=doc, read=read, argument=f"{name}_bytes")
+    return PolicyParameter(
+        name=name, default=default, unit="bytes", doc=doc, read=read, argument=f"{name}_bytes"
+    )
 
 
 def by_name(
@@ -159,7 +161,7 @@ def by_name(
     readers: Mapping[str, Reader],
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
-) -> Parameter:
+) -> PolicyParameter:
     """Return a parameter of settings by name, which only YAML can write, such as `example`.
 
     `readers` read a setting's keys, `make` makes the setting of them, and `check` judges all together (ValueError).
@@ -175,7 +177,7 @@ def by_name(
             check(made)
         return made
 
-    return Parameter(name=name, default="{}", unit="", doc=doc, read=read, argument=name)
+    return PolicyParameter(name=name, default="{}", unit="", doc=doc, read=read, argument=name)
 
 
 def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Callable[..., Any]) -> Any:
@@ -288,7 +290,7 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 
 
 def read_parameters(
-    where: str, parameters: tuple[Parameter, ...], given: Mapping[str, object], scale: float
+    where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
     """The constructor's arguments, defaults filled in; BadInput names the parameter and what was expected."""
     known = {parameter.name: parameter for parameter in parameters}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.scheduler.profiles import ProfileStore, default_store
-from schedbed.scheduler.registry.parameters import Parameter, ProfilesParameter
+from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesParameter
 
 
-def with_store(parameters: Iterable[Parameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
+def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
     """Return what is given; `store` (store, none or a path, there or not yet) replaces a store that is not named."""
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
@@ -19,14 +19,14 @@ def with_store(parameters: Iterable[Parameter], given: Mapping[str, Any], store:
 
 
 def with_opened_store(
-    parameters: Iterable[Parameter], given: Mapping[str, Any], store: str
+    parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
     """As `with_store`, the store itself in place of its path; a path without a store stays."""
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 
 
-def _asked(parameters: Iterable[Parameter]) -> list[str]:
+def _asked(parameters: Iterable[PolicyParameter]) -> list[str]:
     return [each.name for each in parameters if isinstance(each, ProfilesParameter)]
 
 

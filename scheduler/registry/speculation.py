@@ -8,7 +8,7 @@ from typing import Any
 from schedbed.scheduler.policies.late import Late
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.parameters import (
-    Parameter,
+    PolicyParameter,
     duration,
     number,
     percentile,
@@ -17,7 +17,7 @@ from schedbed.scheduler.registry.parameters import (
 )
 from schedbed.tasks.errors import BadInput
 
-PARAMETERS: tuple[Parameter, ...] = (
+PARAMETERS: tuple[PolicyParameter, ...] = (
     number("cap", "0.1", "", "share of the slots that copies may hold", share),
     number("slow_task", "25", "%", "percentile of its stage's rates below which a task is slow", percentile),
     number(

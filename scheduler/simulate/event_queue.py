@@ -11,7 +11,7 @@ SHIFT = 40
 NUMBERS = (1 << SHIFT) - 1
 
 
-class Queue:
+class EventQueue:
     """Events by time, then kind, then number. `now_s` is the time of the last thing that happened."""
 
     __slots__ = ("_passed", "_passed_s", "heap", "now_s")

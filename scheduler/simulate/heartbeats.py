@@ -17,7 +17,7 @@ from schedbed.cluster.messages import (
     FetchFailure,
     ForgetJob,
     Heartbeat,
-    Kill,
+    KillAttempt,
     Launch,
     MapOutputs,
     Reregister,
@@ -26,7 +26,7 @@ from schedbed.cluster.messages import (
 from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.simulate.elision import Awaits
-from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT, Queue
+from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT, EventQueue
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
@@ -51,7 +51,7 @@ class BeatingSimulation(Protocol):
 
     setup: Setup
     rows: Rows
-    queue: Queue
+    queue: EventQueue
     nodes: list[SimNode]
     emulation: Emulation
     master: Master
@@ -313,7 +313,7 @@ class Beats:
             return
         for action in actions:
             match action:
-                case Kill():
+                case KillAttempt():
                     self._emulation.kill(now_s, node.spec.node, action.attempt, action.reason)
                 case MapOutputs():
                     self._emulation.map_outputs(now_s, node.spec.node, action)

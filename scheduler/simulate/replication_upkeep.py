@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, Queue
+from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, EventQueue
 from schedbed.scheduler.simulate.row_frames import put_columns
 from schedbed.scheduler.simulate.setup import Rows
 from schedbed.scheduler.simulate.storage import Storage
@@ -21,7 +21,7 @@ FOLLOW_BLOCKS_S = 1.0
 COPY_LATENCY_S = 0.05
 
 
-class _Faults(Protocol):
+class _LinkFaults(Protocol):
     """The faults, as far as they keep a node from its masters."""
 
     def is_cut_off(self, node: SimNode) -> bool: ...
@@ -31,7 +31,7 @@ class StoringSimulation(Protocol):
     """What the upkeep of replicas needs of a simulation."""
 
     rows: Rows
-    queue: Queue
+    queue: EventQueue
     nodes: list[SimNode]
     storage: Storage
     master: Master
@@ -40,7 +40,7 @@ class StoringSimulation(Protocol):
     def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
 
     @property
-    def faults(self) -> _Faults: ...
+    def faults(self) -> _LinkFaults: ...
 
     def report_blocks(self, now_s: float, node: SimNode) -> None: ...
 

@@ -15,7 +15,7 @@ from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
-from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, Queue
+from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.heartbeats import Beats
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
@@ -43,7 +43,7 @@ class Simulation:
         self.rows = rows
         self.statistics = Statistics()
         self.interval_s = setup.cluster.heartbeat_s
-        self.queue = Queue()
+        self.queue = EventQueue()
         reply_s = setup.timing.decision_s + setup.timing.reply_s
         self.nodes = [
             SimNode(index, spec, reply_s + setup.latencies.launch(spec.core_speed))

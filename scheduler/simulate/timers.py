@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 from schedbed.scheduler.core.books import Books
-from schedbed.scheduler.simulate.event_queue import TIMER, Queue
+from schedbed.scheduler.simulate.event_queue import TIMER, EventQueue
 from schedbed.scheduler.simulate.tracked_nodes import Ring, SimNode, next_grid_s
 from schedbed.tasks.specs import NodeId
 
@@ -48,7 +48,7 @@ class Chain:
 class Wakes:
     """The timers' schedule. With `elides` false all are played and nothing here needs to be asked."""
 
-    def __init__(self, queue: Queue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
+    def __init__(self, queue: EventQueue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
         self.queue = queue
         self._nodes = nodes
         self._interval_s = interval_s

@@ -14,7 +14,7 @@ from schedbed.cluster.conditions import Conditions, by_nature
 from schedbed.cluster.fault_plan import FaultPlan
 from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.cluster.virtual.node_model import Emulation
-from schedbed.scheduler.simulate.event_queue import FAULT, Queue
+from schedbed.scheduler.simulate.event_queue import FAULT, EventQueue
 from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.scheduler.simulate.timers import Wakes
@@ -49,7 +49,7 @@ class FaultySimulation(Protocol):
 
     setup: Setup
     rows: Rows
-    queue: Queue
+    queue: EventQueue
     nodes: list[SimNode]
     interval_s: float
     storage: Storage

@@ -52,7 +52,7 @@ class Output(Protocol):
         ...
 
 
-class Node(Protocol):
+class AttemptNode(Protocol):
     """All that the runtime asks of a node: `HttpNode` live, a plain object in tests."""
 
     meter: Meter

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from schedbed import run
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.deploy.doctor.achieved import TOLERANCE, loads_on, nodes_alone
-from schedbed.deploy.doctor.loads import Loads, Node, Ratios
+from schedbed.deploy.doctor.loads import LoadedNode, Loads, Ratios
 from schedbed.tasks.errors import BadInput
 from tests.bench.figures import Figure, parser, publish, say
 
@@ -31,7 +31,7 @@ SOFTWARE = {"cpu": 0.05, "disk": 0.1, "network": 0.1, "memory": 0.0}
 MODES = {"software": SOFTWARE, "cgroup": TOLERANCE, "docker": TOLERANCE}
 """How nodes are held, with how far off they may be."""
 
-Load = Callable[[Sequence[Node]], Awaitable[Ratios]]
+Load = Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]
 
 
 def worst(ratios: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from schedbed.cluster.messages import (
     FetchFailure,
     ForgetJob,
     Heartbeat,
-    Kill,
+    KillAttempt,
     Launch,
     MapOutputs,
     Reply,
@@ -151,7 +151,7 @@ class WorldNode(Tracker):
             match action:
                 case Launch():
                     self._launch(action)
-                case Kill():
+                case KillAttempt():
                     self._end(action.attempt, "killed", action.reason)
                 case MapOutputs():
                     self._learn(action)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from schedbed.scheduler.registry.parameters import Parameter
+from schedbed.scheduler.registry.parameters import PolicyParameter
 from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
 from schedbed.tasks.errors import BadInput
 
@@ -60,7 +60,7 @@ def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
     return spec if _builds(spec) else parts
 
 
-def _draw(luck: Random, parameters: Iterable[Parameter]) -> dict[str, Any]:
+def _draw(luck: Random, parameters: Iterable[PolicyParameter]) -> dict[str, Any]:
     """Half of the parameters that have values here."""
     chosen = {p.name: luck.choice(_VALUES[p.name]) for p in parameters if p.name in _VALUES}
     return {name: value for name, value in chosen.items() if luck.random() < 0.5}

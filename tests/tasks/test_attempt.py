@@ -12,7 +12,7 @@ import pytest
 
 from schedbed.tasks.apps.sort import sample_boundaries
 from schedbed.tasks.attempt import reason_of, run_on
-from schedbed.tasks.attempt_status import Meter, Progress
+from schedbed.tasks.attempt_status import Meter, StatusFile
 from schedbed.tasks.blockfile import Piece
 from schedbed.tasks.burn import Filler, burn
 from schedbed.tasks.errors import BadInput
@@ -103,7 +103,7 @@ def test_a_reduce_reports_when_its_phases_ended(tmp_path: Path) -> None:
 
 def test_status_is_written_when_the_phase_changes_and_else_every_fifth_of_a_second(tmp_path: Path) -> None:
     now = [100.0]
-    progress = Progress(tmp_path / "status", 90.0, lambda: now[0])
+    progress = StatusFile(tmp_path / "status", 90.0, lambda: now[0])
 
     def written(phase: str, share: float, at: float) -> tuple[str, float]:
         now[0] = at

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.tasks import shuffle
-from schedbed.tasks.attempt_status import Progress
+from schedbed.tasks.attempt_status import StatusFile
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.node_client.node import MapOutputAt
 from schedbed.tasks.shuffle import Shuffle
@@ -44,7 +44,7 @@ def a_node(root: Path, count: int) -> FakeNode:
 
 
 def copied(node: FakeNode, memory_bytes: int = 10**6) -> list[bytes | FileRun]:
-    progress = Progress(node.root / "status", 0.0)
+    progress = StatusFile(node.root / "status", 0.0)
     runs = Shuffle(a_spec(TaskKind.REDUCE), node, node.root, memory_bytes, progress).run()
     return [run if isinstance(run, FileRun) else bytes(run) for run in runs]
 

@@ -13,8 +13,8 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.map_phases import MapRun
 from schedbed.cluster.virtual.fluid.reduce_phases import ReduceRun
-from schedbed.cluster.virtual.fluid.running import FETCH, READ, WRITE, Run
-from schedbed.cluster.virtual.fluid.shared_nodes import Host, Stall, World
+from schedbed.cluster.virtual.fluid.running import FETCH, READ, WRITE, RunningAttempt
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, Stall, World
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
@@ -90,15 +90,15 @@ class FluidEmulation:
         host.full = full
         for flow in list(host.disk.flows) if full else ():
             run = flow.owner
-            assert isinstance(run, Run)
+            assert isinstance(run, RunningAttempt)
             if flow in run.flows and run.writes_on(flow, host):
                 run.disk_filled(flow, host)
 
-    def _lose(self, host: Host, roles: tuple[int, ...]) -> None:
+    def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
         """Transfers of other nodes' attempts through this one have failed."""
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
-            assert isinstance(run, Run)
+            assert isinstance(run, RunningAttempt)
             if flow.role not in roles or flow not in run.flows or run.host is host:
                 continue
             if flow.role == WRITE:

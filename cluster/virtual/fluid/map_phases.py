@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from schedbed.cluster.virtual.fluid.max_min import Flow
-from schedbed.cluster.virtual.fluid.running import READ, WAIT, Run
-from schedbed.cluster.virtual.fluid.shared_nodes import Host, World
+from schedbed.cluster.virtual.fluid.running import READ, WAIT, RunningAttempt
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import no_replica, spilled_bytes
 from schedbed.cluster.virtual.retries import LOCATE_WAITS_S
 from schedbed.tasks.specs import NodeId
 
 
-class MapRun(Run):
+class MapRun(RunningAttempt):
     """Without CPU for a sort it computes, reads and writes side by side, as the synthetic application does."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
-    def __init__(self, world: World, host: Host, plan: AttemptPlan) -> None:
+    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "map"
         self.block = 0  # being read
@@ -94,7 +94,7 @@ class MapRun(Run):
 
     # -------------------------------------------------------------- reading
 
-    def _source(self) -> Host | None:
+    def _source(self) -> SharedNode | None:
         block, _ = self.plan.blocks[self.block]
         return self.world.source(self.host, block, self.plan.index, self.tried)
 
@@ -150,7 +150,7 @@ class MapRun(Run):
     def source_lost(self, flow: Flow) -> None:
         """The node that is read from does not answer any more: on with another replica."""
         source = flow.detail
-        assert isinstance(source, Host)
+        assert isinstance(source, SharedNode)
         self.left = flow.left_at(self.world.agenda.now_s)
         self.drop(flow)
         self.credit(flow, flow.total - self.left)

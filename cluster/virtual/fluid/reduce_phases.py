@@ -5,8 +5,8 @@ from __future__ import annotations
 from schedbed.cluster.messages import FetchFailure, MapOutput
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.max_min import Flow
-from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, Run
-from schedbed.cluster.virtual.fluid.shared_nodes import Host, World
+from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, RunningAttempt
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import DISK_FULL, gave_up
 from schedbed.cluster.virtual.retries import FAILURES_MAX, retry_after_s
@@ -35,7 +35,7 @@ class Batch:
         self.total = total
 
 
-class ReduceRun(Run):
+class ReduceRun(RunningAttempt):
     """While maps still run it fetches what there is, at most `PARALLEL_COPIES` batches at a time."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class ReduceRun(Run):
         "retry",
     )
 
-    def __init__(self, world: World, host: Host, plan: AttemptPlan) -> None:
+    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "shuffle"
         self.fetched: dict[int, str] = {}  # map index -> attempt

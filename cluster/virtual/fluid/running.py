@@ -10,7 +10,7 @@ from __future__ import annotations
 from schedbed.cluster.messages import AttemptReport, AttemptStatus
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
-from schedbed.cluster.virtual.fluid.shared_nodes import Host, World, pipeline_way
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World, pipeline_way
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import (
     DISK_FULL,
@@ -27,7 +27,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 """What an item of the agenda is to its attempt."""
 
 
-class Run:
+class RunningAttempt:
     """An attempt between its launch and its report. Of one that fails early only `share` of the work is done."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Run:
         "world",
     )
 
-    def __init__(self, world: World, host: Host, plan: AttemptPlan) -> None:
+    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
         self.world = world
         self.host = host
         self.plan = plan
@@ -227,13 +227,13 @@ class Run:
         else:
             self.fail(not_stored(plan.output) if names else no_room(plan.output))
 
-    def _write(self, left: float, chain: list[Host]) -> None:
+    def _write(self, left: float, chain: list[SharedNode]) -> None:
         way = pipeline_way(self.host, chain)
         cap = self.cap(sum(self.lengths), way)
         latency_s = self.world.latencies.block(self.host.spec.core_speed)
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
-    def pipeline_broke(self, flow: Flow, gone: Host) -> None:
+    def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
         """A node of the pipeline is gone: the block goes on to those before it."""
         chain = flow.detail
         assert isinstance(chain, list)
@@ -245,7 +245,7 @@ class Run:
         else:
             self._write(left, chain[: chain.index(gone)])
 
-    def writes_on(self, flow: Flow, host: Host) -> bool:
+    def writes_on(self, flow: Flow, host: SharedNode) -> bool:
         """Whether the flow needs room on that node's disk."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
@@ -253,7 +253,7 @@ class Run:
             return bool(flow.detail[1])  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
         return flow.role == COPY
 
-    def disk_filled(self, flow: Flow, host: Host) -> None:
+    def disk_filled(self, flow: Flow, host: SharedNode) -> None:
         """The disk on which the flow writes is full."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)

@@ -22,7 +22,7 @@ STALL_S = 20.0  # without one byte from another node, then a reader gives it up
 
 
 class Hosted(Protocol):
-    """An attempt at work on a node, as the node and the fluid model see it (`running.Run`)."""
+    """An attempt at work on a node, as the node and the fluid model see it (`running.RunningAttempt`)."""
 
     plan: AttemptPlan
     report: AttemptReport | None
@@ -53,12 +53,12 @@ class Stall(Item):
 
     __slots__ = ("host",)
 
-    def __init__(self, owner: Owner, host: Host) -> None:
+    def __init__(self, owner: Owner, host: SharedNode) -> None:
         super().__init__(owner, -1)
         self.host = host
 
 
-class Host:
+class SharedNode:
     """A node in one life. CPU is in seconds of one emulated core, the rest in bytes; `seek` is of the disk."""
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Host:
             board = self.boards[job] = Board()
         return board
 
-    def way_to(self, other: Host) -> list[Resource]:
+    def way_to(self, other: SharedNode) -> list[Resource]:
         """What bytes pass on their way to another node: the uplink of the rack that they leave, as live."""
         if self.uplink is not None and self.spec.rack != other.spec.rack:
             return [self.tx, self.uplink, other.rx]
@@ -153,7 +153,7 @@ class World:
         self.latencies = latencies
         self.agenda = Agenda()
         self.sharing = Sharing(self.agenda)
-        self.hosts: dict[NodeId, Host] = {}
+        self.hosts: dict[NodeId, SharedNode] = {}
         self.racks: dict[NodeId, str] = {}
         self.partition = Partition()
         self.delays: dict[NodeId, float] = {}  # of connections from and to a node
@@ -172,11 +172,13 @@ class World:
         uplink = None
         if self._uplink_bps is not None:
             uplink = self._uplinks.setdefault(spec.rack, Resource(self._uplink_bps))
-        host = self.hosts[spec.node] = Host(spec, uplink, watcher, self.latencies.core_share, self._seek)
+        host = self.hosts[spec.node] = SharedNode(
+            spec, uplink, watcher, self.latencies.core_share, self._seek
+        )
         host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
         self.racks[spec.node] = spec.rack
 
-    def reached_from(self, host: Host, other: NodeId) -> Host | None:
+    def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
         """The other node, if it lives and a connection to it comes about."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
@@ -192,21 +194,21 @@ class World:
         self._connections += 1
         return chance(0, "loss", one, other, self._connections).random() < share
 
-    def lag_s(self, host: Host, detail: object) -> float:
+    def lag_s(self, host: SharedNode, detail: object) -> float:
         """How much later a flow between a node and another (or a pipeline of them) begins."""
         if not self.delays:
             return 0.0
         others = detail if isinstance(detail, list) else [detail]
-        there = [other for other in others if isinstance(other, Host) and other is not host]
+        there = [other for other in others if isinstance(other, SharedNode) and other is not host]
         ends = [host, *there] if there else []
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
-    def watch(self, host: Host) -> None:
+    def watch(self, host: SharedNode) -> None:
         """Those who read from a node that stands still will give it up; the agenda looks at it then."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
-    def source(self, host: Host, block: str, turn: int, tried: Sequence[NodeId]) -> Host | None:
+    def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
         """The nearest node to read the block from that was not tried yet."""
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
@@ -216,7 +218,7 @@ class World:
                 return there
         return None
 
-    def pipeline(self, names: Sequence[NodeId], writer: Host) -> list[Host]:
+    def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
         """The nodes that a block goes through, as far as each reaches the next; empty when the first is not reached."""
         first = self.reached_from(writer, names[0])
         if first is None:
@@ -228,7 +230,7 @@ class World:
         return chain
 
 
-def pipeline_way(writer: Host, chain: Sequence[Host]) -> list[Resource]:
+def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
     """What a block's bytes pass: each node's disk, and the network between them; the writer's own node charges none."""
     way: dict[Resource, None] = {}
     if chain[0] is not writer:

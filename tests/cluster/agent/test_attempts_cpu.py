@@ -16,7 +16,7 @@ import psutil
 from schedbed.cluster.agent.attempts import Attempts
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
-from schedbed.cluster.agent.limits import Limits
+from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.clock import RunClock
 from tests.harness.agents import attempt_spec, node_spec
 
@@ -45,7 +45,7 @@ def test_a_process_that_has_ended_keeps_its_time_until_its_report_comes(tmp_path
     zygote: Any = Zygote()
     attempts = Attempts(
         where,
-        Limits(config, where),
+        NodeLimits(config, where),
         RunClock(0.0),
         start_zygote=lambda: zygote,
         setup=dict,

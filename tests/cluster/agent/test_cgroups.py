@@ -17,7 +17,7 @@ from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hi
 from schedbed.cluster.agent.cgroups import (
     PREFIX,
     SLACK_BYTES,
-    NodeGroup,
+    NodeCgroups,
     group_name,
     remove_node,
     start_ticks,
@@ -87,9 +87,9 @@ class FakeKernel:
             with (folder / name).open("w") as file:
                 file.write(text)
 
-    def group(self, **changes: Any) -> NodeGroup:
+    def group(self, **changes: Any) -> NodeCgroups:
         plain = {"cores": 2, "core_speed": 0.1, "owner_pid": os.getpid()}
-        return NodeGroup(Hierarchies(self.version, self.base, self.base), "r1", "n1", **plain | changes)
+        return NodeCgroups(Hierarchies(self.version, self.base, self.base), "r1", "n1", **plain | changes)
 
     @property
     def node(self) -> Path:
@@ -227,10 +227,10 @@ def test_a_host_without_cgroups_says_so(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def group() -> Iterator[NodeGroup]:
+def group() -> Iterator[NodeCgroups]:
     """A real group of 2 cores at a tenth; skips where none can be made."""
     try:
-        made = NodeGroup(
+        made = NodeCgroups(
             find_hierarchies(), f"test-{os.getpid()}", "n1", cores=2, core_speed=0.1, owner_pid=os.getpid()
         )
         made.create()
@@ -263,7 +263,7 @@ def spin_in(procs: tuple[str, ...], wall_s: float) -> tuple[int, int]:
 @pytest.mark.live
 @pytest.mark.parametrize(("attempts", "share"), [(1, 0.1), (3, 0.2)])
 def test_the_kernel_holds_a_slot_to_a_core_and_a_node_to_its_cores(
-    group: NodeGroup, attempts: int, share: float
+    group: NodeCgroups, attempts: int, share: float
 ) -> None:
     children = [spin_in(group.slot(index), 2.0) for index in range(attempts)]
     got = sum(float(os.read(reader, 100)) for _, reader in children)
@@ -274,13 +274,13 @@ def test_the_kernel_holds_a_slot_to_a_core_and_a_node_to_its_cores(
 
 
 @pytest.mark.live
-def test_a_group_whose_owner_died_is_swept_with_what_runs_in_it(group: NodeGroup) -> None:
+def test_a_group_whose_owner_died_is_swept_with_what_runs_in_it(group: NodeCgroups) -> None:
     pid, reader = spin_in(group.slot(0), 60.0)
     owner = os.fork()
     if not owner:
         time.sleep(60)
         os._exit(0)
-    orphan = NodeGroup(group.where, "test-orphan", "n2", cores=1, core_speed=0.5, owner_pid=owner)
+    orphan = NodeCgroups(group.where, "test-orphan", "n2", cores=1, core_speed=0.5, owner_pid=owner)
     orphan.create()
     stray, reader_2 = spin_in(orphan.slot(0), 60.0)
     assert not [name for name in sweep_leftovers() if "test-" in name]
@@ -301,7 +301,7 @@ def test_a_process_has_a_start_and_none_has_not() -> None:
 
 
 @pytest.mark.live
-def test_attempts_in_groups_are_held_and_reported(group: NodeGroup, live: Callable[[Story], None]) -> None:
+def test_attempts_in_groups_are_held_and_reported(group: NodeCgroups, live: Callable[[Story], None]) -> None:
     if group.where.memory is None:
         pytest.skip("no memory controller here")
 
@@ -323,7 +323,7 @@ def test_attempts_in_groups_are_held_and_reported(group: NodeGroup, live: Callab
 
 @pytest.mark.live
 def test_forks_that_wait_in_their_slot_are_used_and_may_die(
-    group: NodeGroup, live: Callable[[Story], None]
+    group: NodeCgroups, live: Callable[[Story], None]
 ) -> None:
     async def story(rig: Rig) -> None:
         talk = await rig.start(limits="cgroup")

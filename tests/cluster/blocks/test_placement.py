@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedbed.cluster.blocks.live_nodes import Field
 from schedbed.cluster.blocks.placement import (
-    Candidate,
+    CandidateNode,
     hot_nodes,
     place_even,
     place_file,
@@ -20,8 +20,8 @@ from schedbed.cluster.blocks.placement import (
 )
 
 
-def cluster(nodes: int, racks: int, load_bytes: int = 0) -> list[Candidate]:
-    return [Candidate(f"n{i}", f"r{i % racks}", load_bytes) for i in range(nodes)]
+def cluster(nodes: int, racks: int, load_bytes: int = 0) -> list[CandidateNode]:
+    return [CandidateNode(f"n{i}", f"r{i % racks}", load_bytes) for i in range(nodes)]
 
 
 clusters = st.builds(cluster, st.integers(1, 20), st.integers(1, 5))
@@ -31,7 +31,7 @@ seeds = st.integers(0, 10_000)
 
 @given(clusters, counts, seeds, st.sampled_from(["n0", "n7", "a client"]))
 def test_hdfs_placement_keeps_its_rules_on_any_cluster(
-    nodes: list[Candidate], count: int, seed: int, writer: str
+    nodes: list[CandidateNode], count: int, seed: int, writer: str
 ) -> None:
     chosen = place_hdfs(nodes, count, seed=seed, block="b", writer=writer)
     rack = {c.node: c.rack for c in nodes}
@@ -46,7 +46,7 @@ def test_hdfs_placement_keeps_its_rules_on_any_cluster(
 
 @given(clusters, counts, seeds)
 def test_the_same_seed_and_block_give_the_same_nodes_in_whatever_order_they_come(
-    nodes: list[Candidate], count: int, seed: int
+    nodes: list[CandidateNode], count: int, seed: int
 ) -> None:
     backwards = list(reversed(nodes))
     assert place_hdfs(nodes, count, seed=seed, block="b") == place_hdfs(
@@ -68,15 +68,15 @@ def test_a_replica_for_a_block_that_lives_on_one_rack_goes_to_another() -> None:
 
 
 def test_a_node_with_more_than_twice_the_average_load_comes_last() -> None:
-    nodes = [Candidate("full", "r", 900), Candidate("a", "r", 100), Candidate("b", "r", 100)]
+    nodes = [CandidateNode("full", "r", 900), CandidateNode("a", "r", 100), CandidateNode("b", "r", 100)]
     assert place_hdfs(nodes, 3, seed=5, block="b")[2] == "full"
 
 
 @given(clusters, counts, seeds, st.lists(st.integers(0, 90), max_size=30), st.integers(0, 2000))
 def test_each_block_of_a_file_is_placed_by_the_rules_at_the_loads_of_its_time(
-    nodes: list[Candidate], count: int, seed: int, lengths: list[int], first_bytes: int
+    nodes: list[CandidateNode], count: int, seed: int, lengths: list[int], first_bytes: int
 ) -> None:
-    field = Field([Candidate(nodes[0].node, nodes[0].rack, first_bytes), *nodes[1:]])
+    field = Field([CandidateNode(nodes[0].node, nodes[0].rack, first_bytes), *nodes[1:]])
     loads = dict(field.load_bytes)
     rack, many = field.racks, len(field.by_rack) > 1
     placed = place_file(field, count, [f"b{i}" for i in range(len(lengths))], lengths, seed=seed)
@@ -118,7 +118,7 @@ def test_even_spreads_a_file_with_at_most_one_block_of_difference(
 
 
 def test_even_gives_the_remainder_of_a_file_to_the_emptiest_nodes() -> None:
-    nodes = [Candidate("a", "r", 500), Candidate("b", "r", 100), Candidate("c", "r", 300)]
+    nodes = [CandidateNode("a", "r", 500), CandidateNode("b", "r", 100), CandidateNode("c", "r", 300)]
     assert place_even(nodes, 2, seed=1, block="b", file_blocks={}) == ["b", "c"]
 
 
@@ -140,17 +140,19 @@ def test_hosts_of_a_trace_come_first_as_far_as_they_live() -> None:
 
 def test_surplus_goes_from_the_rack_with_most_and_there_from_the_fullest_node() -> None:
     holders = [
-        Candidate("a", "r1", 10),
-        Candidate("b", "r1", 30),
-        Candidate("c", "r2", 99),
-        Candidate("d", "r1", 20),
+        CandidateNode("a", "r1", 10),
+        CandidateNode("b", "r1", 30),
+        CandidateNode("c", "r2", 99),
+        CandidateNode("d", "r1", 20),
     ]
     assert surplus(holders, 2) == ["b", "d"]
     assert surplus(holders, 4) == []
 
 
 @given(clusters, st.integers(1, 5))
-def test_trimming_leaves_the_target_and_as_many_racks_as_it_can(nodes: list[Candidate], target: int) -> None:
+def test_trimming_leaves_the_target_and_as_many_racks_as_it_can(
+    nodes: list[CandidateNode], target: int
+) -> None:
     dropped = surplus(nodes, target)
     staying = [c for c in nodes if c.node not in dropped]
     assert len(staying) == min(target, len(nodes))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.catalogue import PAPERS, Entry, entries
+from schedbed.deploy.papers.catalogue import PAPERS, CatalogueEntry, entries
 
 ENTRIES = list(entries().values())
 
@@ -19,7 +19,7 @@ def test_every_experiment_of_a_paper_is_there_and_described(paper: str) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.label)
-def test_values_say_where_they_stand(entry: Entry) -> None:
+def test_values_say_where_they_stand(entry: CatalogueEntry) -> None:
     for key, value in entry.about.values.items():
         where = value.where or entry.about.where
         assert re.search(r"(Table|Figure|section|abstract)", where), key

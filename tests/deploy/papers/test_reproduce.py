@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from schedbed.deploy.cli import main
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers.bench import Bench, paired
-from schedbed.deploy.papers.catalogue import Entry, chosen, entries
+from schedbed.deploy.papers.catalogue import CatalogueEntry, chosen, entries
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.paper_file import Criterion, Paper, Value
 from schedbed.deploy.papers.reproduce import reproduce
@@ -71,7 +71,9 @@ def draw(figure: Any, said: Any, measured: Measured) -> None:
     figure.subplots().plot([1, 2], label=said["model"].what)
 
 
-SIX = Entry("tiny", PAPER, Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2))
+SIX = CatalogueEntry(
+    "tiny", PAPER, Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2)
+)
 
 
 def wait(bench: Bench) -> Measured:
@@ -138,7 +140,7 @@ def test_a_full_size_has_the_papers_number_of_runs(
         return Measured(values={})
 
     six = Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2, full_repeats=5)
-    entry, out = Entry("tiny", PAPER, six), tmp_path / "out"
+    entry, out = CatalogueEntry("tiny", PAPER, six), tmp_path / "out"
     reproduce([entry], machines="sim", repeats=asked, seed=3, out=out, say=lambda _: None, full=full)
 
 

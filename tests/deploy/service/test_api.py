@@ -16,7 +16,7 @@ import pytest
 from schedbed.cluster.blocks.block_errors import BlockUnavailable, PathNotFound
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.api import BODY_BYTES, Api
-from schedbed.deploy.service.client import Cluster, Job, wait_for
+from schedbed.deploy.service.client import Cluster, SubmittedJob, wait_for
 from schedbed.deploy.service.cluster_files import ClusterRecord, claimed, write_record
 from schedbed.tasks.errors import BadInput
 
@@ -128,7 +128,7 @@ def test_jobs_are_waited_for_and_killed(cluster: Cluster, service: FakeService) 
     jobs[0].kill()
     assert service.asked == ["job_0001"]
     with pytest.raises(BadInput):
-        Job(cluster, "job_0009").kill()
+        SubmittedJob(cluster, "job_0009").kill()
 
 
 def test_outputs_come_whole_or_not_at_all(cluster: Cluster, tmp_path: Path) -> None:

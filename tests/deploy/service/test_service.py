@@ -16,7 +16,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.service.job_intake import Desk
 from schedbed.deploy.service.service import ClusterService
 from schedbed.deploy.service.service_status import JobStates, picture, users
-from schedbed.deploy.service.start import Order
+from schedbed.deploy.service.start import StartOrder
 from schedbed.tasks.errors import BadInput
 
 SCENARIO: dict[str, Any] = {"name": "lab", "scale": 0.5, "cluster": {"nodes": 2}}
@@ -172,8 +172,8 @@ def test_a_fault_by_hand_is_scaled_and_begins_now() -> None:
 
 def test_an_order_survives_its_line() -> None:
     scenario = resolve(SCENARIO | {"policies": ["fair", {"delay": {"node_wait": "5s"}}]}, idle=True)
-    order = Order(name="lab", scenario=scenario, out=None, machines="process", keep_outputs=True)
-    assert Order.from_line(order.to_line()) == order
+    order = StartOrder(name="lab", scenario=scenario, out=None, machines="process", keep_outputs=True)
+    assert StartOrder.from_line(order.to_line()) == order
 
 
 def test_a_service_that_cannot_begin_answers_with_a_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Kill, Launch, Reregister
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, KillAttempt, Launch, Reregister
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.records import Discard, NodeLost
 from schedbed.scheduler.registry.registry import build_policy
@@ -62,7 +62,7 @@ def test_an_attempt_that_the_core_does_not_know_is_killed():
     core, _ = core_with_a_map()
     replies = [core.heartbeat(1 + n, beat(n, "job_0007_m_000000_0")) for n in range(2)]
     for reply in replies:
-        assert Kill(attempt="job_0007_m_000000_0", reason="unknown to the JobTracker") in reply.actions
+        assert KillAttempt(attempt="job_0007_m_000000_0", reason="unknown to the JobTracker") in reply.actions
 
 
 def test_a_kill_is_said_again_until_it_is_done():
@@ -72,7 +72,7 @@ def test_a_kill_is_said_again_until_it_is_done():
     core.kill_job(2, "job_0001", "not wanted")
     name = "job_0001_m_000000_0"
     first, second, third = (core.heartbeat(2 + n, beat(n, name)) for n in (1, 2, 3))
-    kill = Kill(attempt=name, reason="job killed")
+    kill = KillAttempt(attempt=name, reason="job killed")
     assert first.actions.count(kill) == 1
     assert second.actions == third.actions == (kill,)
     core.heartbeat(6, beat(4))

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schedbed.scheduler.admission.slots import Slots
-from schedbed.scheduler.locality.split import Known, Split
+from schedbed.scheduler.locality.split import Known, SplitLocality
 from schedbed.scheduler.models.dtss import best_share
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.policy import Composed, PolicyError, Proposal
@@ -168,7 +168,7 @@ def test_auto_learns_and_says_what_from():
 
 def test_auto_does_not_split_for_less_than_a_launch_takes():
     """A map of 1 ms gains less than 0.5 s by any split; its job waits as under delay."""
-    split = Split(share=None)
+    split = SplitLocality(share=None)
     split._launch_s, known = 0.5, Known()
     known.local_s = known.remote_s = 0.001 / 100
     known.delay_s = 0.1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.aria_bounds import BOUNDS, Slots, allocate, bounds, curve
+from schedbed.scheduler.models.aria_bounds import BOUNDS, SlotAllocation, allocate, bounds, curve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 
 # WikiTrends of section 5.2; the four maxima add up to 156.2 s, which is all that the table depends on.
@@ -72,20 +72,20 @@ def test_bounds(
     ("maps", "reduces", "time_s", "most", "slots"),
     [
         # Maps alone, low: 80 / 15 = 5.3.
-        (8, 0, 15.0, (8, 0), Slots(6, 0)),
+        (8, 0, 15.0, (8, 0), SlotAllocation(6, 0)),
         # Reduces alone, low: 6 x 7 = 42 in 12 + 2 s (C = 3 - 5): 3.
-        (0, 6, 12.0, (0, 6), Slots(0, 3)),
+        (0, 6, 12.0, (0, 6), SlotAllocation(0, 3)),
         # No time left at all, and not enough time whatever it gets (80/8 + 42/6 - 2 = 15).
-        (8, 6, -1.0, (8, 6), Slots(8, 6, capped=True)),
-        (8, 6, 14.9, (8, 6), Slots(8, 6, capped=True)),
+        (8, 6, -1.0, (8, 6), SlotAllocation(8, 6, capped=True)),
+        (8, 6, 14.9, (8, 6), SlotAllocation(8, 6, capped=True)),
         # Eq. 15 asks 80.0 + sqrt(80 x 42) = 138 / 20 = 6.9 maps where 5 can be had: then a/5 = 16 s, and 42 / 4 s.
-        (8, 6, 18.0, (5, 20), Slots(5, 11)),
+        (8, 6, 18.0, (5, 20), SlotAllocation(5, 11)),
         # The other way round: 2 reduces take 21 s of 32, and 80 / 11 = 7.3.
-        (8, 6, 30.0, (9, 2), Slots(8, 2)),
+        (8, 6, 30.0, (9, 2), SlotAllocation(8, 2)),
     ],
 )
 def test_allocations_at_the_edges(
-    maps: int, reduces: int, time_s: float, most: tuple[int, int], slots: Slots
+    maps: int, reduces: int, time_s: float, most: tuple[int, int], slots: SlotAllocation
 ) -> None:
     """One kind only, too late, and one kind short."""
     assert allocate(curve(SMALL, maps, reduces, "low"), time_s, *most) == slots

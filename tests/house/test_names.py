@@ -1,0 +1,88 @@
+"""One word for one concept, and no names as data: class names are unique, and few things are chosen by `getattr`."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.structure import modules, name_of, tree_of
+
+FIELD = "reads a field of a value whose name comes from a fixed list or from dataclasses.fields"
+IMPORT = "takes an attribute of a module that was imported by name, as a plug-in"
+HOOK = "asks a policy for a hook that policies may leave out"
+DOOR = "builds a door's table from the names in the door's Protocol"
+
+CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
+    "cluster/agent/zygote.py": (1, IMPORT),
+    "cluster/conditions.py": (1, FIELD),
+    "cluster/doors.py": (1, DOOR),
+    "deploy/papers/verma2011/fig3_prediction.py": (1, FIELD),
+    "deploy/papers/verma2011/table1_months.py": (2, FIELD),
+    "deploy/results/runfile.py": (1, FIELD),
+    "deploy/scenario/cluster.py": (1, FIELD),
+    "deploy/scenario/fault_models.py": (6, FIELD),
+    "deploy/scenario/jobs.py": (1, FIELD),
+    "deploy/scenario/models.py": (1, FIELD),
+    "deploy/scenario/own_policies.py": (1, FIELD),
+    "deploy/scenario/planned_faults.py": (2, FIELD),
+    "deploy/scenario/resolve.py": (1, FIELD),
+    "deploy/scenario/trace_jobs.py": (1, FIELD),
+    "deploy/service/start.py": (1, FIELD),
+    "deploy/simulated/measure_apps.py": (1, FIELD),
+    "deploy/studies/compare.py": (1, FIELD),
+    "scheduler/core/books.py": (1, HOOK),
+    "scheduler/models/job_profile.py": (7, FIELD),
+    "scheduler/models/resource_profiles.py": (1, FIELD),
+    "scheduler/policy.py": (2, HOOK),
+    "scheduler/simulate/compiled/contended/flow_arrays.py": (1, FIELD),
+    "scheduler/simulate/compiled/covers.py": (2, FIELD),
+    "scheduler/simulate/compiled/tables.py": (1, FIELD),
+    "scheduler/simulate/row_frames.py": (1, FIELD),
+    "tasks/discover.py": (1, IMPORT),
+    "tasks/traces/describe.py": (1, FIELD),
+}
+"""How often a file may call `getattr` with a name that is no literal, and why. Lower a number when a call goes."""
+
+
+def chosen_by_name(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of `getattr` whose name is not written there."""
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "getattr":
+            yield from [] if isinstance(node.args[1], ast.Constant) else [node]
+
+
+def classes_by_name() -> dict[str, list[str]]:
+    """Return the files that define a top-level class, by the class's name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(name_of(path))
+    return found
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert {name: files for name, files in classes_by_name().items() if len(files) > 1} == {}
+
+
+def test_few_things_are_chosen_by_a_name_that_is_data() -> None:
+    counts = {name_of(path): len(list(chosen_by_name(tree_of(path)))) for path in modules()}
+    more = {file: count for file, count in counts.items() if count > CHOSEN_BY_NAME.get(file, (0, ""))[0]}
+    assert more == {}, "use a table or a match statement, or say in CHOSEN_BY_NAME why not"
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("getattr(policy, 'tick', None)", 0),
+        ("getattr(self, f'_on_{kind}')(raw)", 1),
+        ("getattr(getattr(a, name), 'b')", 1),
+        ("x.getattr(a, name)", 0),
+    ],
+)
+def test_a_call_by_name_is_seen(code: str, count: int) -> None:
+    assert len(list(chosen_by_name(ast.parse(code)))) == count
