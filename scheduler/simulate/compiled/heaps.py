@@ -54,10 +54,10 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
     codes[place] = code
 
 
-@twin_of("schedbed.scheduler.simulate.event_queue:Queue.push")
+@twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Mirrors `queue.Queue.push`."""
+    """Mirrors `event_queue.EventQueue.push`."""
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
 
@@ -121,10 +121,10 @@ def last_before(state: State, ring: int, rank: int) -> int:
     return word * WORD + bit
 
 
-@twin_of("schedbed.scheduler.simulate.event_queue:Queue.passed")
+@twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Mirrors `queue.Queue.passed`."""
+    """Mirrors `event_queue.EventQueue.passed`."""
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 

@@ -27,7 +27,7 @@ GOES_ON, OVER, STUCK, NEEDS_BLOCK, NEEDS_ROOM = range(5)
 TAKING, REPLYING = 1, 2
 
 
-@twin_of("schedbed.scheduler.simulate.event_queue:Queue.pass_timers")
+@twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.pass_timers")
 @compiled
 def _pass_timers(state: State, number: int) -> None:
     state.sec.passed_at = state.sec.now

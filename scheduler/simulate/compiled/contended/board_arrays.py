@@ -25,7 +25,7 @@ def board_of(state: State, node: int, job: int) -> int:
     return -1
 
 
-@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.board")
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
     """Mirrors `board_of`; there is one from now on."""

@@ -36,7 +36,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.running:Run.__init__",
+    "schedbed.cluster.virtual.fluid.running:RunningAttempt.__init__",
     "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.launch",
 )
 @compiled
@@ -108,7 +108,7 @@ def advance(state: State, now_s: float) -> bool:
     return True
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.fire")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
     """Mirrors `Run.fire`."""
@@ -135,7 +135,7 @@ def _fire(state: State, item: int) -> None:
             stream_over(state, work)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run._tell")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
     """Mirrors `Run._tell`."""
@@ -197,7 +197,7 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
         hear(state, work, since, until)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.usage")
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """Mirrors `Host.usage`: shares of CPU, disk and network, bytes of memory."""

@@ -44,7 +44,7 @@ def pass_through(state: State, item: int, number: int) -> None:
     flow.ways += 1
 
 
-@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:Host.way_to")
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
     """Mirrors `Host.way_to`: the flow leaves one node for another."""
@@ -64,7 +64,7 @@ def narrowest(state: State, item: int) -> float:
     return least
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.cap")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
     """Mirrors `Run.cap`."""
@@ -72,7 +72,7 @@ def _cap(state: State, item: int, stream_bytes: float) -> float:
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.flow")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
     """A flow of the phase starts."""
@@ -86,7 +86,8 @@ def _begin(state: State, item: int, total: float, cap: float) -> None:
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.running:Run.drop", "schedbed.cluster.virtual.fluid.running:Run.credit"
+    "schedbed.cluster.virtual.fluid.running:RunningAttempt.drop",
+    "schedbed.cluster.virtual.fluid.running:RunningAttempt.credit",
 )
 @compiled
 def end_flow(state: State, item: int) -> None:
@@ -106,13 +107,13 @@ def end_flow(state: State, item: int) -> None:
     drop_item(state, item)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.core_seconds")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.core_seconds")
 @compiled
 def _core_seconds(state: State, cpu_s: float) -> float:
     return cpu_s / state.sec.core_share
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.compute")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
     """Mirrors `Run.compute`."""
@@ -124,7 +125,7 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
         _begin(state, item, cpu_s, cpu_s / entry.pace)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.use_disk")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.use_disk")
 @compiled
 def _use_disk(state: State, work: int, total: float) -> None:
     """Mirrors `Run.use_disk`."""
@@ -143,7 +144,7 @@ def _writes(state: State, task: int) -> bool:
     return not state.tasks[task].is_map or state.jobs[state.tasks[task].job].reduces == 0
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.write_seconds")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
     """Mirrors `Run.write_seconds`."""
@@ -155,7 +156,7 @@ def _write_seconds(state: State, work: int) -> float:
     return state.costs[state.tasks[entry.task].cost].output / rate
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.write_output")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_output")
 @compiled
 def _write_output(state: State, work: int) -> None:
     """Mirrors `Run.write_output`."""
@@ -168,7 +169,7 @@ def _write_output(state: State, work: int) -> None:
             ask_for_block(state, work)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run._write_next")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
     """The next block of the output needs its nodes."""
@@ -178,7 +179,7 @@ def ask_for_block(state: State, work: int) -> None:
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.running:Run._write",
+    "schedbed.cluster.virtual.fluid.running:RunningAttempt._write",
     "schedbed.cluster.virtual.fluid.shared_nodes:pipeline_way",
 )
 @compiled
@@ -335,7 +336,7 @@ def phases(state: State, work: int) -> None:
             _succeed(state, work)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.stream_over")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
     """Mirrors `Run.stream_over`."""
@@ -343,7 +344,7 @@ def stream_over(state: State, work: int) -> None:
     phases(state, work)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.succeed")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.succeed")
 @compiled
 def _succeed(state: State, work: int) -> None:
     """Mirrors `Run.succeed`."""
@@ -356,7 +357,7 @@ def _succeed(state: State, work: int) -> None:
     at(state, entry.timer, now_s + state.hosts[entry.node].end_latency)
 
 
-@twin_of("schedbed.cluster.virtual.fluid.running:Run.done")
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.done")
 @compiled
 def _done(state: State, work: int, now_s: float) -> float:
     """Mirrors `Run.done`."""
@@ -373,7 +374,7 @@ def _done(state: State, work: int, now_s: float) -> float:
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.running:Run.memory_bytes",
+    "schedbed.cluster.virtual.fluid.running:RunningAttempt.memory_bytes",
     "schedbed.cluster.virtual.fluid.map_phases:MapRun.progress",
     "schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.progress",
 )
