@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def driver(journal: EventList | None = None) -> Driver:
     return Driver(CoreConfig(), lambda: build_policy("fifo"), Tape(), journal=journal)
 
 
-def plan(*jobs: str, at_s: float = 0.0, **changes: float) -> Plan:
+def plan(*jobs: str, at_s: float = 0.0, **changes: Any) -> Plan:
     return Plan(jobs=tuple(job(name, submit_s=at_s, **changes) for name in jobs), files={})
 
 

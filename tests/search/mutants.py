@@ -8,6 +8,7 @@ must therefore see each mistake, as it sees each guard that is missing (`tests.s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from schedbed.cluster.messages import Action, Heartbeat, Launch, Reply
@@ -78,16 +79,15 @@ def _same_policy(self: Driver) -> None:
 
 def _one_file(job: JobSpec, launch: Launch) -> Assignment:
     told = assign(job, launch)
-    if told.output is not None:
-        told.output = told.output.replace(told.attempt, task_of(told.attempt))
-    return told
+    output = told.output
+    return (
+        told if output is None else replace(told, output=output.replace(told.attempt, task_of(told.attempt)))
+    )
 
 
 def _no_map_files(job: JobSpec, launch: Launch) -> Assignment:
     told = assign(job, launch)
-    if told.kind is TaskKind.MAP:
-        told.output = None
-    return told
+    return replace(told, output=None) if told.kind is TaskKind.MAP else told
 
 
 ENDS = ("every job ends",)
