@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import schedbed
+from schedbed.deploy.results import plots
 from schedbed.policy import NodeView, Proposal, TaskKind, View
 from schedbed.scheduler.history import COLUMNS
 
@@ -85,8 +87,9 @@ def test_a_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "<th>makespan [s]</th>" in html and ">fair</th>" in html
 
 
-def test_a_report_is_made_when_asked_for() -> None:
+def test_a_report_is_made_when_asked_for(draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     result = simulate()
+    monkeypatch.setattr(plots, "write", draw)
     assert not (result.folder / "plots").exists()
     (result.folder / "report.html").unlink()
     assert result.report() == result.folder / "report.html"
