@@ -10,6 +10,7 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,6 +31,10 @@ from tests.harness.memory_node import a_spec
 TOKEN = "secret"
 PATIENCE_S = 60.0  # until something happens that takes milliseconds on an idle host
 RUNNER = "tests.harness.fake_attempt:run_attempt"
+ROOT = str(Path(__file__).parents[2])
+# Agents and warm processes do not look into the working folder, where the runner of these tests would be found.
+if ROOT not in (search := os.environ.get("PYTHONPATH", "")).split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, search]))
 Message = dict[str, Any]
 
 
