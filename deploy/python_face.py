@@ -141,13 +141,14 @@ def run(
     `keep_outputs` copies the jobs' outputs there. `check` compares outputs with what they must be. `show` prints what
     the command would print.
     """
+    from schedbed.cluster.machines.make import KINDS
     from schedbed.deploy.scenario.own_policies import live_spec
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import RunOptions, run_scenario
     from schedbed.tasks.errors import BadInput
 
-    if machines not in ("process", "docker", "sim"):
-        raise BadInput(f"machines={machines!r}: unknown kind of machine, expected process, docker or sim")
+    if machines not in (kinds := (*KINDS, "sim")):
+        raise BadInput(f"machines={machines!r}: unknown kind of machine, expected one of {', '.join(kinds)}")
     resolved = resolve(
         scenario, sets=sets, policies=policies, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )
