@@ -349,7 +349,7 @@ def join_ray(address: str, namespace: str) -> None:
             logging_level=logging.ERROR,
             namespace=namespace,
             runtime_env={"py_modules": code, "excludes": ["__pycache__"]},
-            job_config=use_own_path(ray.job_config.JobConfig()),
+            job_config=use_own_path(ray.job_config.JobConfig(), shipped=True),
         )
     except BadInput as error:
         raise BadInput(f"--address {address}: {error}") from None

@@ -19,9 +19,13 @@ class _OwnPath(list[str]):
         """Do nothing: Ray would put the caller's working folder and script folder before the standard library."""
 
 
-def use_own_path(job_config: Any) -> Any:
-    """Return Ray's configuration of a job, so that Ray adds our folder alone to the workers' search paths."""
-    job_config._py_driver_sys_path = _OwnPath(search_path())
+def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
+    """Return Ray's configuration of a job, so that Ray adds our folder alone to the workers' search paths.
+
+    Workers of other hosts get the code that is `shipped` with the job: a folder of the same name there may hold older
+    code, or none.
+    """
+    job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config
 
 
