@@ -1,15 +1,20 @@
-"""Render docs/performance.md from the result files in docs/results: python -m tests.bench.pages
+"""Render docs/performance.md and docs/reproduce.md from the result files in docs/results.
+
+    python -m tests.bench.pages                    # writes both pages
+    python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`. The text around the tables stands in
-docs/results/performance.template.md; a line `{{NAME}}` there becomes a table.
+docs/results/performance.template.md and docs/results/reproduce.template.md; a line `{{NAME}}` there becomes a table.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tests.bench import claims
 from tests.bench.figures import ROOT, ResultFile
 
 RESULTS = ROOT / "docs" / "results"
@@ -24,6 +29,12 @@ def performance(results: Path = RESULTS) -> str:
     files = sorted((results / "figures").glob("*.json"))
     tables = {path.stem: table(ResultFile.load(path)) for path in files}
     return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
+
+
+def reproduce(results: Path = RESULTS) -> str:
+    """Return the text of docs/reproduce.md."""
+    tables = claims.tables(results / "reproduce")
+    return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -57,11 +68,16 @@ def table(kept: ResultFile) -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"performance.md": performance}
+PAGES: Mapping[str, Callable[[], str]] = {"performance.md": performance, "reproduce.md": reproduce}
 
 
 def main() -> None:
-    """Write the page."""
+    """Write both pages."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
+    asked = options.parse_args()
+    if asked.claims:
+        claims.keep(asked.claims, RESULTS / "reproduce")
     for name, render in PAGES.items():
         (ROOT / "docs" / name).write_text(render(), encoding="utf-8")
         print(f"docs/{name}")

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from tests.bench import pages
+import pytest
+import yaml
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.catalogue import entries
+from schedbed.deploy.papers.verdict import FAILS, wanted
+from tests.bench import claims, pages
 from tests.bench.figures import ROOT, Figure, ResultFile
+
+KEPT = pages.RESULTS / "reproduce"
+SIMULATED = claims.load(KEPT / "sim")
 
 
 @pytest.mark.parametrize("name", pages.PAGES)
@@ -35,3 +44,57 @@ def test_a_result_without_its_place_is_refused(template: str) -> None:
     assert pages.fill("a\n{{new}}\nb\n", {"new": "table\n"}).endswith("a\ntable\nb\n")
     with pytest.raises(ValueError, match="places"):
         pages.fill(template, {"new": "table\n"})
+
+
+@pytest.mark.parametrize("paper", SIMULATED)
+def test_kept_claims_are_those_of_the_paper_file(paper: str) -> None:
+    """Fail when a criterion was edited after the results were kept: their verdicts are stale."""
+    said = paper_file.load(paper)
+    kept = {each["experiment"]: each["rows"] for each in SIMULATED[paper]["experiments"]}
+    simulated = [e.experiment.name for e in entries((paper,)).values() if e.experiment.runs_on("sim")]
+    assert sorted(kept) == sorted(simulated)
+    for experiment, rows in kept.items():
+        for row in rows:
+            value = said.experiments[experiment].values[row["key"]]
+            assert (row["what"], row["unit"], row["paper"]) == (value.what, value.unit, value.value)
+            assert row["wanted"] == wanted(value)
+
+
+def test_a_note_explains_each_experiment_whose_claims_mostly_fail() -> None:
+    notes = yaml.safe_load((KEPT / claims.NOTES).read_text(encoding="utf-8"))["sim"]
+    for paper, content in SIMULATED.items():
+        for each in content["experiments"]:
+            counts = claims.tally([each])
+            if counts[FAILS] > counts.total() / 2:
+                assert each["experiment"] in notes[paper], f"{paper}/{each['experiment']}"
+
+
+def test_claims_are_kept_as_results_json_has_them(tmp_path: Path) -> None:
+    row = dict.fromkeys(claims.OF_ROW) | {
+        "key": "gain", "what": "RAS | Fair", "unit": "%", "paper": 5, "read_off": True, "wanted": "at least 0",
+        "mean": -20.512345678, "ci95": [-21.1, -20.0], "verdict": FAILS, "repeats": [-20.5],
+    }  # fmt: skip
+    experiment = {
+        "paper": "polo2011", "experiment": "fig3", "title": "Makespans", "where": "Figure 3", "state": "done",
+        "repeats": 2, "notes": ["A note."], "rows": [row], "took_s": 3.0,
+    }  # fmt: skip
+    content = {
+        "machines": "sim", "seed": 1, "wall_start": "2026-01-02T03:04:05+00:00", "versions": {"python": "3.11"},
+        "host": {"cores": 2, "system": "Linux"}, "experiments": [experiment],
+        "papers": {"polo2011": {"title": "RAS", "authors": "J. Polo", "published": "2011"}},
+    }  # fmt: skip
+    (tmp_path / "results.json").write_text(claims.json.dumps(content))
+    kept = tmp_path / "kept"
+    claims.keep(tmp_path, kept)
+    notes = {"headlines": ["polo2011/fig3/gain"], "sim": {"polo2011": {"fig3": "Disks do not seek."}}}
+    (kept / claims.NOTES).write_text(yaml.safe_dump(notes))
+    made = claims.tables(kept)
+    assert "| **all, simulated** | 1 | 0 | 1 | 0 |" in made["counts"]
+    cells = "RAS \\| Fair | ~5 % | -20.5 [-21.1, -20] | at least 0 | **does not hold** |"
+    assert f"| {cells}" in made["sim"]
+    assert f"| polo2011/fig3: {cells}" in made["headlines"]
+    assert made["sim"].endswith("A note.\n\nDisks do not seek.\n")
+    experiment["state"] = "broken"
+    (tmp_path / "results.json").write_text(claims.json.dumps(content))
+    with pytest.raises(ValueError, match="fig3"):
+        claims.keep(tmp_path, kept)
