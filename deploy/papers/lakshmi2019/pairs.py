@@ -78,7 +78,7 @@ def _tags(measured: Mapping[str, tuple[float, float]]) -> str:
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s"
         for app, (cpu, rate) in measured.items()
     )
-    return f"Maps as measured beside each other under Capacity: {each}. Alike is what the paper calls so."
+    return f"Maps as measured beside each other under Capacity: {each}. Which jobs make a like pair is as in the paper."
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
