@@ -1,4 +1,4 @@
-"""The agent of a node: `python -m cluster.agent.agent`, told what to be by one JSON line on standard input.
+"""The agent of a node: `python -m schedbed.cluster.agent.agent`, told what to be by one JSON line on standard input.
 
 It says one JSON line on standard output when it is up, and ends with everything it started when standard input
 closes: whoever holds the other end need not live to clean up.

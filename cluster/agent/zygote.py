@@ -271,7 +271,7 @@ def _kill_session(pid: int) -> None:
 
 
 def main() -> None:
-    """`python -m cluster.agent.zygote FD`: serve the agent on that inherited socket."""
+    """`python -m schedbed.cluster.agent.zygote FD`: serve the agent on that inherited socket."""
     gc.disable()
     with socket.socket(fileno=int(sys.argv[1])) as agent:
         Zygote(agent).serve()

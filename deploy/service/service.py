@@ -1,7 +1,8 @@
 """The process behind a cluster that stays up: one live run without an end of its own, and the API to its jobs.
 
-Started by `deploy.service.start` as `python -m deploy.service.service` with one JSON line on standard input; it
-answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and from then on writes to a log.
+Started by `deploy.service.start` as `python -m schedbed.deploy.service.service` with one JSON line on standard input.
+The process answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and from then on writes
+to a log.
 """
 
 from __future__ import annotations
