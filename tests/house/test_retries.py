@@ -50,15 +50,15 @@ def run_suite(folder: Path, flaky: int, *options: str) -> tuple[int, str, str]:
 def test_one_retry_is_written_down_and_tolerated(tmp_path: Path) -> None:
     code, said, file = run_suite(tmp_path, 1)
     assert code == 0, said
-    assert "1 of 2 tests tried again (1 tolerated)" in said and "fails the run" not in said
+    assert "1 of 2 tests tried again (3 tolerated)" in said and "fails the run" not in said
     assert file.startswith("test_suite.py::test_flaky[0]\n") and "AssertionError: cause 0" in file
 
 
-def test_two_retries_among_few_tests_fail_the_run_of_two_workers(tmp_path: Path) -> None:
-    code, said, file = run_suite(tmp_path, 2, "-n", "2")
+def test_four_retries_among_few_tests_fail_the_run_of_two_workers(tmp_path: Path) -> None:
+    code, said, file = run_suite(tmp_path, 4, "-n", "2")
     assert code == 1, said
-    assert "3 passed, 2 rerun" in said and "2 of 3 tests tried again (1 tolerated): fails the run" in said
-    assert "cause 0" in file and "cause 1" in file
+    assert "5 passed, 4 rerun" in said and "4 of 5 tests tried again (3 tolerated): fails the run" in said
+    assert all(f"cause {number}" in file for number in range(4))
 
 
 def report(nodeid: str, outcome: Literal["passed", "rerun"]) -> pytest.TestReport:
@@ -66,11 +66,11 @@ def report(nodeid: str, outcome: Literal["passed", "rerun"]) -> pytest.TestRepor
     return pytest.TestReport(nodeid, ("", 0, ""), {}, cast(Any, outcome), "said", "call")
 
 
-@pytest.mark.parametrize(("retries", "too_many"), [(0, False), (3, False), (4, True)])
+@pytest.mark.parametrize(("retries", "too_many"), [(0, False), (5, False), (6, True)])
 def test_one_test_in_a_hundred_may_be_tried_again(tmp_path: Path, retries: int, too_many: bool) -> None:
     counted = Retries(tmp_path / "retries.txt")
-    for number in range(300):
+    for number in range(500):
         if number < retries:
             counted.pytest_runtest_logreport(report(f"test_{number}", "rerun"))
         counted.pytest_runtest_logreport(report(f"test_{number}", "passed"))
-    assert (counted.allowed, counted.too_many) == (3, too_many)
+    assert (counted.allowed, counted.too_many) == (5, too_many)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import jsonschema
@@ -122,6 +123,12 @@ def test_the_shell_completes_commands_and_scenarios(typed: str, offered: set[str
     assert set(done.stdout.split()) == offered
 
 
+def heed_signals() -> None:
+    """Undo what nohup or a shell's background job has set: a command leaves signals ignored that it found ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -135,7 +142,16 @@ def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhe
     scenario = {"workload": {"jobs": [{"app": "pi"}]}, "policies": ["fifo", "stops.py:Stops"]}
     (elsewhere / "s.yaml").write_text(yaml.safe_dump(scenario))
     arguments = ["run", "s.yaml", "--machines", "sim", "--no-live", "--out", "out"]
-    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+    with ExitStack() as stack:
+        command = stack.enter_context(
+            subprocess.Popen(
+                [*COMMAND, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                preexec_fn=heed_signals,
+            )
+        )
+        stack.callback(command.kill)
         assert command.stdout is not None and command.stderr is not None
         for line in command.stdout:
             if b"stands" in line:
