@@ -87,7 +87,8 @@ def _repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
-def imported(path: Path) -> set[Path]:
+@cache
+def imported(path: Path) -> frozenset[Path]:
     """Return the production files that a file imports, in functions and for type checking as well."""
     found: set[Path] = set()
     for node in ast.walk(tree_of(path)):
@@ -99,7 +100,7 @@ def imported(path: Path) -> set[Path]:
             continue
         for name in names:
             found |= set(_files_of(name))
-    return found - {path}
+    return frozenset(found - {path})
 
 
 def _files_of(name: str) -> Iterator[Path]:
