@@ -1,9 +1,8 @@
-"""One word for one concept, and no names as data: class names are unique, and few things are chosen by `getattr`."""
+"""No names as data: few things are chosen by `getattr` (`test_rooms` holds that names are unique)."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -53,20 +52,6 @@ def chosen_by_name(tree: ast.AST) -> Iterator[ast.Call]:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id == "getattr":
             yield from [] if isinstance(node.args[1], ast.Constant) else [node]
-
-
-def classes_by_name() -> dict[str, list[str]]:
-    """Return the files that define a top-level class, by the class's name."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in modules():
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(name_of(path))
-    return found
-
-
-def test_no_two_classes_have_one_name() -> None:
-    assert {name: files for name, files in classes_by_name().items() if len(files) > 1} == {}
 
 
 def test_few_things_are_chosen_by_a_name_that_is_data() -> None:
