@@ -33,6 +33,7 @@ from schedbed.cluster.messages import (
     Reregister,
     Usage,
 )
+from schedbed.cluster.node_usage import NodeUsage, counted_by
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.tasks.specs import Counters
@@ -78,16 +79,20 @@ class TaskTracker:
         self._link = FaultyLink(node.node, seed)
         self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
         self._peers: dict[str, Any] = {}
+        self._usage = NodeUsage(node)
         self.limits: dict[str, str] = {}
         self.url = ""
 
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Starts the machine as a DataNode; returns {"node", "url", "limits"}. Raises what the machine raises."""
+        """Starts the machine as a DataNode; returns {"node", "url", "limits", "counted"}. Raises what the machine
+        raises."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
-        return {"node": self.node.node, "url": self.url, "limits": self.limits}
+        assert self._machine is not None
+        counted = counted_by(self._machine.totals())
+        return {"node": self.node.node, "url": self.url, "limits": self.limits, "counted": counted}
 
     async def stop(self) -> None:
         """Stops everything of this node; nothing of it is left running."""
@@ -159,6 +164,7 @@ class TaskTracker:
         self._machine = self._make_machine(self._clock.epoch_s)
         hello = await self._machine.start()
         self.url, self.limits = hello.url, dict(hello.limits)
+        self._usage = NodeUsage(self.node)
         self._tracker.begin_life(self._next_incarnation())
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
@@ -260,8 +266,15 @@ class TaskTracker:
 
     def _on_beat(self, raw: dict[str, Any]) -> None:
         self._tracker.on_running(AttemptStatus(**status) for status in raw["running"])
-        self._tracker.usage = Usage(**raw["usage"])
+        self._tracker.usage = self._measured(Usage(**raw["usage"]), raw.get("launch_cpu_s", 0.0))
         self._due.set()
+
+    def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
+        """Return the node's usage: by the kernel's counters, what these do not count as the agent says."""
+        if self._machine is None:
+            return said
+        now_s = asyncio.get_running_loop().time()
+        return self._usage.read(now_s, self._machine.totals(), launch_cpu_s, said)
 
     def _on_ended(self, raw: dict[str, Any]) -> None:
         counters = Counters(**raw.pop("counters"))

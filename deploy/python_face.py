@@ -104,7 +104,7 @@ class Result:
         """Return the comparison of the policies for a notebook."""
         from schedbed.deploy.results.report_tables import comparison
 
-        return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison(self.summary["policies"])}</div>'
+        return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison(self.summary)}</div>'
 
     def _table(self, name: str) -> pd.DataFrame:
         from schedbed.scheduler.history import read_table
@@ -156,7 +156,7 @@ def run(
         for policy in policies or ():
             if not isinstance(policy, str | Mapping):
                 live_spec(policy)
-    folder = Path(tempfile.mkdtemp(prefix="schedbed-result-")) if out is None else Path(out)
+    folder = _temporary_folder() if out is None else Path(out)
     options = RunOptions(
         out=folder,
         machines=machines,
@@ -174,6 +174,14 @@ def run(
             shutil.rmtree(folder, ignore_errors=True)
         raise
     return Result(folder, temporary=out is None)
+
+
+def _temporary_folder() -> Path:
+    """Make the folder of a result; first remove those of programs that were killed."""
+    from schedbed.deploy.workspace import owned, sweep
+
+    sweep(Path(tempfile.gettempdir()))
+    return Path(tempfile.mkdtemp(prefix=owned("result-")))
 
 
 def connect(name: str | None = None) -> Cluster:

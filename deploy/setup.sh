@@ -1,6 +1,6 @@
 # Sourced by deploy/quickstart and tests/run: makes .venv with the project installed in place, and activates it.
 # Usage: source deploy/setup.sh EXTRA, which may be "" (without a word of its own it would see the script's). Runs pip only
-# when pyproject.toml or deploy/constraints.txt changed since the last time.
+# when pyproject.toml or deploy/constraints*.txt changed since the last time. What only tests need comes with an EXTRA.
 extra="$1"
 python="${PYTHON:-python3}"
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -9,12 +9,14 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 stamp=".venv/.installed${extra:+-$extra}"
-if [ ! -f "$stamp" ] || [ pyproject.toml -nt "$stamp" ] || [ deploy/constraints.txt -nt "$stamp" ]; then
+locked=(deploy/constraints.txt)
+[ -z "$extra" ] || locked+=(deploy/constraints-dev.txt)
+if [ ! -f "$stamp" ] || [ -n "$(find pyproject.toml "${locked[@]}" -newer "$stamp")" ]; then
     echo "Installing schedbed and its dependencies into .venv ..."
     pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check)
     if .venv/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
         # The versions that the tests have seen, each file checked. pip cannot hash a folder, so the project comes after.
-        "${pip[@]}" install --require-hashes -r deploy/constraints.txt
+        "${pip[@]}" install --require-hashes "${locked[@]/#/--requirement=}"
         "${pip[@]}" install --no-deps --no-build-isolation -e .
     else
         echo "deploy/constraints.txt is for Python 3.11: installing the newest versions that pyproject.toml allows" >&2

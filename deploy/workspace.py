@@ -85,7 +85,12 @@ def base_folder() -> Path:
 
 def make_scratch(base: Path) -> Path:
     """A new private folder that is this process's until it ends."""
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+    return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
+
+
+def owned(kind: str = "") -> str:
+    """Return how names of temporary folders begin that are this process's; `sweep` removes those of dead processes."""
+    return f"{PREFIX}{os.getpid()}-{kind}"
 
 
 def remove(folder: Path) -> None:
@@ -115,7 +120,7 @@ def users_of(folder: Path) -> list[psutil.Process]:
 
 
 def sweep(base: Path) -> list[Path]:
-    """Removes scratch folders of ours whose process is gone; returns them."""
+    """Removes temporary folders of ours whose process is gone; returns them."""
     swept = left_behind(base)
     for folder in swept:
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +128,7 @@ def sweep(base: Path) -> list[Path]:
 
 
 def left_behind(base: Path) -> list[Path]:
-    """The scratch folders of ours whose process is gone."""
+    """Return the temporary folders of ours whose process is gone."""
     left = []
     for folder in sorted(base.glob(f"{PREFIX}*-*")):
         owner = folder.name[len(PREFIX) :].partition("-")[0]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import Answer, MasterGone, NameNodeDoor
@@ -24,10 +25,11 @@ from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
+from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
-from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.tasks.specs import AttemptSpec
 
 log = logging.getLogger(__name__)
@@ -102,8 +104,19 @@ class JobTracker:
             journal=self._journal,
             serve=self._serve,
         )
-        self._unfinished = self._driver.recover()
+        self._last_words = journal.with_name("policy-failure.txt")
+        TIME_BOUND.last_words = self._leave
+        self._unfinished: list[Effect] = []
+        if self._last_words.is_file():
+            self._failure = self._last_words.read_text()
+        else:
+            self._unfinished = self._driver.recover()
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
+
+    def _leave(self, why: str) -> NoReturn:
+        """Die of a policy that cannot be interrupted; the JobTracker that comes back says so, and asks it no more."""
+        self._last_words.write_text(why)
+        os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
         """Act at the present time and set off what the core asks for; an exception ends the run, as its failure."""
@@ -111,6 +124,9 @@ class JobTracker:
             return None
         try:
             return act(self._clock.now_s())
+        except PolicyFailed as error:
+            self._failure = str(error)
+            return None
         except Exception as error:
             log.exception("the core failed")
             self._failure = f"{type(error).__name__}: {error}"

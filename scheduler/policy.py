@@ -18,6 +18,10 @@ class PolicyError(Exception):
     """A policy proposed what cannot be: a bug in the policy, which stops the run."""
 
 
+class PolicyFailed(PolicyError):
+    """A user's policy cannot go on: one line that names the policy's file and line."""
+
+
 @value
 class Proposal:
     """Start this task on the node that was offered; `reason` goes into the decisions table.

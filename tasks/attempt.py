@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.attempt_status import StatusFile, write_report
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.node_client.node import AttemptNode, HttpNode
-from schedbed.tasks.pacing import Budget, CpuPacer
+from schedbed.tasks.pacing import WITHHELD, Budget, CpuPacer, cpu_debt_s, own_cpu_s, withheld_reader
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 
@@ -28,21 +28,52 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
     `limited` holds the attempt to its core while its own code runs. Only from the main thread of a process that
     nothing else uses: it takes SIGPROF and the CPU clock.
     """
-    if node.budget is not None and node.pace_cpu:
-        limited = _paced(CpuPacer(Budget.open(node.budget), node.core_speed))
     client = HttpNode(spec, node)
+    scratch = node.root / "attempts" / spec.attempt
+    if client.budget is not None:
+        paid = _paced if node.pace_cpu else _paid_in_full
+        limited = paid(limited, client, client.budget, node.core_speed, scratch)
     code = run_on(spec, client, node.root, node.epoch_s, node.core_speed, limited)
     client.ended(succeeded=code == 0)
     return code
 
 
 @contextmanager
-def _paced(pacer: CpuPacer) -> Iterator[None]:
-    pacer.start()
-    try:
-        yield
-    finally:
-        pacer.stop()
+def _paced(
+    limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
+) -> Iterator[None]:
+    """Hold the attempt to its core by sleeping. The budget is the client's: so the pacer knows when it is locked."""
+    with limited:
+        pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
+        client.settle_cpu_by(pacer.settle)
+        pacer.start()
+        try:
+            yield
+        finally:
+            pacer.stop()
+
+
+@contextmanager
+def _paid_in_full(
+    limited: AbstractContextManager[None],
+    _client: HttpNode,
+    _budget: Budget,
+    core_speed: float,
+    _scratch: Path,
+) -> Iterator[None]:
+    """Hold the attempt by `limited`, and at its end until it took as long as its CPU time does on one emulated core.
+
+    A quota lets a process use each period's share at once, and up to a tick of the kernel more that later periods
+    pay for: an attempt that ends in between would be that much shorter.
+    """
+    with limited:
+        began_s, began_cpu_s = time.monotonic(), own_cpu_s()
+        try:
+            yield
+        finally:
+            owed_s = cpu_debt_s(own_cpu_s() - began_cpu_s, core_speed, time.monotonic() - began_s)
+            if owed_s > 0:
+                time.sleep(owed_s)
 
 
 def run_on(
@@ -66,8 +97,9 @@ def run_on(
             state, reason = "failed", reason_of(error, spec.memory_bytes)
             _make_room(scratch)
             traceback.print_exception(error)
-        counters = node.meter.counters()
-        end_s = progress.now_s()
+    # Only now is the CPU time paid for that the attempt has used.
+    counters = node.meter.counters(progress.setup_cpu_s)
+    end_s = progress.now_s()
     write_report(scratch / "report.json", state, reason, progress.started_s, end_s, counters, partitions)
     return 0 if state == "succeeded" else 1
 
@@ -76,7 +108,7 @@ def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
     """The bytes of each partition that a map gives to the reduces; none for others."""
-    app = APPS[spec.app]
+    app = app_of(spec)
     params = app.params(spec.params)
     if spec.kind is TaskKind.MAP:
         task = MapTask(spec, params, node, root, progress, core_speed)

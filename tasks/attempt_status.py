@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import resource
 import threading
 import time
@@ -11,9 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from schedbed.tasks.pacing import own_cpu_s
 from schedbed.tasks.specs import Counters
 
 STATUS_EVERY_S = 0.2
+OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -27,14 +31,14 @@ class StatusFile:
     """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are in seconds since the run's start, which was at the time of day `epoch_s`. Made when the attempt's own code
-    begins: what this process has used before is the emulation's, and told for it to be left out.
+    begins: what this process has used before (`setup_cpu_s`) is the emulation's.
     """
 
     def __init__(self, path: Path, epoch_s: float, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._epoch_s = epoch_s
         self._clock = clock
-        self._setup_cpu_s = time.process_time()
+        self.setup_cpu_s = own_cpu_s()
         self.started_s = self.now_s()
         self._next_s = self.started_s
         self._phase = ""
@@ -51,7 +55,12 @@ class StatusFile:
         self._phase = phase
         self._next_s = now_s + STATUS_EVERY_S
         line = {"progress": min(1.0, progress), "phase": phase, "started_s": self.started_s}
-        write_json(self._path, {**line, "setup_cpu_s": self._setup_cpu_s})
+        write_json(self._path, line)
+
+    def touch(self) -> None:
+        """Say that the attempt's code is still looked after, though it may not be further than before."""
+        with contextlib.suppress(OSError):
+            os.utime(self._path)
 
 
 class Meter:
@@ -70,11 +79,18 @@ class Meter:
         """Set a time (`shuffle_end`, `sort_end`), seconds since the run's start."""
         self._values[name] = at_s
 
-    def counters(self) -> Counters:
-        """The counters so far, with this process's CPU time and peak memory."""
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    def counters(self, setup_cpu_s: float = 0.0) -> Counters:
+        """The counters so far, with the CPU time and peak memory of this process and the children it has waited for;
+        without what its setup took."""
+        peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
-        return Counters(**own, cpu_s=time.process_time(), memory_peak_bytes=peak_bytes)
+        return Counters(**own, cpu_s=cpu_s() - setup_cpu_s, memory_peak_bytes=peak_bytes)
+
+
+def cpu_s() -> float:
+    """Return the CPU time of this process and of the children that it has waited for."""
+    children = resource.getrusage(CHILDREN)
+    return own_cpu_s() + children.ru_utime + children.ru_stime
 
 
 def write_report(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from schedbed.tasks.chance import array_chance
+from schedbed.tasks.pacing import own_cpu_s
 
 PATTERN_BYTES = 256 * 1024
-TURNS = 1500  # of the loop between two looks at the clock: about 0.1 ms
+TURNS = 500  # of the loop between two looks at the clock: about 0.03 ms, 0.6 ms on a twentieth of a core
 
 
-def burn(
-    until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = time.process_time
-) -> None:
+def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = own_cpu_s) -> None:
     """Compute until this process has used `until_cpu_s` of CPU time since it began; `tick` is called on the way."""
     value = 1
     while cpu_clock() < until_cpu_s:
@@ -26,13 +24,18 @@ class Filler:
     """Bytes from a seed, without an end; they do not compress."""
 
     def __init__(self, seed: int, *names: object) -> None:
-        self._pattern = memoryview(array_chance(seed, *names).bytes(PATTERN_BYTES))
+        self._seed, self._names = seed, names
+        self._pattern = memoryview(b"")  # made for the first piece: an attempt may write nothing
         self._at = 0
 
     def take(self, length: int) -> Iterator[memoryview]:
         """The next `length` bytes in pieces."""
         while length > 0:
+            self._pattern = self._pattern or memoryview(self._made())
             piece = self._pattern[self._at : self._at + length]
             self._at = (self._at + len(piece)) % PATTERN_BYTES
             length -= len(piece)
             yield piece
+
+    def _made(self) -> bytes:
+        return array_chance(self._seed, *self._names).bytes(PATTERN_BYTES)

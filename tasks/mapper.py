@@ -39,7 +39,8 @@ class MapTask:
         self.sort_buffer_bytes = buffer_bytes(params.get("sort_buffer", SORT_BUFFER_BYTES), spec.memory_bytes)
         # What a collector takes at a time stays small beside its buffer.
         self._piece_bytes = max(PIECE_MIN_BYTES, self.sort_buffer_bytes // 32)
-        self._scratch = root / "attempts" / spec.attempt
+        self.root = root
+        self.scratch = root / "attempts" / spec.attempt
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
@@ -62,17 +63,21 @@ class MapTask:
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
         """Feed the split to the collector, spilling when it is full, and publish the merged output."""
-        writer = MapOutputWriter(form, self._scratch, self._final, self.sort_buffer_bytes, self.node)
-        for chunk in self.chunks(kind):
+        self.gather(map(bytes, self.chunks(kind)), collector, form)
+
+    def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
+        """Feed pieces of whole records to the collector; the rest as `collect`."""
+        writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
+        for piece in pieces:
             if collector.buffered >= self.sort_buffer_bytes:
                 writer.spill(collector)
-            collector.feed(bytes(chunk))
+            collector.feed(piece)
         self.progress.report("sort", 0.95)
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
         """Make these partitions the map's output, for a map that needs no sorting."""
-        self.partitions = publish(self._scratch, self._final, self.node, partitions, form)
+        self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
         """The file that a map of a map-only job writes."""

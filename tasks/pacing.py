@@ -9,7 +9,9 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import resource
 import signal
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,14 +19,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NAMES = ("cpu", "disk", "tx", "rx")
-BURST_S = 0.02  # idle time that a bucket may bank
-# A stream stands still whenever its process has used its share of a core, for some 80 ms at a tenth of a core (a tick
-# of CPU time takes up to 8 ms), and so do both ends of a transfer: their other buckets bank that much, else streams
-# never get the declared rate. Measured at a tenth of a core, six nodes busy: 0.79 of it with 20 ms, 0.95 with 200 ms.
-DATA_BURST_S = 0.2
+CPU_BANK_S = 0.02  # idle time that the CPU bucket banks: a sleep that ends late is made up for
+# A stream stands still whenever its process has used its share of a core: a tick of CPU time is up to 8 ms, which at a
+# twentieth of a core takes 160 ms. It may make up for that much at a time, else it never gets the declared rate.
+CATCH_UP_S = 0.25
 PIECE_S = 0.02  # `take` pays in pieces of about this long, so that streams alternate
 PIECE_MIN = 4096.0  # but not less than this many bytes a piece
 TICK_S = 0.005  # of own CPU time between two charges of a CpuPacer
+WITHHELD = "withheld"
+"""The file in an attempt's folder with the seconds for which its agent has stopped it, a double; may be missing."""
 
 _DECLARED, _RATE, _TAT, _USED, _FIELDS = 0, 1, 2, 3, 4
 _SIZE_BYTES = len(NAMES) * _FIELDS * 8
@@ -40,15 +43,37 @@ def socket_bytes(rate_bps: float) -> int:
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 
 
-def next_tat(
-    tat: float, now: float, rate: float, amount: float, spent_s: float = 0.0, burst_s: float = BURST_S
-) -> float:
-    """When a bucket of `rate` is level again after `amount` is charged at `now` (GCRA, paid afterwards).
+def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
+    """Return when a bucket of `rate` is level again after `amount` is charged (GCRA, paid afterwards).
 
-    `tat` is the same value after the charge before; `spent_s` is how long the amount was already being used,
-    `burst_s` how long the bucket may have stood idle without losing anything.
+    `tat` is the same value after the charge before; `since` is the time from which on the bucket may have been used
+    for this amount. What the bucket gave nobody before `since` is lost.
     """
-    return max(tat, now - burst_s - spent_s) + amount / rate
+    return max(tat, since) + amount / rate
+
+
+def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
+    """Return the time from which on a stream may have used its bucket for what it charges `now`.
+
+    `level` is when the stream began, later when the charge before was paid. So a stream makes up for what it has
+    missed itself, at most `catch_up_s` at a time, and its first bytes are as slow as all others: an idle bucket banks
+    nothing for the next stream.
+    """
+    return max(level, now - catch_up_s)
+
+
+def own_cpu_s() -> float:
+    """Return the CPU time of this process, all threads, to the microsecond.
+
+    Not `time.process_time`: while an ITIMER_PROF is armed, Linux moves that clock by whole ticks of 4 ms.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
+    """Return how long an attempt must wait so that `used_s` of CPU time took as long as on one emulated core."""
+    return max(0.0, used_s / core_speed - elapsed_s)
 
 
 class Budget:
@@ -97,28 +122,35 @@ class Budget:
         self._map.close()
         self._file.close()
 
-    def reserve(self, name: str, amount: float, spent_s: float = 0.0) -> float:
-        """Charge `amount` now and return the seconds to wait until it is paid, 0 when it is already.
+    def reserve(self, name: str, amount: float, since: float | None = None) -> float:
+        """Charge `amount` and return the time at which it is paid, the present when the rate is unlimited.
 
-        Charges beyond `PIECE_S` of the rate keep others waiting: pieces are the caller's matter (see `take`).
+        `since` is as in `next_tat`, now unless given. Charges beyond `PIECE_S` of the rate keep others waiting:
+        pieces are the caller's matter (see `Stream.take`).
         """
         with self._locked(name):
-            return self._charge(name, amount, spent_s)
+            cells = self._cells
+            cells[_cell(name, _USED)] += amount
+            rate = cells[_cell(name, _RATE)]
+            now = self._clock()
+            if rate <= 0:
+                return now
+            paid_at = next_tat(cells[_cell(name, _TAT)], now if since is None else since, rate, amount)
+            cells[_cell(name, _TAT)] = paid_at
+            return paid_at
 
-    def take(self, name: str, amount: float) -> None:
-        """Charge `amount` piece by piece and sleep until it is paid."""
-        left = float(amount)
-        while left > 0:
-            rate = self.rate(name)
-            piece = min(left, max(rate * PIECE_S, PIECE_MIN)) if rate else left
-            delay_s = self.reserve(name, piece)
-            if delay_s > 0:
-                self._sleep(delay_s)
-            left -= piece
+    def stream(self, name: str) -> Stream:
+        """Begin a stream: a file or transfer whose bytes pass this bucket piece by piece from now on."""
+        return Stream(self, name, self._clock, self._sleep)
 
     def used(self, name: str) -> float:
         """All that was ever charged."""
         return self._cells[_cell(name, _USED)]
+
+    def paid(self, name: str) -> float:
+        """Return what was charged and is paid by now: what has passed at the declared rate."""
+        owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
+        return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
         """The rate in force, 0 when unlimited."""
@@ -132,18 +164,6 @@ class Budget:
     def set_rate(self, name: str, rate: float | None) -> None:
         """Change the rate in force from now on; None or 0 is unlimited."""
         self._cells[_cell(name, _RATE)] = rate or 0.0
-
-    def _charge(self, name: str, amount: float, spent_s: float) -> float:
-        cells = self._cells
-        cells[_cell(name, _USED)] += amount
-        rate = cells[_cell(name, _RATE)]
-        if rate <= 0:
-            return 0.0
-        now = self._clock()
-        burst_s = BURST_S if name == "cpu" else DATA_BURST_S
-        tat = next_tat(cells[_cell(name, _TAT)], now, rate, amount, spent_s, burst_s)
-        cells[_cell(name, _TAT)] = tat
-        return max(0.0, tat - now)
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -162,22 +182,62 @@ def _cell(name: str, field: int) -> int:
     return NAMES.index(name) * _FIELDS + field
 
 
+class Stream:
+    """The bytes of one file or transfer on their way through a bucket, from the moment that this is made.
+
+    A stream that also computes between its pieces overlaps both, as reading ahead and writing behind do.
+    """
+
+    def __init__(
+        self, budget: Budget, name: str, clock: Callable[[], float], sleep: Callable[[float], None]
+    ) -> None:
+        self._budget = budget
+        self._name = name
+        self._clock = clock
+        self._sleep = sleep
+        self._level = clock()
+
+    def reserve(self, amount: float) -> float:
+        """Charge `amount` now and return the seconds to wait until it is paid, 0 when it is already."""
+        since = stream_since(self._level, self._clock())
+        self._level = self._budget.reserve(self._name, amount, since)
+        return max(0.0, self._level - self._clock())
+
+    def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
+        """Charge `amount` piece by piece and sleep until it is paid; `meanwhile` is called before each sleep."""
+        left = float(amount)
+        while left > 0:
+            rate = self._budget.rate(self._name)
+            piece = min(left, max(rate * PIECE_S, PIECE_MIN)) if rate else left
+            delay_s = self.reserve(piece)
+            if meanwhile is not None:
+                meanwhile()
+                delay_s = self._level - self._clock()
+            if delay_s > 0:
+                self._sleep(delay_s)
+            left -= piece
+
+
 class CpuPacer:
     """Holds this process to one emulated core and its node to its cores, by sleeping in a SIGPROF handler.
 
-    Each charge is the exact CPU time used since the one before (`time.process_time`, all threads), so the
-    average is exact even when one long numpy call delays the handler. `core_speed` is in host cores.
+    Each charge is the exact CPU time used since the one before (all threads), so the average is exact even when one
+    long numpy call delays the handler. `core_speed` is in host cores; `withheld` gives the seconds for which others
+    have stopped this process so far, which it has paid then.
     """
 
     def __init__(
         self,
         budget: Budget,
         core_speed: float,
-        cpu_clock: Callable[[], float] = time.process_time,
+        cpu_clock: Callable[[], float] = own_cpu_s,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        withheld: Callable[[], float] = float,
     ) -> None:
         self._budget = budget
+        self._withheld = withheld
+        self._credited_s = 0.0
         self._core_speed = core_speed
         self._cpu_clock = cpu_clock
         self._clock = clock
@@ -214,5 +274,22 @@ class CpuPacer:
         used_s, self._charged_s = cpu_s - self._charged_s, cpu_s
         now = self._clock()
         speed = self._core_speed * self._budget.factor("cpu")
-        self._tat = next_tat(self._tat, now, speed, used_s, used_s)
-        return max(self._tat - now, self._budget.reserve("cpu", used_s, used_s))
+        withheld_s = self._withheld()
+        spent_s, self._credited_s = used_s + withheld_s - self._credited_s, withheld_s
+        since = now - CPU_BANK_S - spent_s
+        self._tat = next_tat(self._tat, since, speed, used_s)
+        return max(self._tat, self._budget.reserve("cpu", used_s, since)) - now
+
+
+def withheld_reader(path: Path) -> Callable[[], float]:
+    """Return what gives the seconds for which the agent has stopped this attempt so far; `path` is its `WITHHELD`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return float
+
+    def read() -> float:
+        (seconds,) = struct.unpack("=d", os.pread(descriptor, 8, 0))
+        return seconds
+
+    return read

@@ -34,7 +34,8 @@ class ReduceTask:
         self.node = node
         self.progress = progress
         self.core_speed = core_speed
-        self._scratch = root / "attempts" / spec.attempt
+        self.root = root
+        self.scratch = root / "attempts" / spec.attempt
         self._memory_bytes = buffer_bytes(
             params.get("shuffle_buffer", SHUFFLE_BUFFER_BYTES), spec.memory_bytes
         )
@@ -42,7 +43,7 @@ class ReduceTask:
     def copy(self) -> list[Run]:
         """The copy phase: this reduce's partition of every map's output."""
         self.progress.report("shuffle", 0.0)
-        runs = Shuffle(self.spec, self.node, self._scratch, self._memory_bytes, self.progress).run()
+        runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()
         self.node.meter.mark("shuffle_end", self.progress.now_s())
         return runs
 
@@ -52,7 +53,7 @@ class ReduceTask:
         total, done = max(1, sum(map(len, runs))), 0
         self.progress.report("sort", 1 / 3)
         first = True
-        for piece in merge_runs(form, runs, self._memory_bytes, self.node.charge_disk):
+        for piece in merge_runs(form, runs, self._memory_bytes, self.node.disk_stream()):
             if first:
                 self.node.meter.mark("sort_end", self.progress.now_s())
                 first = False

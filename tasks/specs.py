@@ -113,11 +113,6 @@ def task_id(job: str, kind: TaskKind, index: int) -> str:
     return f"{job}_{kind[0]}_{index:06d}"
 
 
-def attempt_id(task: str, number: int) -> str:
-    """`job_0001_m_000003_0`."""
-    return f"{task}_{number}"
-
-
 def task_of(attempt: str) -> str:
     """The task of an attempt."""
     return attempt.rpartition("_")[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from schedbed.tasks.attempt_status import write_json
 from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.node_client.http_requests import Charge
 from schedbed.tasks.node_client.node import AttemptNode
 from schedbed.tasks.spill_formats import RunFormat
 
@@ -65,14 +66,16 @@ class LocalFile:
         self.index: list[list[int]] = []
         self._node = node
         self._file = path.open("wb")
+        self._charge: Charge | None = None  # from the first byte on
         self._start = self._length = 0
 
     def write(self, data: Buffer) -> None:
         """Append to the present partition."""
         self._node.need_room()
+        self._charge = self._charge or self._node.disk_stream()
         self._file.write(data)
         self._length += len(data)
-        self._node.charge_disk(len(data))
+        self._charge(len(data))
         self._node.meter.add("spill_bytes", len(data))
 
     def end_partition(self) -> None:
@@ -89,9 +92,7 @@ class LocalFile:
         return FileRun(self.path, *self.index[partition])
 
 
-def merge_runs(
-    form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Callable[[int], None]
-) -> Iterator[Buffer]:
+def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
     """One sorted run out of many: in memory when the files among them fit, else window by window.
 
     `charge` is called with the bytes of each read from a file.
@@ -111,7 +112,7 @@ def merge_runs(
         windows = [window for window in windows if window.fill()]
 
 
-def _load(run: Run, charge: Callable[[int], None]) -> Buffer:
+def _load(run: Run, charge: Charge) -> Buffer:
     if not isinstance(run, FileRun):
         return run
     charge(run.length)
@@ -121,7 +122,7 @@ def _load(run: Run, charge: Callable[[int], None]) -> Buffer:
 class _Window:
     """The part of a run that is in memory; all of it when the run is no file."""
 
-    def __init__(self, form: RunFormat, run: Run, size: int, charge: Callable[[int], None]) -> None:
+    def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
         self._file = run if isinstance(run, FileRun) else None
         self._size = size
@@ -207,7 +208,7 @@ class MapOutputWriter:
 
     def _merged(self, partition: int) -> Iterator[Buffer]:
         runs = [file.run(partition) for file in self._spills]
-        return merge_runs(self._form, runs, self._memory_bytes, self._node.charge_disk)
+        return merge_runs(self._form, runs, self._memory_bytes, self._node.disk_stream())
 
 
 def publish(

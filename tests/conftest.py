@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -22,8 +23,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Retries(config.rootpath / "build" / "retries.txt"))
 
 
+def pytest_collection_finish() -> None:
+    """Take what the collected tests consist of out of garbage collections, which would look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let live tests be tried twice: one accident of a shared host is no fault of ours, two in a row are."""
+    """Run long tests first, so that no worker ends with one; let live tests be tried twice.
+
+    One accident of a shared host is no fault of ours, two in a row are.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -28,11 +28,13 @@ from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse
 from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.map_outputs import OutputBoard
+from schedbed.cluster.agent.node_groups import PROCESSES
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
 from schedbed.cluster.agent.transfer import Sender
 from schedbed.cluster.agent.usage import UsageMeter
-from schedbed.cluster.agent.zygote_link import ZygoteDied, ZygoteLink
+from schedbed.cluster.agent.warm import privileges
+from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
@@ -44,7 +46,6 @@ Message = dict[str, Any]
 EXIT_BAD_INPUT = 2
 EXIT_FAILED = 1
 CLOSE_S = 0.5
-LAUNCH_S = 0.5  # longer than a launch takes
 
 
 class Agent:
@@ -57,7 +58,7 @@ class Agent:
         self._clock = RunClock(config.epoch_s)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
-        self._sender = Sender(config.token, self._peers, self._limits, config.node.disk_bps)
+        self._sender = Sender(config.token, self._peers, self._limits, config.node)
         self._control = Control(self._hello, self._hear)
         self._data = DataNode(where, self._limits, self._peers, self._sender, self._control.say)
         self._keeper = Keeper(where, self._limits, self._sender, self._data)
@@ -75,7 +76,6 @@ class Agent:
             on_fatal=self._fail,
         )
         self._url = ""
-        self._factors: dict[str, float] = {}
         self._over = asyncio.Event()
         self._failed = False
 
@@ -146,9 +146,15 @@ class Agent:
         while True:
             due_s = max(due_s + self._config.heartbeat_s, loop.time())
             await asyncio.sleep(due_s - loop.time())
+            self._attempts.end_silent(loop.time())
             if self._control.ready:
                 usage = self._usage.read(loop.time(), self._attempts.cpu_s(), self._attempts.pids())
-                beat = {"running": self._attempts.statuses(), "usage": asdict(usage)}
+                launch_cpu_s = self._attempts.launch_cpu_s()
+                beat = {
+                    "running": self._attempts.statuses(),
+                    "usage": asdict(usage),
+                    "launch_cpu_s": launch_cpu_s,
+                }
                 self._control.say({"type": "beat", **beat})
 
     # ------------------------------------------------------------- what it says
@@ -176,7 +182,12 @@ class Agent:
         )
         raw = asdict(context) | {"root": str(context.root)}
         raw["budget"] = None if context.budget is None else str(context.budget)
-        return {"context": raw, "runner": config.runner, "limit_memory": self._limits.limit_memory}
+        return {
+            "context": raw,
+            "runner": config.runner,
+            "limit_memory": self._limits.limit_memory,
+            "processes": PROCESSES,
+        }
 
     # ------------------------------------------------------------ what it hears
 
@@ -220,10 +231,7 @@ class Agent:
         factors = {name: float(message.get(name, 1.0)) for name in ("cpu", "disk", "network")}
         if not all(factor > 0 for factor in factors.values()):
             raise BadRequest(f"rates: {factors}, expected factors above 0")
-        self._factors = factors
         self._limits.set_factors(**factors)
-        # An attempt that is being launched just now takes on the quota of before: once more, whatever holds then.
-        asyncio.get_running_loop().call_later(LAUNCH_S, lambda: self._limits.set_factors(**self._factors))
 
     def _cut_off(self, message: Message) -> None:
         self._peers.blocked = frozenset(str(node) for node in message["blocked"])
@@ -237,9 +245,10 @@ def main() -> int:
     """Reads the configuration, takes the directory and lives; a start that fails says {"error"} on stdout."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
+    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     try:
         config = AgentConfig.from_line(sys.stdin.readline())
-        where = AgentDir(config.root)
+        where = AgentDir(config.root, config.quick)
         lock = where.lock()
         where.prepare()
         return asyncio.run(_live(config, where, lock))

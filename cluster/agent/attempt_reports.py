@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedbed.tasks.specs import AttemptSpec
+from schedbed.cluster.agent.folder import open_plain
+from schedbed.cluster.agent.limits import NO_LOSSES, Losses
+from schedbed.cluster.agent.node_groups import PROCESSES
+from schedbed.cluster.agent.warm.spares import Spare
+from schedbed.tasks.own.silence import Silence
+from schedbed.tasks.specs import AttemptSpec, TaskKind
 
 Message = dict[str, Any]
 LOG_TAIL_BYTES = 4096
+REPORT_BYTES = 4 * 2**20  # an attempt's report holds a number for each reduce
+REASON_CHARS = 2000
+BYTES_MAX = 2**60
 
 
 @dataclass(slots=True)
@@ -21,68 +30,117 @@ class Running:
     """An attempt between its launch and its report."""
 
     spec: AttemptSpec
-    slot: int
     launched_s: float
-    oom_kills: int  # of its slot, when it was launched
-    pid: int | None = None
+    spare: Spare | None = None  # the fork that it was given
+    losses: Losses = NO_LOSSES  # of its place, when it was given that
     kill_reason: str | None = None
-    setup_cpu_s: float | None = None  # what starting it took, once its own code has begun
+    fail_reason: str | None = None  # why it is being killed, which is no kill that anybody asked for
+    silence: Silence | None = None  # of an attempt that runs a user's code
+    retried: bool = False
+    begun_s: float | None = None  # CPU time of its place when its own code began
+    done: bool = False  # its own code has ended
     worked_s: float = 0.0  # CPU time of its own code, as far as it is known
+
+    def over_limit(self, losses: Losses) -> str | None:
+        """Which limit it has come up against, as a reason; `losses` are those of its place now."""
+        if losses.oom_kills > self.losses.oom_kills:
+            return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
+        if losses.refused_forks > self.losses.refused_forks:
+            return f"over its limit of {PROCESSES} processes and threads"
+        return None
 
 
 def report_of(
-    running: Running, folder: Path, status: int | None, error: str, *, over_memory: bool, now_s: float
+    running: Running, folder: Path, code: int | None, error: str, *, over: str | None, now_s: float
 ) -> Message:
-    """Fields of AttemptReport. `status` is what wait gave, None when nobody could wait; `error` says why then.
+    """Fields of AttemptReport. `code` is that of os.waitstatus_to_exitcode, None when nobody could wait; `error` says
+    why then.
 
-    `folder` is the attempt's scratch folder; `over_memory` that the kernel has killed in its slot for memory.
+    `folder` is the attempt's scratch folder; `over` the limit that it has come up against.
     """
     said = read_json(folder / "report.json")
-    started_s = said.get("start_s") or read_json(folder / "status").get("started_s")
+    started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
+    ended_s = _number(said.get("end_s"))
+    counters, partitions = said.get("counters"), said.get("partitions")
     report = {
         "attempt": running.spec.attempt,
         "state": "failed",
         "reason": "",
         "start_s": running.launched_s if started_s is None else started_s,
-        "end_s": said.get("end_s", now_s),
-        "counters": said.get("counters", {}),
-        "partitions": said.get("partitions", []),
+        "end_s": now_s if ended_s is None else ended_s,
+        "counters": _plain(counters) if isinstance(counters, dict) else {},
+        "partitions": [],
     }
-    if status is not None and os.WIFEXITED(status) and said.get("state") in ("succeeded", "failed"):
-        return report | {"state": said["state"], "reason": said.get("reason", "")}
-    report["partitions"] = []
+    if over is not None and running.kill_reason is None:
+        return report | {"reason": over}
+    if code is not None and code >= 0 and said.get("state") in ("succeeded", "failed"):
+        whole = isinstance(partitions, list) and all(type(size) is int and size >= 0 for size in partitions)
+        told = {"state": said["state"], "reason": str(said.get("reason", ""))[:REASON_CHARS]}
+        return report | told | {"partitions": partitions if whole else []}
     if running.kill_reason is not None:
         return report | {"state": "killed", "reason": running.kill_reason}
-    if over_memory:
-        limit = f"{running.spec.memory_bytes / 2**20:.0f} MiB"
-        return report | {"reason": f"over its memory limit of {limit}"}
-    return report | {"reason": error or _why(status, folder / "log")}
+    return report | {"reason": error or _why(code, folder / "log")}
+
+
+def status_of(running: Running, folder: Path) -> Message:
+    """Fields of AttemptStatus, as far as the attempt has said them."""
+    said = read_json(folder / "status")
+    progress, phase = _number(said.get("progress")), said.get("phase")
+    first = "map" if running.spec.kind is TaskKind.MAP else "shuffle"
+    return {
+        "attempt": running.spec.attempt,
+        "progress": 0.0 if progress is None else min(1.0, max(0.0, progress)),
+        "phase": phase[:REASON_CHARS] if isinstance(phase, str) else first,
+        "started_s": _number(said.get("started_s")),
+    }
+
+
+def peak_bytes(message: Message) -> Message:
+    """The field of Counters for what an attempt has held, as it or the kernel says."""
+    told = message.get("memory_peak_bytes")
+    return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 
 
 def read_json(path: Path) -> Message:
-    """The object in a file; empty when there is none, or it is not whole."""
+    """The object in a file that an attempt wrote; empty when there is none, it is not whole, or not a plain file."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(read_tail(path, REPORT_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _why(status: int | None, log: Path) -> str:
+def read_tail(path: Path, length: int) -> bytes:
+    """The last bytes of a plain file: no link is followed, and nothing waits for a pipe's other end. Raises OSError."""
+    with open_plain(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - length))
+        return file.read(length)
+
+
+def _number(value: Any) -> float | None:
+    """A plain number, as far as it is one."""
+    return float(value) if type(value) in (int, float) and math.isfinite(value) else None
+
+
+def _plain(counters: Message) -> Message:
+    """Those that are plain numbers, or known to be missing."""
+    return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
+
+
+def _why(code: int | None, log: Path) -> str:
     """How a process ended that left no report."""
-    if status is not None and os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
+    if code is not None and code < 0:
         with contextlib.suppress(ValueError):
-            return f"killed by signal {number} ({signal.Signals(number).name})"
-        return f"killed by signal {number}"
-    code = os.waitstatus_to_exitcode(status) if status is not None else "unknown"
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"killed by signal {-code}"
     last = _last_line(log)
-    return f"ended with status {code} and no report" + (f": {last}" if last else "")
+    shown = "unknown" if code is None else code
+    return f"ended with status {shown} and no report" + (f": {last}" if last else "")
 
 
 def _last_line(path: Path) -> str:
     try:
-        lines = path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").split("\n")
+        lines = read_tail(path, LOG_TAIL_BYTES).decode(errors="replace").split("\n")
     except OSError:
         return ""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,26 +1,30 @@
-"""The attempts of a node: launched through the zygote, killed on demand, reported with what they used."""
+"""The attempts of a node: launched in forks that wait, killed on demand, reported with what they used."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
+import os
 import shutil
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, fields
 
-from schedbed.cluster.agent.attempt_reports import Message, Running, read_json, report_of
-from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.attempt_reports import Message, Running, peak_bytes, report_of, status_of
 from schedbed.cluster.agent.folder import AgentDir, BadRequest
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.usage import process_cpu_s
-from schedbed.cluster.agent.zygote_link import ZygoteDied, ZygoteLink
+from schedbed.cluster.agent.warm.spares import Spare, Spares
+from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
-from schedbed.tasks.specs import AttemptSpec, Counters, TaskKind
+from schedbed.tasks.own.silence import silence_of
+from schedbed.tasks.specs import AttemptSpec, Counters
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 0.25  # between two looks at what the attempts at work use and come up against
+STICKY = 0o1777  # attempts that are users of their own put map outputs there, and take away none but theirs
 _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 
@@ -46,28 +50,37 @@ class Attempts:
         self._publish = publish
         self._on_fatal = on_fatal
         self._running: dict[str, Running] = {}
+        self._waiting: deque[str] = deque()  # attempts for which there is no fork yet
+        self._met: Message = {}
+        self._spares = Spares(
+            limits, on_ready=self._dispatch, on_said=self._on_said, on_reaped=self._on_reaped
+        )
         self._link: ZygoteLink | None = None
-        self._waiting: list[Message] = []  # for the zygote, while there is none
         self._ended_cpu_s = 0.0
         self._reviving: asyncio.Task[None] | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
         """Begins with a zygote that was just started. Raises ZygoteDied."""
-        await link.connect(self._setup(), self._on_message, self._on_zygote_end)
+        if self._limits.drops:
+            self._where.mapout.chmod(STICKY)
+            self._where.programs.mkdir(exist_ok=True)
+            self._where.programs.chmod(STICKY)
+        await link.connect(self._setup(), self._spares.hear, self._on_zygote_end)
         self._link = link
-        for slot, procs in enumerate(self._limits.expected_slots()):
-            self._send({"type": "park", "slot": slot, "procs": procs})
-        waiting, self._waiting = self._waiting, []
-        for message in waiting:
-            self._send(message)
+        self._spares.begin(link)
 
     async def close(self) -> None:
         """Ends everything that runs; reports nothing."""
         self._running.clear()
+        self._waiting.clear()
+        if self._looking is not None:
+            self._looking.cancel()
         if self._reviving is not None:
             self._reviving.cancel()
         if self._link is not None:
             await self._link.close()
+        await self._spares.close()
 
     def launch(self, raw: Message) -> None:
         """Starts the attempt of this AttemptSpec; one that was launched before is left alone."""
@@ -78,92 +91,159 @@ class Attempts:
         scratch = self._where.attempt(spec.attempt)
         if spec.attempt in self._running or scratch.exists():
             return
-        slot = next(index for index in range(len(self._running) + 1) if index not in self._slots())
-        running = Running(spec, slot, self._clock.now_s(), self._limits.oom_kills(slot))
-        self._running[spec.attempt] = running
+        self._running[spec.attempt] = Running(spec, self._clock.now_s())
         try:
             scratch.mkdir()
             (scratch / "spec.json").write_text(json.dumps(raw))
-            self._limits.crowd(len(self._running))
-            procs, gate = self._limits.slot(slot, spec.memory_bytes)
-        except (OSError, CgroupError) as error:
+            self._running[spec.attempt].silence = silence_of(spec, scratch / "status")
+        except OSError as error:
             self._finish(spec.attempt, None, {}, f"could not be set up: {error}")
-        else:
-            self._send({"type": "launch", "spec": raw, "slot": slot, "procs": procs, "gate": gate})
+            return
+        self._waiting.append(spec.attempt)
+        self._dispatch()
 
     def kill(self, attempt: str, reason: str) -> None:
         """Kills the attempt, if it still runs; its report follows."""
         if running := self._running.get(attempt):
             running.kill_reason = running.kill_reason or reason
-            self._send({"type": "kill", "attempt": attempt})
+            self._end(running)
 
     def crash(self, attempt: str) -> None:
         """Kill the attempt's process as an accident would: the report says failed, not killed."""
-        if attempt in self._running:
-            self._send({"type": "kill", "attempt": attempt})
+        if running := self._running.get(attempt):
+            running.retried = True
+            self._end(running)
+
+    def end_silent(self, now_s: float) -> None:
+        """Kill the attempts that run a user's code and have not shown that they live for too long; they have failed."""
+        for running in list(self._running.values()):
+            if (
+                running.silence is not None
+                and running.silence.too_long(now_s)
+                and running.fail_reason is None
+            ):
+                running.fail_reason = running.silence.reason
+                self._end(running)
 
     def meet(self, peers: Message, racks: Message, epoch_s: float) -> None:
         """Tells future attempts where the other nodes are and when the run began."""
-        self._send({"type": "peers", "peers": peers, "racks": racks, "epoch_s": epoch_s})
+        self._met = {"peers": dict(peers), "racks": dict(racks), "epoch_s": epoch_s}
 
     def statuses(self) -> list[Message]:
         """Fields of AttemptStatus for each running attempt."""
-        return [self._status(attempt) for attempt in self._running]
+        return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
         """The processes of running attempts."""
-        return [running.pid for running in self._running.values() if running.pid is not None]
+        spares = (running.spare for running in self._running.values())
+        return [spare.pid for spare in spares if spare is not None and spare.pid is not None]
 
     def cpu_s(self) -> float:
         """CPU time of all attempts so far, running and ended, in core-seconds of the host; without what starting them
         took, which no limit holds."""
         for running in self._running.values():
-            if running.pid is not None:
-                self._note_cpu(running, process_cpu_s(running.pid))
+            self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
-    def _note_cpu(self, running: Running, cpu_s: float) -> None:
-        """Of an attempt's CPU time so far keeps what its own code has used, nothing when that has not begun. A process
-        that has exited has none any more, and keeps what it had until its report comes."""
-        if running.setup_cpu_s is None:  # told once, when its own code begins
-            said = read_json(self._where.attempt(running.spec.attempt) / "status")
-            running.setup_cpu_s = said.get("setup_cpu_s", 0.0) if said else None
-        if running.setup_cpu_s is not None:
-            running.worked_s = max(running.worked_s, cpu_s - running.setup_cpu_s)
+    def launch_cpu_s(self) -> float:
+        """CPU time so far of starting and ending attempts, as far as the kernel counts that with the node's."""
+        used_s = self._limits.cpu_s()
+        return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
 
-    def _slots(self) -> list[int]:
-        return [running.slot for running in self._running.values()]
+    # ------------------------------------------------------- what they use
 
-    def _status(self, attempt: str) -> Message:
-        phase = "map" if self._running[attempt].spec.kind is TaskKind.MAP else "shuffle"
-        status = {"attempt": attempt, "progress": 0.0, "phase": phase, "started_s": None}
-        said = read_json(self._where.attempt(attempt) / "status")
-        return status | {name: said[name] for name in ("progress", "phase", "started_s") if name in said}
+    def _used_s(self, spare: Spare) -> float:
+        """CPU time of all that ever ran in a place, or of the attempt's process where nobody counts that."""
+        used_s = self._limits.cpu_s(spare.place)
+        if used_s is not None:
+            return used_s
+        return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
-    # ----------------------------------------------------------- the zygote
+    def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
+        """Keeps what an attempt's own code has used: nothing before it has begun, no more when it has ended. A process
+        that has exited shows none any more, `at_least_s` is what it had then."""
+        if running.spare is not None and running.begun_s is not None and not running.done:
+            used_s = max(at_least_s, self._used_s(running.spare))
+            running.worked_s = max(running.worked_s, used_s - running.begun_s)
 
-    def _send(self, message: Message) -> None:
-        if self._link is None:
-            self._waiting.append(message)
-        else:
-            self._link.send(message)
+    def _look(self) -> None:
+        """Shares the CPU among those at work, and ends the ones that the kernel has caught at a limit."""
+        self._looking = None
+        self._limits.rebalance()
+        self._spares.kill_strays()
+        for running in list(self._running.values()):
+            if running.spare is not None and (
+                over := running.over_limit(self._limits.losses(running.spare.place))
+            ):
+                running.fail_reason = over
+                self._end(running)
+        if self._running:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
-    def _on_message(self, message: Message) -> None:
-        attempt = message["attempt"]
-        if attempt not in self._running:
-            return  # it was given up
-        if message["type"] == "started":
-            self._running[attempt].pid = message["pid"]
-        elif message["type"] == "ended":
-            used = {name: message[name] for name in ("cpu_s", "memory_peak_bytes")}
-            self._note_cpu(self._running[attempt], used["cpu_s"])
-            self._finish(attempt, message["status"], used, message["error"])
+    # -------------------------------------------------------- their course
+
+    def _dispatch(self) -> None:
+        """Gives the attempts that wait to the forks that wait."""
+        while self._waiting and (spare := self._spares.take()):
+            running = self._running[self._waiting.popleft()]
+            running.spare = spare
+            running.losses = self._limits.losses(spare.place)
+            attempt = running.spec.attempt
+            self._limits.prepare(spare.place, running.spec.memory_bytes, self._where.attempt(attempt))
+            if spare.uid is not None:
+                os.chown(self._where.attempt(attempt), spare.uid, spare.uid)
+            spare.order(attempt, {"spec": running.spec.to_json(), "met": self._met})
+            if self._looking is None:
+                self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def _on_said(self, spare: Spare, message: Message) -> None:
+        running = self._running.get(spare.attempt or "")
+        if running is None or running.spare is not spare:
+            return
+        match message["type"]:
+            case "begin":
+                running.begun_s = self._used_s(spare)
+                spare.go(self._limits.hold(spare.place))
+            case "done":
+                self._note_cpu(running)
+                running.done = True
+                self._limits.ease(spare.place)
+            case _:
+                self._note_cpu(running)
+                self._finish(running.spec.attempt, 0, peak_bytes(message), "")
+                self._spares.kill(spare)
+
+    def _end(self, running: Running) -> None:
+        """Kills its process, and what it started; the report follows, at once when it never had one."""
+        if running.spare is not None:
+            self._spares.kill(running.spare)
+        elif running.spec.attempt in self._waiting:
+            self._waiting.remove(running.spec.attempt)
+            self._finish(running.spec.attempt, None, {}, "killed before it began")
+
+    def _on_reaped(self, spare: Spare, message: Message) -> None:
+        if spare.attempt is None:
+            if spare.error and self._waiting:
+                self._finish(self._waiting.popleft(), None, {}, spare.error)
+            return
+        running = self._running.get(spare.attempt)
+        if running is None or running.spare is not spare:
+            return
+        if not (spare.said or running.retried or running.kill_reason):
+            running.spare, running.retried = None, True  # the fork had died while it waited
+            self._waiting.append(spare.attempt)
+            self._dispatch()
+            return
+        self._note_cpu(running, 0.0 if self._limits.kernel_counts else message["cpu_s"])
+        code = os.waitstatus_to_exitcode(message["status"])
+        self._finish(spare.attempt, code, peak_bytes(message), "")
 
     def _on_zygote_end(self) -> None:
         """The warm process has died and its forks with it: report them, start another."""
         self._link = None
-        for attempt in list(self._running):
+        for attempt in [name for name in self._running if name not in self._waiting]:
             self._finish(attempt, None, {}, "the node's warm process died")
+        self._spares.lost()
         self._reviving = asyncio.get_running_loop().create_task(self._revive())
 
     async def _revive(self) -> None:
@@ -175,19 +255,20 @@ class Attempts:
 
     # -------------------------------------------------------------- reports
 
-    def _finish(self, attempt: str, status: int | None, used: Message, error: str) -> None:
+    def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
         """Publishes the report of an attempt that has ended, then clears up after it."""
         running = self._running.pop(attempt, None)
         if running is None:
             return
         self._ended_cpu_s += running.worked_s
-        with contextlib.suppress(CgroupError):
-            self._limits.crowd(len(self._running))
-        over_memory = self._limits.oom_kills(running.slot) > running.oom_kills
+        over = running.fail_reason
+        if over is None and running.spare is not None:
+            over = running.over_limit(self._limits.losses(running.spare.place))
         folder, now_s = self._where.attempt(attempt), self._clock.now_s()
-        report = report_of(running, folder, status, error, over_memory=over_memory, now_s=now_s)
-        counters = {name: value for name, value in report["counters"].items() if name in _COUNTERS}
-        report["counters"] = asdict(Counters(**counters | used))
+        report = report_of(running, folder, code, error, over=over, now_s=now_s)
+        counters: Message = {name: value for name, value in report["counters"].items() if name in _COUNTERS}
+        counters |= used | {"cpu_s": running.worked_s}
+        report["counters"] = asdict(Counters(**counters))
         self._publish(report)
         if report["state"] != "succeeded":
             shutil.rmtree(self._where.map_output(attempt), ignore_errors=True)

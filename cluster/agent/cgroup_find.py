@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
+MUST_2 = ("cpu", "memory")  # version 2 is used with both, or not at all
 
 
 class CgroupError(Exception):
@@ -13,16 +17,23 @@ class CgroupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where this process may make groups: `version`, and the folder for each controller that it may use."""
+    """Where this process may make groups: `version`, and the folder for each controller that it may use.
+
+    `cpu` is always there; `cpuacct` (version 1 alone: in 2 each group counts), `memory` and `pids` may be missing.
+    """
 
     version: int
-    cpu: Path
-    memory: Path | None
+    folders: Mapping[str, Path]
+
+    @property
+    def cpu(self) -> Path:
+        """The folder that limits CPU."""
+        return self.folders["cpu"]
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """The distinct folders."""
-        return tuple(dict.fromkeys(path for path in (self.cpu, self.memory) if path is not None))
+        """The distinct folders, that of cpu first."""
+        return tuple(dict.fromkeys(self.folders.values()))
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
@@ -69,11 +80,14 @@ def _below(mount: tuple[str, Path], path: str) -> Path:
 
 
 def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> Hierarchies:
-    cpu = _below(mounts["cpu"], present["cpu"])
-    if not os.access(cpu, os.W_OK):
-        raise CgroupError(f"cgroup v1: {cpu} is not writable")
-    memory = _below(mounts["memory"], present["memory"]) if "memory" in mounts else None
-    return Hierarchies(1, cpu, memory if memory and os.access(memory, os.W_OK) else None)
+    found = {
+        name: _below(mounts[name], present[name])
+        for name in CONTROLLERS
+        if name in mounts and name in present
+    }
+    if not os.access(found["cpu"], os.W_OK):
+        raise CgroupError(f"cgroup v1: {found['cpu']} is not writable")
+    return Hierarchies(1, {name: folder for name, folder in found.items() if os.access(folder, os.W_OK)})
 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
@@ -81,13 +95,22 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:
-            hand_on(base, ("cpu", "memory"))
+            hand_on(base, MUST_2)
             if os.access(base, os.W_OK) and os.access(base / "cgroup.procs", os.W_OK):
-                return Hierarchies(2, base, base)
+                return Hierarchies(2, dict.fromkeys((*MUST_2, *_handed_on(base, ("pids",))), base))
             refused = f"{base} is not writable"
         except OSError as error:
             refused = f"{base}: {error.strerror}"
     raise CgroupError(f"cgroup v2: no subtree is delegated to us ({refused})")
+
+
+def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the controllers that children of a v2 group can have."""
+    try:
+        hand_on(group, controllers)
+    except (OSError, CgroupError):
+        return ()
+    return controllers
 
 
 def hand_on(group: Path, controllers: tuple[str, ...]) -> None:

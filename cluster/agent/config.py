@@ -14,12 +14,17 @@ LOOPBACK = "127.0.0.1"
 RUNNER = "schedbed.tasks.attempt:run_attempt"
 
 
+PATHS = ("root", "uplink", "quick", "groups")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """One life of one node. `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs;
     `listen` the address that the agent serves on, by which the other nodes reach it; `shaped` that the kernel holds
     the NIC to its rate already, so that the agent only counts what passes; `port` where it serves, 0 for any; `url`
-    how others reach it where that is not the address that it serves on.
+    how others reach it where that is not the address that it serves on; `quick` a folder in memory, for what must
+    not wait for the node's disk, where that is not `root`; `groups` the socket where whoever holds the node hands over
+    its control groups (`group_files.receive_files`), None where the agent makes them itself.
     """
 
     node: NodeSpec
@@ -34,6 +39,8 @@ class AgentConfig:
     port: int = 0
     url: str = ""
     shaped: bool = False
+    quick: Path | None = None
+    groups: Path | None = None
     uplink: Path | None = (
         None  # the budget of the rack's uplink (`limits.make_uplink`), None when it has no limit
     )
@@ -46,13 +53,11 @@ class AgentConfig:
 
     def to_line(self) -> str:
         """The JSON line, with its newline."""
-        uplink = None if self.uplink is None else str(self.uplink)
-        return json.dumps(asdict(self) | {"root": str(self.root), "uplink": uplink}) + "\n"
+        return json.dumps(asdict(self), default=str) + "\n"
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
         """The inverse of `to_line`; raises ValueError, TypeError or KeyError on anything else."""
         raw: dict[str, Any] = json.loads(line)
-        uplink = None if raw["uplink"] is None else Path(raw["uplink"])
-        known = {"node": NodeSpec(**raw["node"]), "root": Path(raw["root"]), "uplink": uplink}
-        return AgentConfig(**{**raw, **known})
+        paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
+        return AgentConfig(**{**raw, **paths, "node": NodeSpec(**raw["node"])})

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from schedbed.cluster.agent.folder import AgentDir, checked_id
-from schedbed.cluster.agent.limits import NodeLimits
+from schedbed.cluster.agent.limits import NodeLimits, NodeStream
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.transfer import Relay, Sender, pieces_of
 from schedbed.tasks.blockfile import BlockWriter, CorruptBlock, Piece, crc_path, read_verified
@@ -58,7 +58,7 @@ class DataNode:
         block = request.match_info["block"]
         path = self._where.block(block)
         sender = await self._peers.admit(request)
-        unpaced = request.query.get("unpaced") == "1"
+        stream = self.sending(sender, request.query.get("unpaced") == "1")
         length = self._lengths.get(block)
         if length is None:
             raise web.HTTPNotFound(text=f"no block {block} here")
@@ -77,7 +77,7 @@ class DataNode:
         response = ranged_response(request, start, end, length)
         await response.prepare(request)
         try:
-            await self.stream(response, itertools.chain((first,), pieces), sender, unpaced)
+            await self.send(response, itertools.chain((first,), pieces), stream)
         except CorruptBlock as error:
             self._found_corrupt(block, error)
             break_off(request)  # the receiver sees that the body ends early
@@ -92,14 +92,18 @@ class DataNode:
             raise web.HTTPNotFound(text=f"no good block {block} here")
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
-    async def stream(
-        self, response: web.StreamResponse, data: Iterator[Piece], to: str, unpaced: bool = False
-    ) -> None:
-        """Writes `data` as a response's body, paid for piece by piece: disk, and the network unless it stays here."""
+    def sending(self, to: str, unpaced: bool = False) -> NodeStream:
+        """Begins to send from this node's disk: before the first read, which takes its time as well.
+
+        The bytes pass the disk, and the network unless they stay here.
+        """
+        return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
+
+    async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
+        """Writes `data` as a response's body, paid for piece by piece; `stream` is from `sending`."""
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):
-                if not unpaced:
-                    await self._limits.pay(len(piece), "disk", *self._peers.way_to(to))
+                await stream.pay(len(piece))
                 await response.write(piece)
         await response.write_eof()
 
@@ -139,9 +143,10 @@ class DataNode:
     async def _receive(
         self, request: web.Request, writer: BlockWriter, relay: Relay | None, names: tuple[str, ...]
     ) -> None:
+        stream = self._limits.stream(*names)
         async for chunk in request.content.iter_any():
             for piece in pieces_of(chunk, self._sender.piece_bytes):
-                await self._limits.pay(len(piece), *names)
+                await stream.pay(len(piece))
                 if relay is not None:
                     await relay.send(piece)
                 writer.write(piece)

@@ -6,11 +6,14 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import time
+from io import FileIO
 from pathlib import Path
 
 from schedbed.tasks.blockfile import crc_path
 from schedbed.tasks.context import FULL_DISK
+from schedbed.tasks.own.program import KEPT
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
@@ -30,15 +33,29 @@ def checked_id(text: str, what: str) -> str:
     return text
 
 
-class AgentDir:
-    """`blocks/`, `mapout/`, `attempts/` and `budget` below `root`."""
+def open_plain(path: Path) -> FileIO:
+    """Opens a plain file that an attempt has made: no link is followed, and nothing waits for a pipe's other end.
+    Raises OSError."""
+    file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is no file")
+    return file
 
-    def __init__(self, root: Path) -> None:
+
+class AgentDir:
+    """`blocks/`, `mapout/`, `attempts/` and `programs/` below `root`, `budget` there or in the folder `quick`.
+
+    The budget is mapped and written all the time: on a disk that the kernel limits it would be written back each time.
+    """
+
+    def __init__(self, root: Path, quick: Path | None = None) -> None:
         self.root = root
         self.blocks = root / "blocks"
         self.mapout = root / "mapout"
         self.attempts = root / "attempts"
-        self.budget = root / "budget"
+        self.programs = root / KEPT
+        self.budget = (quick or root) / "budget"
 
     def block(self, block: str) -> Path:
         """The file of a block, there or not."""
@@ -86,7 +103,7 @@ class AgentDir:
         """Makes the folders; drops what attempts of an earlier life left and blocks that were half written."""
         for folder in (self.attempts, self.mapout):
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (self.blocks, self.mapout, self.attempts):
+        for folder in (self.blocks, self.mapout, self.attempts, self.programs):
             folder.mkdir(parents=True, exist_ok=True)
         for path in self.blocks.iterdir():
             if path.suffix == ".tmp" or (path.suffix == ".crc" and not path.with_suffix("").exists()):

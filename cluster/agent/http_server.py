@@ -13,7 +13,7 @@ from aiohttp import web
 
 from schedbed.cluster.agent.control_socket import Control
 from schedbed.cluster.agent.datanode import DataNode
-from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id, open_plain
 from schedbed.cluster.agent.map_outputs import OutputBoard
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
@@ -84,6 +84,7 @@ class ShuffleServer:
         """`GET /shuffle/{attempt}/{partition}`: the partition's bytes; 404 when there is none."""
         attempt, partition = request.match_info["attempt"], request.match_info["partition"]
         sender = await self._peers.admit(request)
+        stream = self._data.sending(sender)
         offset, length = self._find(attempt, partition)
         try:
             pieces = self._read(attempt, offset, length)
@@ -94,7 +95,7 @@ class ShuffleServer:
         response.content_length = length
         response.content_type = "application/octet-stream"
         await response.prepare(request)
-        await self._data.stream(response, itertools.chain((first,), pieces), sender)
+        await self._data.send(response, itertools.chain((first,), pieces), stream)
         return response
 
     def forget_job(self, job: str) -> None:
@@ -106,7 +107,8 @@ class ShuffleServer:
         index = self._indices.get(attempt)
         if index is None:
             try:
-                raw = json.loads((self._where.map_output(attempt) / "index.json").read_bytes())
+                with open_plain(self._where.map_output(attempt) / "index.json") as file:
+                    raw = json.loads(file.readall())
             except (OSError, ValueError):
                 raise web.HTTPNotFound(text=f"no output of {attempt} here") from None
             index = self._indices[attempt] = [(int(offset), int(length)) for offset, length in raw]
@@ -115,7 +117,7 @@ class ShuffleServer:
         return index[int(partition)]
 
     def _read(self, attempt: str, offset: int, length: int) -> Iterator[bytes]:
-        with (self._where.map_output(attempt) / "data").open("rb", buffering=0) as file:
+        with open_plain(self._where.map_output(attempt) / "data") as file:
             file.seek(offset)
             while length > 0:
                 piece = file.read(min(READ_BYTES, length))

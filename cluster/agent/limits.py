@@ -5,18 +5,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
-from schedbed.cluster.agent.cgroups import CpuGate, NodeCgroups
+from schedbed.cluster.agent.cgroups import PathFiles
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
+from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, receive_files, slot_groups
+from schedbed.cluster.agent.node_groups import NodeGroups
+from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
+from schedbed.cluster.agent.warm.privileges import PLACES, can_drop
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.pacing import Budget
+from schedbed.tasks.pacing import WITHHELD, Budget, Stream
 
 log = logging.getLogger(__name__)
 
 UPLINK_BUCKET = "tx"  # of a file like a node's, which the nodes of a rack share
+
+
+COOPERATING = "(cooperating code only)"
+"""Ends the name of what enforces a limit, where code that does not want to be limited is not."""
+
+
+class Losses(NamedTuple):
+    """What the kernel refuses to an attempt: how often it killed for want of memory, and refused another process."""
+
+    oom_kills: int = 0
+    refused_forks: int = 0
+
+
+NO_LOSSES = Losses()
 
 
 def make_uplink(path: Path, rate_bps: float) -> None:
@@ -24,49 +44,108 @@ def make_uplink(path: Path, rate_bps: float) -> None:
     Budget.create(path, {UPLINK_BUCKET: rate_bps}).close()
 
 
-class NodeLimits:
-    """The limits of one node in the mode asked for.
+class NodeStream:
+    """A file or transfer that the agent carries; see `tasks.pacing.Stream`."""
 
-    `report` says per resource what enforces it; `pace_cpu` and `limit_memory` what attempts must do themselves.
-    Raises BadInput when `cgroup` is asked for and impossible.
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._streams = streams
+
+    async def pay(self, length: int) -> None:
+        """Charges its next bytes to all budgets that it passes, and waits until all are paid."""
+        delay_s = max((stream.reserve(length) for stream in self._streams), default=0.0)
+        if delay_s > 0:
+            await asyncio.sleep(delay_s)
+
+
+class NodeLimits:
+    """The limits of one node in the mode asked for. A place is where one attempt at a time runs; there are two a slot.
+
+    `report` says per resource what enforces it; `pace_cpu` and `limit_memory` what attempts must do themselves;
+    `drops` whether each becomes a user of its own. Raises BadInput when `cgroup` is asked for and impossible.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
-        self._node = config.node
         self._rates = _rates(config)
         self._where = where
-        self._group = _open_group(config) if config.limits in ("auto", "cgroup") else None
+        self.slots = config.node.map_slots + config.node.reduce_slots
+        self._names = slot_groups(self.slots)
+        self.places = len(self._names)
+        self.drops = can_drop() and self.places <= PLACES
+        self._files: PathFiles | None = None
+        self._groups = self._open_groups(config) if config.limits in ("auto", "cgroup") else None
         self.limit_memory = config.limits != "off"
-        self.pace_cpu = config.limits != "off" and self._group is None
+        self.pace_cpu = config.limits != "off" and self._groups is None
+        self._stopped = (
+            StoppedGroups(self._names, cores=config.node.cores, core_speed=config.node.core_speed)
+            if self.pace_cpu
+            else None
+        )
         self.budget = None if config.limits == "off" else Budget.create(where.budget, self._rates)
+        if self.drops and self.budget is not None:
+            where.budget.chmod(
+                0o666
+            )  # attempts charge it, and could as well not: no hard limit depends on it
         self._uplink = None if config.uplink is None or self.budget is None else Budget.open(config.uplink)
         self.report = self._report()
 
-    def expected_slots(self) -> list[tuple[str, ...]]:
-        """The `cgroup.procs` files of each declared slot, for processes that wait in it; none without groups."""
-        slots = range(self._node.map_slots + self._node.reduce_slots)
-        return [self._group.slot(index) if self._group else () for index in slots]
+    def join(self, place: int, pid: int) -> None:
+        """Moves a fork into its place, which may take some ms. Raises OSError."""
+        if self._enforcer is not None:
+            self._enforcer.join(self._names[place], pid)
 
-    def slot(self, index: int, memory_bytes: int) -> tuple[tuple[str, ...], CpuGate | None]:
-        """Prepares slot `index` for an attempt of this size: the `cgroup.procs` files that it is to join, and how it
-        limits its CPU from its first line on, so that launching it costs the emulated node nothing."""
-        if self._group is None:
-            return (), None
-        procs = self._group.slot(index)
+    def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
+        """Sizes a place for the attempt that comes; `scratch` is its folder, not its own yet."""
+        name = self._names[place]
         try:
-            self._group.limit_memory(index, memory_bytes)
-        except CgroupError as error:  # RLIMIT_DATA still holds the attempt
-            log.warning("slot %d: %s", index, error)
-        return procs, self._group.cpu_gate(index)
+            if self._groups is not None:
+                self._groups.limit_memory(name, memory_bytes)
+            elif self._stopped is not None:
+                self._stopped.prepare(name, memory_bytes, scratch / WITHHELD)
+        except (CgroupError, OSError) as error:  # RLIMIT_DATA still holds the attempt
+            log.warning("%s", error)
 
-    def crowd(self, attempts: int) -> None:
-        """Says how many attempts run on the node. Raises CgroupError."""
-        if self._group is not None:
-            self._group.crowd(attempts)
+    def hold(self, place: int) -> bool:
+        """The attempt's own code is about to begin: limits it from now on; whether the limit took."""
+        return self._tell("hold", lambda groups: groups.hold(self._names[place]))
 
-    def oom_kills(self, index: int) -> int:
-        """How often the kernel killed in this slot for want of memory; 0 without groups."""
-        return self._group.oom_kills(index) if self._group else 0
+    def ease(self, place: int) -> None:
+        """The attempt's own code says that it has ended, its report is still to be written."""
+        self._tell("ease", lambda groups: groups.ease(self._names[place]))
+
+    def free(self, place: int) -> None:
+        """Nothing runs there any more."""
+        self._tell("free", lambda groups: groups.free(self._names[place]))
+
+    def rebalance(self) -> None:
+        """Shares the node's CPU anew among the attempts at work; some times a second."""
+        self._tell("rebalance", lambda groups: groups.rebalance())
+
+    def kill(self, place: int) -> bool:
+        """SIGKILL to all that runs there as far as it is known; whether there was anything."""
+        return self._groups is not None and self._groups.kill(self._names[place])
+
+    def cpu_s(self, place: int | None = None) -> float | None:
+        """CPU time of all that ever ran in a place, or on the node; None when the kernel does not count that.
+
+        Without control groups that of a place is its present attempt's, and none of the node.
+        """
+        if self._groups is not None:
+            return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
+        return None if self._stopped is None or place is None else self._stopped.cpu_s(self._names[place])
+
+    @property
+    def kernel_counts(self) -> bool:
+        """Whether `cpu_s` is the kernel's of a group, which a process's own says nothing about."""
+        return self.cpu_s() is not None
+
+    def losses(self, place: int) -> Losses:
+        """What the kernel has refused to what ran in that place so far."""
+        name = self._names[place]
+        if self._stopped is not None:
+            return Losses(self._stopped.oom_kills(name))
+        if self._groups is None:
+            return NO_LOSSES
+        return Losses(self._groups.oom_kills(name), self._groups.refused_forks(name))
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
         """A fault: multiplies the declared rates from now on; factors are 0 < f, 1 is as declared."""
@@ -74,30 +153,37 @@ class NodeLimits:
         if self.budget is not None:
             for name, rate in self._rates.items():
                 self.budget.set_rate(name, rate * factors[name])
-        if self._group is not None:
-            try:
-                self._group.set_cpu_factor(cpu)
-            except (CgroupError, OSError) as error:
-                log.error("the CPU factor %s did not take: %s", cpu, error)
+        self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
-    async def pay(self, length: int, *names: str) -> None:
-        """Charges bytes to each of `disk`, `tx`, `rx` and the rack's `uplink` named, and waits until all are paid."""
+    @property
+    def _enforcer(self) -> NodeGroups | StoppedGroups | None:
+        """What holds attempts to CPU and memory, if anything does."""
+        return self._groups or self._stopped
+
+    def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> bool:
+        """Has attempts held otherwise, if anything holds them; what goes wrong is logged. Whether it went well."""
+        if self._enforcer is None:
+            return True
+        try:
+            change(self._enforcer)
+        except (CgroupError, OSError) as error:
+            log.error("%s: %s", what, error)
+            return False
+        return True
+
+    def stream(self, *names: str) -> NodeStream:
+        """Begins a stream of bytes that passes each of `disk`, `tx`, `rx` and the rack's `uplink` that is named."""
         if self.budget is None:
-            return
-        delay_s = max((self._reserve(name, length) for name in names), default=0.0)
-        if delay_s > 0:
-            await asyncio.sleep(delay_s)
-
-    def _reserve(self, name: str, length: int) -> float:
-        if name == "uplink":
-            return self._uplink.reserve(UPLINK_BUCKET, length) if self._uplink is not None else 0.0
-        assert self.budget is not None
-        return self.budget.reserve(name, length)
+            return NodeStream(())
+        streams = [self.budget.stream(name) for name in names if name != "uplink"]
+        if "uplink" in names and self._uplink is not None:
+            streams.append(self._uplink.stream(UPLINK_BUCKET))
+        return NodeStream(streams)
 
     def remove(self) -> None:
         """Removes groups and budget; call when no attempt runs any more."""
-        if self._group is not None:
-            self._group.remove()
+        if self._files is not None:
+            self._files.remove()
         if self.budget is not None:
             self.budget.close()
             self.budget = None
@@ -107,13 +193,51 @@ class NodeLimits:
             self._uplink = None
 
     def _report(self) -> dict[str, str]:
-        soft = "off" if self.budget is None else "software"
+        """In the words of `Hello.limits`."""
+        soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
-        if self._group is not None:
-            name = f"cgroup v{self._group.where.version}"
+        # Stopping an attempt's processes bounds most of what does not cooperate, but not yet all of it.
+        if self._groups is not None:
+            name = f"cgroup v{self._groups.version}" + ("" if self._out_of_reach else f" {COOPERATING}")
             report["cpu"] = name
-            report["memory"] = name if self._group.where.memory else soft
+            report["memory"] = name if "memory" in self._groups.controllers else soft
         return report
+
+    @property
+    def _out_of_reach(self) -> bool:
+        """Whether no attempt can write the files of its groups."""
+        return self.drops or self._files is None
+
+    def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
+        """The node's control groups; None when the host does not allow any and `limits: auto` accepts that."""
+        node = config.node
+        try:
+            files = self._open_files(config)
+            groups = NodeGroups(files, self._names, cores=node.cores, core_speed=node.core_speed)
+            try:
+                groups.open()
+            except CgroupError:
+                if self._files is not None:
+                    self._files.remove()
+                raise
+        except CgroupError as error:
+            self._files = None
+            if config.limits == "cgroup":
+                raise BadInput(f"limits: cgroup is impossible on this host: {error}") from error
+            log.info("software limits: %s", error)
+            return None
+        return groups
+
+    def _open_files(self, config: AgentConfig) -> GroupFiles:
+        """The files of the node's groups, which are made here or by whoever holds the node. Raises CgroupError."""
+        if config.groups is not None:
+            try:
+                return receive_files(config.groups, config.token)
+            except OSError as error:
+                raise CgroupError(f"{config.groups}: {error}") from error
+        self._files = PathFiles(find_hierarchies(), config.run_id, config.node.node, os.getpid())
+        self._files.create(self._names)
+        return self._files
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
@@ -121,24 +245,3 @@ def _rates(config: AgentConfig) -> dict[str, float]:
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}
-
-
-def _open_group(config: AgentConfig) -> NodeCgroups | None:
-    """The node's control group; None when the host does not allow one and `limits: auto` accepts that."""
-    node = config.node
-    try:
-        group = NodeCgroups(
-            find_hierarchies(),
-            config.run_id,
-            node.node,
-            cores=node.cores,
-            core_speed=node.core_speed,
-            owner_pid=os.getpid(),
-        )
-        group.create(node.map_slots + node.reduce_slots)
-    except CgroupError as error:
-        if config.limits == "cgroup":
-            raise BadInput(f"limits: cgroup is impossible on this host: {error}") from error
-        log.info("software limits: %s", error)
-        return None
-    return group

@@ -11,13 +11,14 @@ import errno
 import itertools
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 
 from schedbed.cluster.agent.datanode import DataNode
-from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id
+from schedbed.cluster.agent.folder import AgentDir, BadRequest, checked_id, open_plain
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.transfer import Sender
 from schedbed.tasks.blockfile import READ_BYTES, BlockWriter, CorruptBlock
@@ -75,15 +76,19 @@ class Keeper:
         except (OSError, aiohttp.ClientError, TimeoutError, CorruptBlock) as error:
             log.warning("no copy of %s is kept: %s", path.name, error)
         finally:
-            aside.unlink(missing_ok=True)
+            if aside.is_dir() and not aside.is_symlink():  # what an attempt puts there is its own matter
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
         """Writes the block aside and puts it into place, or raises and leaves nothing."""
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)
-            with aside.open("rb", buffering=0) as file:
+            stream = self._limits.stream("disk")
+            with open_plain(aside) as file:  # an attempt has made it
                 while piece := file.read(min(READ_BYTES, self._sender.piece_bytes)):
-                    await self._limits.pay(len(piece), "disk")
+                    await stream.pay(len(piece))
                     writer.write(piece)
             await self._fetch(writer, nodes, length)
             if writer.length != length:
@@ -97,9 +102,10 @@ class Keeper:
         for node in nodes:
             if writer.length >= high:
                 return
+            stream = self._limits.stream("disk", "rx")
             try:
                 async for piece in self._sender.fetch(node, writer.path.name, writer.length, high):
-                    await self._limits.pay(len(piece), "disk", "rx")
+                    await stream.pay(len(piece))
                     writer.write(piece)
             except (OSError, aiohttp.ClientError, TimeoutError) as error:
                 failures.append(f"{node}: {error}")

@@ -12,6 +12,7 @@ import aiohttp
 
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.peers import Peers
+from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.blockfile import CorruptBlock, read_verified
 from schedbed.tasks.pacing import PIECE_S
 
@@ -34,15 +35,15 @@ def pieces_of(data: Chunk, size: int) -> list[memoryview]:
 class Sender:
     """Carries blocks to other agents with this node's name, token and `tx` budget.
 
-    A piece is as long as those in which the node's own attempts use its disk (`tasks.pacing.PIECE_S`), so that
-    streams of both share it alike.
+    A piece takes about `tasks.pacing.PIECE_S` on the slower of disk and NIC: the next node begins with a piece when it
+    is there, so that longer ones would make the nodes of a pipeline wait for each other.
     """
 
-    def __init__(self, token: str, peers: Peers, limits: NodeLimits, disk_bps: float) -> None:
+    def __init__(self, token: str, peers: Peers, limits: NodeLimits, node: NodeSpec) -> None:
         self._peers = peers
         self.limits = limits
-        unpaced = limits.budget is None
-        self.piece_bytes = 2**20 if unpaced else min(2**20, max(PIECE_BYTES, int(disk_bps * PIECE_S)))
+        paced_bytes = max(PIECE_BYTES, int(min(node.disk_bps, node.network_bps) * PIECE_S))
+        self.piece_bytes = 2**20 if limits.budget is None else min(2**20, paced_bytes)
         headers = {"Authorization": f"Bearer {token}", "X-Node": peers.own}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=STALL_S)
         connector = aiohttp.TCPConnector(limit=0)
@@ -57,10 +58,8 @@ class Sender:
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
-        return Relay(
-            lambda chunks: self.put(block, reachable, chunks, unpaced),
-            lambda length: self._pay_way(0 if unpaced else length, reachable[0]),
-        )
+        stream = self.limits.stream(*(() if unpaced else self._peers.way_to(reachable[0])))
+        return Relay(lambda chunks: self.put(block, reachable, chunks, unpaced), stream.pay)
 
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
@@ -103,14 +102,12 @@ class Sender:
                 raise corrupt[0] from None
             raise
 
-    async def _pay_way(self, length: int, to: str) -> None:
-        await self.limits.pay(length, *self._peers.way_to(to))
-
     async def _from_disk(self, path: Path, corrupt: list[CorruptBlock], to: str) -> AsyncIterator[Chunk]:
+        stream = self.limits.stream("disk", *self._peers.way_to(to))
         try:
             for data in read_verified(path):
                 for piece in pieces_of(data, self.piece_bytes):
-                    await self.limits.pay(len(piece), "disk", *self._peers.way_to(to))
+                    await stream.pay(len(piece))
                     yield piece
         except CorruptBlock as error:
             corrupt.append(error)

@@ -45,7 +45,7 @@ class UsageMeter:
     def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
         """`cpu_s` is the CPU time of all attempts so far, running and ended. Without budgets disk and net are 0."""
         names = ("disk", "tx", "rx")
-        totals = {name: self._budget.used(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}
+        totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}
         last_s, before = self._last or (now_s, totals)
         self._last = (now_s, totals)
         elapsed_s = max(now_s - last_s, 1e-6)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
-from schedbed.cluster.agent.cgroups import NodeCgroups
+from schedbed.cluster.agent.cgroups import PathFiles
+from schedbed.cluster.agent.group_files import slot_groups
+from schedbed.cluster.agent.node_groups import NodeGroups
 
 TRIAL_BYTES = 64 * 2**20
 TRIAL_S = 2.0
@@ -48,7 +50,7 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
         disk_free_bytes=shutil.disk_usage(folder).free,
         disk_write_bps=_disk_write_bps(folder) if measure_disk else None,
         cgroup_version=where.version if where else None,
-        cgroup_memory=where is not None and where.memory is not None,
+        cgroup_memory=where is not None and "memory" in where.folders,
         cgroup_why=cgroup_why,
         docker_why=docker_why(),
         tc_why=_tc_why(),
@@ -75,15 +77,14 @@ def _try_cgroup() -> tuple[Hierarchies | None, str]:
     """Makes a limited group with a slot and removes it again."""
     try:
         where = find_hierarchies()
-        group = NodeCgroups(
-            where, f"probe-{os.getpid()}", "probe", cores=1, core_speed=0.5, owner_pid=os.getpid()
-        )
-        group.create()
+        files, names = PathFiles(where, f"probe-{os.getpid()}", "probe", os.getpid()), slot_groups(1)
+        files.create(names)
         try:
-            group.slot(0)
-            group.limit_memory(0, 64 * 2**20)
+            groups = NodeGroups(files, names, cores=1, core_speed=0.5)
+            groups.open()
+            groups.limit_memory(names[0], 64 * 2**20)
         finally:
-            group.remove()
+            files.remove()
     except (CgroupError, OSError) as error:
         return None, str(error)
     return where, ""

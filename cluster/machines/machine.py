@@ -5,24 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from schedbed.cluster.run_config import RunConfig
-    from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.agent.config import AgentConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     """A machine that is up: its agent's base URL and process, and what enforces each resource.
 
-    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `software` or `off`; of a container to
-    `docker cgroup v1` (or v2), `software in docker cgroup v1`, `tc`.
+    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc` or `off`, or to
+    `software (cooperating code only)`, as is said of everything that code which does not cooperate can evade.
     """
 
     url: str
     pid: int
     limits: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTotals:
+    """What the kernel has counted of one life of a node: of its attempts, their children, threads and shells alike.
+
+    None where this host's kernel does not count it for this node: there what the agent says is all that there is.
+    `cpu_s` is in core-seconds of the host; the others are bytes. `memory_bytes` is what is held at this time, the rest
+    are running totals.
+    """
+
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
+    disk_read_bytes: int | None = None
+    disk_write_bytes: int | None = None
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
 
 
 class MachineFailed(Exception):
@@ -60,6 +75,10 @@ class Machine(Protocol):
         """Removes the node's files, unless they lie in the run's own folder; after `stop`, when the node ends."""
         ...
 
+    def totals(self) -> KernelTotals:
+        """Read the kernel's counters of this node; takes well below a millisecond."""
+        ...
+
     def is_alive(self) -> bool:
         """Whether the agent runs."""
         ...
@@ -73,12 +92,13 @@ def _nothing_to_check() -> None:
 class MachineKind:
     """One choice of `--machines`, declared as `KIND` by the module that makes machines of this kind.
 
-    `make(config, node, told)` returns a fresh machine for one life of a node, `told` being what its agent is told.
-    `check` raises BadInput saying what to do when such machines cannot be had on this host; `ready` is entered around
+    `make(agent, owner)` returns a fresh machine for one life of a node: `agent` is what its agent is told, with the
+    node's folder on this host as `root`; `owner` marks the process for which all is made. `check` raises BadInput
+    saying what to do when such machines cannot be had on this host; `ready` is entered around
     all runs of a command and leaves no such machine behind.
     """
 
     about: str
-    make: Callable[[RunConfig, NodeSpec, Mapping[str, Any]], Machine]
+    make: Callable[[AgentConfig, str], Machine]
     check: Callable[[], None] = _nothing_to_check
     ready: Callable[[], AbstractContextManager[None]] = nullcontext

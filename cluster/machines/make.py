@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from schedbed.cluster.agent.config import RUNNER, AgentConfig
 from schedbed.cluster.machines.machine import Machine, MachineKind
 
 if TYPE_CHECKING:
@@ -36,18 +37,21 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 """Every kind that `--machines` offers, with what imports it; the first is the default."""
 
 
-def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float) -> Machine:
-    """Return a fresh machine for one life of the node, on its files of the run."""
-    told = {
-        "token": config.token,
-        "epoch_s": epoch_s,
-        "heartbeat_s": config.cluster.heartbeat_s,
-        "limits": config.cluster.limits,
-        "run_id": config.run_id,
-        "uplink": config.uplink(node.rack),
-        "listen": config.listen,
-    }
-    return KINDS[config.machines]().make(config, node, told)
+def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
+    """Return a fresh machine for one life of the node, on its files of the run; `runner` is what its attempts run."""
+    agent = AgentConfig(
+        node=node,
+        root=config.node_root(node.node),
+        token=config.token,
+        epoch_s=epoch_s,
+        heartbeat_s=config.cluster.heartbeat_s,
+        limits=config.cluster.limits,
+        run_id=config.run_id,
+        runner=runner,
+        listen=config.listen,
+        uplink=config.uplink(node.rack),
+    )
+    return KINDS[config.machines]().make(agent, config.owner)
 
 
 def check_machines(machines: str) -> None:

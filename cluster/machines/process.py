@@ -9,20 +9,20 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
-from schedbed.cluster.agent.cgroups import group_name, remove_node
-from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
-from schedbed.cluster.machines.machine import Hello, MachineFailed, MachineKind
+from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.cgroups import group_name, node_folders, remove_node
+from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.machines.kernel_counters import GroupCounters
+from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed, MachineKind
 from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
-
-if TYPE_CHECKING:
-    from schedbed.cluster.run_config import RunConfig
 
 START_S = 60.0
 STOP_S = 8.0
@@ -32,34 +32,11 @@ EXIT_BAD_INPUT = 2
 class ProcessMachine:
     """One life of a node on this host. Everything but `root` is gone after `stop` or `kill`."""
 
-    def __init__(
-        self,
-        node: NodeSpec,
-        root: Path,
-        *,
-        token: str,
-        epoch_s: float,
-        heartbeat_s: float,
-        limits: str,
-        run_id: str,
-        runner: str = RUNNER,
-        listen: str = LOOPBACK,
-        uplink: Path | None = None,
-    ) -> None:
-        self._config = AgentConfig(
-            node=node,
-            root=root.resolve(),
-            token=token,
-            epoch_s=epoch_s,
-            heartbeat_s=heartbeat_s,
-            limits=limits,
-            run_id=run_id,
-            runner=runner,
-            listen=listen,
-            uplink=uplink,
-        )
+    def __init__(self, agent: AgentConfig) -> None:
+        self._config = replace(agent, root=agent.root.resolve())
         self._process: subprocess.Popen[bytes] | None = None
         self._group = ""
+        self._counters: GroupCounters | None = None  # while the kernel counts for this life
 
     @property
     def node(self) -> NodeSpec:
@@ -84,6 +61,7 @@ class ProcessMachine:
             await self.kill()
             failure = BadInput if code == EXIT_BAD_INPUT else MachineFailed
             raise failure(f"{self._config.node.node}: {said['error']}")
+        self._counters = self._find_counters(said["limits"])
         return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
@@ -125,6 +103,13 @@ class ProcessMachine:
     async def dispose(self) -> None:
         """Nothing: the folder goes with the run's."""
 
+    def totals(self) -> KernelTotals:
+        """As in `Machine`."""
+        counters = self._counters
+        if counters is None:
+            return KernelTotals()
+        return KernelTotals(cpu_s=counters.cpu_s(), memory_bytes=counters.memory_bytes())
+
     def is_alive(self) -> bool:
         """Whether the agent runs."""
         return self._process is not None and self._process.poll() is None
@@ -132,6 +117,17 @@ class ProcessMachine:
     @property
     def _log(self) -> Path:
         return self._config.root / "agent.log"
+
+    def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
+        """The counters of the groups that the agent has made, if it has."""
+        if not limits["cpu"].startswith("cgroup"):
+            return None
+        try:
+            version, folders = node_folders(self._config.run_id, self._group)
+        except CgroupError:
+            return None
+        cpu = folders.get("cpuacct" if version == 1 else "cpu")
+        return GroupCounters(version=version, cpu=cpu, memory=folders.get("memory"))
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._config.root.mkdir(parents=True, exist_ok=True)
@@ -184,8 +180,9 @@ def _greeting(process: subprocess.Popen[bytes]) -> bytes:
     return process.stdout.readline()
 
 
-def _make(config: RunConfig, node: NodeSpec, told: Mapping[str, Any]) -> ProcessMachine:
-    return ProcessMachine(node, config.node_root(node.node), **told)
+def _make(agent: AgentConfig, owner: str) -> ProcessMachine:
+    del owner  # its group names the agent, and dies with it
+    return ProcessMachine(agent)
 
 
 KIND = MachineKind(about="processes", make=_make)

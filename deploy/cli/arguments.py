@@ -1,4 +1,5 @@
-"""What several commands take: a scenario by its path or by the name of a shipped one, completed by the shell."""
+"""What several commands take: a scenario by its path or by the name of a shipped one, completed by the shell, and
+what its nodes are made of."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from schedbed.deploy.options import MACHINES
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -26,5 +29,11 @@ Scenario = Annotated[
         metavar="SCENARIO",
         help="A scenario's file, or the name of a shipped one such as quickstart.",
         autocompletion=complete_scenario,
+    ),
+]
+Machines = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
     ),
 ]

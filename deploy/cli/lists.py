@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,19 +13,30 @@ from rich.text import Text
 
 from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.units import format_bytes
+from schedbed.tasks.units import format_bytes, format_duration
 
 
 def show_apps(name: str | None) -> None:
-    """Prints all applications, or one; the parameters that all have come last."""
+    """Prints all applications, or one, which may be a user's class; the parameters that all have come last."""
+    from schedbed.deploy.scenario.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
     from schedbed.tasks.appkit.app_catalogue import APPS
+    from schedbed.tasks.own.own_app import OWN_PARAMETERS, app_of_class
+    from schedbed.tasks.own.program import is_app_file
 
     table = _table("application")
-    for app in _chosen(APPS, name, "application").values():
+    if name is not None and is_app_file(name):
+        chosen = {name: app_of_class(name, read_app(name, Path.cwd())[0])}
+    else:
+        chosen = _chosen(APPS, name, "application")
+    for app in chosen.values():
         about = f"{app.summary} (input: {app.input}, reduces: {app.reduces})"
         about += f" [{app.paper}]" if app.paper else ""
         _add(table, app.name, about, [p for p in app.parameters if not p.derived])
+    if name is None:
+        _add(
+            table, "path/to/app.py:NAME", "a class of your own, see docs/applications.md", OWN_PARAMETERS[:2]
+        )
     _add(table, "all of them", "what attempts of any application know", RUNTIME_PARAMETERS)
     Console(highlight=False).print(table)
 
@@ -91,6 +103,8 @@ def _default(parameter: Any) -> str:
     value = parameter.default
     if value is None:
         return "none"
+    if parameter.unit == "s" and isinstance(value, float):
+        return format_duration(value)
     if parameter.unit == "bytes" and not isinstance(value, str):
         return format_bytes(value)
     return str(value)

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from schedbed import __version__
-from schedbed.deploy.cli import cluster_commands, scenario_commands
-from schedbed.deploy.cli.arguments import Scenario, complete_scenario
+from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands
+from schedbed.deploy.cli.arguments import Machines, Scenario
 from schedbed.deploy.cli.endings import Commands
-from schedbed.deploy.options import MACHINES, check_machines_name
+from schedbed.deploy.options import check_machines_name
 from schedbed.deploy.signals import terminations_interrupt
-from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.formats import NAMES
 
 app = typer.Typer(
@@ -41,12 +40,6 @@ Format = Annotated[
 SetKey = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
-]
-Machines = Annotated[
-    str,
-    typer.Option(
-        metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
-    ),
 ]
 NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
 
@@ -254,33 +247,7 @@ def suites(
     show_suites(name)
 
 
-@app.command()
-def doctor(
-    scenario: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[SCENARIO]",
-            help="Also say whether this fits on the host.",
-            autocompletion=complete_scenario,
-        ),
-    ] = None,
-    machines: Machines = "process",
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Start its nodes, load them, compare achieved with declared.")
-    ] = False,
-) -> None:
-    """Say what this host can enforce, and whether a scenario fits on it.
-
-    Example: schedbed doctor quickstart --measure --machines docker
-    """
-    from schedbed.deploy.doctor.doctor import doctor as examine
-    from schedbed.deploy.scenario.resolve import resolve
-
-    check_machines_name(machines)
-    if measure and (scenario is None or machines == "sim"):
-        raise BadInput("--measure: expected a scenario and machines that are not simulated")
-    resolved = None if scenario is None else resolve(scenario)
-    examine(resolved, machines=machines, measured=measure)
+doctor_command.add_commands(app)  # here, where lists of commands show it
 
 
 @app.command()

@@ -36,9 +36,12 @@ def doctor(
     *,
     machines: str = "process",
     measured: bool = False,
+    hostile: bool = False,
+    save: Path | None = None,
 ) -> None:
     """Prints what the host offers and, with a scenario, whether it fits and, `measured`, whether nodes of that kind get
-    what they are declared; RunFailed when not. BadInput when machines of that kind cannot be had."""
+    what they are declared and, `hostile`, no more than that whatever their attempts do; RunFailed when not. `save` is a
+    file for what was measured. BadInput when machines of that kind cannot be had."""
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
     engine = "" if probe.docker_why else describe_engine()
@@ -52,10 +55,9 @@ def doctor(
         raise RunFailed(f"{scenario.name} does not fit on this host: " + "; ".join(f.advice for f in misfits))
     console.print(f"{scenario.name} fits on this host.")
     if measured:
-        from schedbed.deploy.doctor.achieved import measure, show
+        from schedbed.deploy.doctor.measured_limits import measure_limits
 
-        console.print(f"Measuring {len(scenario.cluster.nodes)} nodes, about a minute ...")
-        show(measure(scenario, machines), scenario.cluster.nodes, console)
+        measure_limits(scenario, console, machines=machines, hostile=hostile, save=save)
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:

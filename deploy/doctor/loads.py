@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ import aiohttp
 
 from schedbed.cluster.machines.machine import Hello, Machine
 from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.doctor.verdicts import attempt_memory
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_id
 
 BLOCK_BYTES = 8 * 2**20
-MEMORY_BYTES = 192 * 2**20  # of each attempt, unless a node has little
 ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
+BEYOND_BYTES = 4 * 2**20  # of what it holds at its start it may have given some back
 WARM_S = 1.5
 PATIENCE = 12  # times the seconds that a load should take
 
@@ -53,14 +55,27 @@ class LoadedNode:
         await self.socket.send_json({"type": type_, **message})
 
 
+Work = tuple[LoadedNode, Cost, LoadedNode | None]
+"""An attempt: where it runs, what it does, and the node whose block it reads."""
+
+
 class Loads:
     """Puts nodes under one kind of load at a time, each for about `seconds`."""
 
     def __init__(self, nodes: Sequence[LoadedNode], session: aiohttp.ClientSession, seconds: float) -> None:
         self.nodes = list(nodes)
         self._session = session
-        self._seconds = seconds
+        self.seconds = seconds
         self._jobs = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' names."""
+        return [node.spec.node for node in self.nodes]
+
+    def next_of(self) -> dict[str, LoadedNode]:
+        """The node after each, by name: in a ring all nodes send and receive at once."""
+        return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
         """Makes the nodes known to each other and gives each a block on its disk."""
@@ -69,12 +84,12 @@ class Loads:
         for node in self.nodes:
             await node.send("peers", peers=urls, racks=racks)
             url = f"{node.hello.url}/blocks/b_{node.spec.node}?unpaced=1"
-            async with self._session.put(url, data=os.urandom(BLOCK_BYTES)) as response:
+            async with self._session.put(url, data=io.BytesIO(os.urandom(BLOCK_BYTES))) as response:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """CPU of one attempt a node over its time, against one emulated core."""
-        made = await self._run([(node, Cost(cpu_s=self._seconds), None) for node in nodes])
+        made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed
             for node, report in zip(nodes, made, strict=True)
@@ -83,24 +98,24 @@ class Loads:
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """CPU of a node with twice as many attempts as cores, by the CPU clocks of its attempts."""
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
-        launched = await self._launch(work)
+        launched = await self.launch(work)
         await asyncio.sleep(WARM_S)
         for node in nodes:
             node.beats.clear()
-        await asyncio.sleep(self._seconds)
+        await asyncio.sleep(self.seconds)
         found = {node.spec.node: mean(beat["cpu_util"] for beat in node.beats) for node in nodes}
         for node, spec in launched:
             await node.send("kill", attempt=spec.attempt, reason="measured")
-        await self._reports(launched)
+        await self.reports(launched)
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """A reader of a local block and a writer of a map output on each node, bytes of both together."""
         work = []
         for node in nodes:
-            half = int(node.spec.disk_bps * self._seconds / 2)
+            half = int(node.spec.disk_bps * self.seconds / 2)
             work += [(node, Cost(read_bytes=half), node), (node, Cost(write_bytes=half), node)]
-        made = await self._run(work)
+        made = await self.run(work)
         found = {}
         for node, pair in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
             moved = sum(r["counters"]["read_local_bytes"] + r["counters"]["spill_bytes"] for r in pair)
@@ -111,16 +126,14 @@ class Loads:
         """Each node reads the block of the next one, with an attempt on each core (one alone may lack CPU for it): with
         all nodes busy each sends and receives at its full rate, or that of a slower node that it reads from.
         """
-        sources = dict(
-            zip([node.spec.node for node in self.nodes], self.nodes[1:] + self.nodes[:1], strict=True)
-        )
+        sources = self.next_of()
         work, rates = [], {}
         for node in nodes:
             source = sources[node.spec.node]
             rate = rates[node.spec.node] = min(node.spec.network_bps, source.spec.network_bps)
-            cost = Cost(read_bytes=int(rate * self._seconds / node.spec.cores))
+            cost = Cost(read_bytes=int(rate * self.seconds / node.spec.cores))
             work += [(node, cost, source)] * node.spec.cores
-        made = iter(await self._run(work))
+        made = iter(await self.run(work))
         found = {}
         for node in nodes:
             own = [next(made) for _ in range(node.spec.cores)]
@@ -135,30 +148,30 @@ class Loads:
         """
         launched = []
         for node in nodes:
-            limit = memory_limit(node.spec)
-            near, beyond = (limit - ROOM_BYTES) >> 20, -(-limit // 2**20)
-            launched += await self._launch(
+            limit = attempt_memory(node.spec)
+            near, beyond = (limit - ROOM_BYTES) >> 20, (limit + BEYOND_BYTES) >> 20
+            launched += await self.launch(
                 [(node, Cost(cpu_s=0.5), None), (node, Cost(), None)], (near, beyond)
             )
-        made = await self._reports(launched)
+        made = await self.reports(launched)
         found = {}
         for node, (kept, dead) in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
-            room = ROOM_BYTES / memory_limit(node.spec)
+            room = ROOM_BYTES / attempt_memory(node.spec)
             too_little, too_much = kept["state"] != "succeeded", "over its memory limit" not in dead["reason"]
             found[node.spec.node] = 1.0 - room * too_little + room * too_much
         return found
 
     # ------------------------------------------------------------- attempts
 
-    async def _run(self, work: Sequence[tuple[LoadedNode, Cost, LoadedNode | None]]) -> list[Message]:
-        made = await self._reports(await self._launch(work))
+    async def run(self, work: Sequence[Work]) -> list[Message]:
+        made = await self.reports(await self.launch(work))
         for report in made:
             if report["state"] != "succeeded":
                 raise RunFailed(f"{report['attempt']} {report['state']}: {report['reason']}")
         return made
 
-    async def _launch(
-        self, work: Sequence[tuple[LoadedNode, Cost, LoadedNode | None]], hold_mib: Sequence[int] = ()
+    async def launch(
+        self, work: Sequence[Work], hold_mib: Sequence[int] = ()
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
         """One attempt each, all at once; the third names the node whose block is read."""
         self._jobs += 1
@@ -172,10 +185,10 @@ class Loads:
             await node.send("launch", spec=spec.to_json())
         return launched
 
-    async def _reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
+    async def reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
         """Of all that was launched, in that order; what it left on the nodes' disks is removed."""
         reports: dict[str, Message] = {}
-        async with asyncio.timeout(PATIENCE * self._seconds + 60):
+        async with asyncio.timeout(PATIENCE * self.seconds + 60):
             for node, _ in launched:
                 report = await node.reports.get()
                 reports[report["attempt"]] = report
@@ -187,11 +200,6 @@ class Loads:
 def _span_s(reports: Sequence[Message]) -> float:
     """From the first start to the last end."""
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
-
-
-def memory_limit(node: NodeSpec) -> int:
-    """Of each of the attempts, two of which a node must hold; bytes."""
-    return min(MEMORY_BYTES, node.memory_bytes // 2)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
@@ -208,7 +216,7 @@ def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None)
         seed=1,
         maps=1,
         reduces=1,
-        memory_bytes=memory_limit(node),
+        memory_bytes=attempt_memory(node),
         cost=cost,
     )
     if source is None:

@@ -15,7 +15,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.scheduler.driver import Plan
-from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
 
@@ -77,7 +77,7 @@ class JobLoader:
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
         """The parameters that the application draws from its input, such as where sort cuts its parts."""
-        derive = APPS[planned.app].derive
+        derive = app_of(planned).derive
         if derive is None:
             return {}
         length = sum(block["length"] for block in blocks)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from schedbed.cluster.blocks.loader import fetch_file
 from schedbed.cluster.masters import NameNodeDoor
-from schedbed.tasks.appkit.app_catalogue import APPS, check_output
+from schedbed.tasks.appkit.app_catalogue import app_of, check_output
 from schedbed.tasks.appkit.part_files import Ran
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.class_source import class_of
+from schedbed.tasks.own.judge import judge
+from schedbed.tasks.own.program import ProgramFile, files_of, lay_out
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -34,7 +38,8 @@ class Outputs:
         """Return a line for each job whose output is wrong; applications without a check are skipped."""
         wrong = []
         for job in jobs:
-            if APPS[job.app].check is not None:
+            source = class_of(job.params)
+            if app_of(job).check is not None or (source is not None and source.has("check")):
                 problem = self._problem(job, scratch / job.job)
                 if problem is not None:
                     wrong.append(f"{job.job} {job.name}: wrong output: {problem}")
@@ -45,11 +50,32 @@ class Outputs:
             asyncio.run(self._copy(job.input, folder / "input"))
         asyncio.run(self._copy_parts(job.job, folder))
         try:
-            parts = [_pieces(part) for part in sorted(folder.glob("part-*"))]
+            parts = sorted(folder.glob("part-*"))
+            if class_of(job.params) is not None:
+                return self._judged(job, folder, parts)
             data = _pieces(folder / "input") if job.input is not None else ()
-            return check_output(job.app, Ran(APPS[job.app].params(job.params), job.maps), data, parts)
+            ran = Ran(app_of(job).params(job.params), job.maps)
+            return check_output(job.app, ran, data, [_pieces(part) for part in parts])
         finally:
             shutil.rmtree(folder)
+
+    def _judged(self, job: PlannedJob, folder: Path, parts: Sequence[Path]) -> str | None:
+        """Let the user's class check the output, in a process of its own and with the files that the job ran."""
+        source = class_of(job.params)
+        assert source is not None
+        for file in files_of(job.params):
+            if file.length:
+                asyncio.run(self._copy(file.path, folder / "stored" / file.sha256))
+
+        def read(file: ProgramFile) -> bytes:
+            return (folder / "stored" / file.sha256).read_bytes()
+
+        try:
+            lay_out(files_of(job.params), folder / "program", read)
+            data = folder / "input" if job.input is not None else None
+            return judge(source, app_of(job).params(job.params), folder / "program", data, parts)
+        except BadInput as error:
+            return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
         """The committed parts of a job with their lengths in bytes; PathNotFound when it has none."""

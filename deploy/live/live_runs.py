@@ -114,7 +114,7 @@ class LiveRuns:
                 record.host_samples = session.watch.samples
                 if self._options.address is not None:
                     record.hosts = host_loads(cluster.hosts.values(), session.watch.samples)
-                record.limits = next(iter(session.limits.values()), {})
+                record.limits, record.counted = session.limits, session.counted
                 record.findings = session.findings
                 self._record.save(self._folder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 POLL_S = 0.5
 UPLOADS = 3
 LOOK_S = 3.0  # between two looks at replicas and addresses; each costs a call to an actor or to all
+LAST_POLL_S = 2.0
 QUIET_LIMIT_S = 60.0
 """With no node alive and no fault to come, or masters that stay silent, for this long a run is given up."""
 
@@ -54,7 +55,8 @@ class Session:
         self.jobs = list(scenario.jobs)
         self._cursors: dict[str, int] = {}
         self._block_cursor = 0
-        self.limits: dict[str, dict[str, str]] = {}
+        self.limits: dict[str, str] = {}  # by resource what holds it, on any node
+        self.counted: dict[str, str] = {}  # by resource who counts it
         self.watch = HostWatch(self._clock)
         self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
         self.findings: dict[str, Any] = {}  # what the policy reports at the end
@@ -75,7 +77,8 @@ class Session:
         except MachineFailed as error:
             raise RunFailed(str(error)) from None
         self._peers.update({hello["node"]: hello["url"] for hello in hellos})
-        self.limits = {hello["node"]: hello["limits"] for hello in hellos}
+        self.limits = _together(hello["limits"] for hello in hellos)
+        self.counted = _together(hello["counted"] for hello in hellos)
         self._introduce()
         self._loader.upload(self._scenario.inputs)
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
@@ -128,7 +131,7 @@ class Session:
 
         Raises MasterGone or BlockStoreError.
         """
-        plan = self._loader.plan(jobs, {job.input for job in jobs if job.input is not None})
+        plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
         self.jobs.extend(jobs)
         return submitted
@@ -175,9 +178,13 @@ class Session:
                         self._take_block_rows()
                 time.sleep(POLL_S)
 
-    def _poll(self, on_status: OnStatus) -> bool:
-        """Fetches what is new; True when all jobs have ended."""
-        answer = asyncio.run(self._cluster.masters.job_tracker.poll(self._cursors))
+    def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
+        """Fetches what is new; True when all jobs have ended. TimeoutError when that takes longer than `patience_s`."""
+
+        async def ask() -> dict[str, Any]:
+            return await asyncio.wait_for(self._cluster.masters.job_tracker.poll(self._cursors), patience_s)
+
+        answer = asyncio.run(ask())
         for table, rows in answer["rows"].items():
             self._history.append(table, rows)
             self._cursors[table] = self._cursors.get(table, 0) + len(rows)
@@ -227,9 +234,18 @@ class Session:
     def stop(self) -> None:
         """Fetches the last rows and stops nodes and masters; never raises what a dead actor raises."""
         self._loader.close()
-        with contextlib.suppress(MasterGone, RunFailed):
-            self._poll(lambda _: None)
+        with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
+            self._poll(lambda _: None, LAST_POLL_S)  # a policy may keep the JobTracker busy
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.close())
             self._take_block_rows()
         self._cluster.end_run()
+
+
+def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return by resource what the nodes say of it, each answer once."""
+    answers: dict[str, set[str]] = {}
+    for each in told:
+        for resource, answer in each.items():
+            answers.setdefault(resource, set()).add(answer)
+    return {resource: ", ".join(sorted(found)) for resource, found in answers.items()}

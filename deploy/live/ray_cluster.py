@@ -224,10 +224,7 @@ class RayCluster:
         Raises MasterGone when a TaskTracker is down; unless `to_all`: then that node, or its host, does not hear it.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
-        if to_all:
-            self.wait(list(calls.values()))
-        else:
-            self._answers(calls, LOOK_S)
+        _ = self.wait(list(calls.values())) if to_all else self._answers(calls, LOOK_S)
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
         """What the calls (by node, host or master) that ended well within the time returned.
@@ -309,7 +306,7 @@ class RayCluster:
 
     def addresses(self) -> dict[str, str]:
         """The present URL of each node's agent; a node whose actor Ray has restarted is begun again first."""
-        found = self._answers({name: tracker.where() for name, tracker in self.trackers.items()}, LOOK_S)
+        found = self._answers({name: each.where() for name, each in self.trackers.items()}, LOOK_S)
         if self._config is not None:
             blank = [name for name, url in found.items() if url is None]
             begun = self._answers({name: self._begin(name) for name in blank}, BEGIN_S)
@@ -331,7 +328,9 @@ class RayCluster:
         self.look_at_hosts(END_S)  # a host that is only slow is to be cleaned
         self.announce(None)
         self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)
-        for actors in (self._masters, self._keepers):
+        if not self._answers({"jobtracker": self._masters["jobtracker"].end.remote()}, LOOK_S):
+            self.kill_actor("jobtracker")  # a policy may keep it busy
+        for actors in ({"namenode": self._masters["namenode"]}, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
 
 

@@ -36,7 +36,7 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
         if unknown:
             raise KeyError(f"paper.yaml does not know {', '.join(sorted(unknown))}")
         result.rows = [
-            judge(key, value, entry.about.where, measured.values[key], bench.seed)
+            judge(key, value, entry.about.where, measured.values[key])
             for key, value in said.items()
             if key in measured.values
         ]

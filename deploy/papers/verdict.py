@@ -11,7 +11,7 @@ from schedbed.deploy.papers.paper_file import Shown, Value
 from schedbed.deploy.results import stats
 
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
-"""`open`: the interval reaches over the criterion's edge, or there is none since there was only one repeat."""
+"""`open`: the interval reaches over the criterion's edge, or there is none: fewer than three repeats."""
 
 Ours = float | Sequence[float] | tuple[float, ...]
 
@@ -44,10 +44,10 @@ class Row:
         return asdict(self)
 
 
-def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float], seed: int) -> Row:
+def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
     """Return the row of a value: `ours` is Exact, or one number a repeat (paired where policies are compared).
 
-    A claim holds when the whole 95% bootstrap interval of the mean is where the criterion wants it, does not
+    A claim holds when the whole 95% interval of the mean (Student's t) is where the criterion wants it, does not
     when the whole interval is outside, and is open otherwise.
     """
     mean: float | tuple[float, ...] | None
@@ -55,10 +55,9 @@ def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float], seed
         mean, interval, repeats = ours.value, None, ()
         verdict = _exactly(said, ours.value)
     else:
-        leaf = stats.leaf(ours, seed=seed)
-        low, high = leaf["ci95"]
+        leaf = stats.leaf(ours)
         mean, repeats = leaf["mean"], tuple(leaf["repeats"])
-        interval = None if low is None else (low, high)
+        interval = None if leaf["ci95"] is None else tuple(leaf["ci95"])
         verdict = _surely(said, interval)
     return Row(
         key=key,

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 SATURATED_SHARE = 0.95  # of the host's CPU: above it somebody waited
 SATURATED_TIME_MAX = 0.05  # share of the run's time that may be saturated
-OVER_LIMIT_MAX = 1.10  # achieved / declared, in one window of twenty: starting an attempt counts, too
+OVER_OFTEN_MAX = 1.10  # achieved / declared, in one window of twenty: the emulation's own work may count, too
+OVER_ONCE_MAX = 1.20  # achieved / declared, in any window
 WINDOW_S = 5.0  # a limit holds on average over this time; single beats may carry a burst
 
 SIMULATED = "Simulated: no host could be too slow. How near a simulation comes to live runs, `schedbed validate` says."
 
 UNITS = {"cpu": "host cores", "disk": "bytes/s", "network": "bytes/s", "memory": "bytes"}
 NODES_TOLD = 200
+NODES_NAMED = 5  # in a sentence
+KERNEL = "kernel"  # as `cluster.node_usage` names who counts
 
 
 def assess(
@@ -33,16 +36,27 @@ def assess(
     host_samples: Sequence[Sequence[float]],
     nodes: Sequence[Mapping[str, Any]],
     heartbeats: pd.DataFrame,
+    enforced: Mapping[str, str] | None = None,
+    counted: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
 
-    `host_samples` are (t, share of the host's CPU in use). A simulated run has no host and is trusted unless
-    a limit was exceeded; `why` says then that it is simulated.
+    `host_samples` are (t, share of the host's CPU in use); `enforced` says by resource what holds its limit, `counted`
+    who counted it, the kernel or the agent. A simulated run has no host and is trusted unless a limit was exceeded;
+    `why` says then that it is simulated. Memory that an agent counts is told and never doubted: it adds up what
+    attempts share.
     """
+    enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
-    limits = {resource: _limit(resource, nodes, heartbeats) for resource in UNITS}
+    limits = {
+        resource: _limit(resource, nodes, heartbeats)
+        | {"enforced": enforced.get(resource), "counted": counted.get(resource)}
+        for resource in UNITS
+    }
     why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes)
-    why += [doubt for resource in RESOURCES if (doubt := _limit_doubt(resource, limits[resource]))]
+    for resource, limit in limits.items():
+        if resource in RESOURCES or limit["counted"] == KERNEL:
+            why += _limit_doubts(resource, _shares(resource, nodes, heartbeats), limit["counted"])
     trusted = not why
     if machines == "sim":
         why.append(SIMULATED)
@@ -120,7 +134,7 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
     that of each node, in clusters of a size to read; a node that was not seen for long enough has achieved nothing
     that could be told."""
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
-    shares = _memory_shares(rates, heartbeats) if resource == "memory" else _rate_shares(resource, heartbeats)
+    shares = _shares(resource, nodes, heartbeats)
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
     most = {
         name: (float(np.percentile(shares[name], 95)), float(shares[name].max()))
@@ -146,13 +160,18 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
     }
 
 
-def _rate_shares(resource: str, heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
+def _shares(
+    resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
+) -> dict[str, np.ndarray]:
+    """Per node what it used of what it was declared, in each window."""
+    if resource == "memory":
+        return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
     return window_shares(heartbeats, UTIL_COLUMN[resource])
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Per node what its attempts held at each heartbeat, as a share of its memory: resident, so with what they share
-    with the warm process that they were forked from."""
+    """Per node what its attempts held at each heartbeat, as a share of its memory; where the agent counts it, with what
+    they share with the warm process that they were forked from."""
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
@@ -176,14 +195,26 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
     return {str(node): rows.to_numpy(float) for node, rows in shares.groupby(level="node")}
 
 
-def _limit_doubt(resource: str, limit: Mapping[str, Any]) -> str | None:
-    achieved, configured = limit["achieved_p95"], limit["configured"]
-    if achieved is None or achieved <= configured * OVER_LIMIT_MAX:
-        return None
-    return (
-        f"Node {limit['node']} used {achieved / configured:.2f} times its declared {resource} rate "
-        f"over {WINDOW_S:g} s: the limit did not hold."
-    )
+def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
+    """Say of every node that went beyond its limit, often or far, by how much and who counted."""
+    over: dict[str, float] = {}
+    for node, windows in shares.items():
+        often, most = (
+            (float(np.percentile(windows, 95)), float(windows.max())) if len(windows) else (0.0, 0.0)
+        )
+        if often > OVER_OFTEN_MAX or most > OVER_ONCE_MAX:
+            over[node] = most
+    if not over:
+        return []
+    worst = sorted(over, key=lambda node: (-over[node], node))
+    told = ", ".join(f"{node} ({over[node]:.2f})" for node in worst[1:NODES_NAMED])
+    others = f", and so did {told}" if told else ""
+    others += f" and {len(worst) - NODES_NAMED} more" if len(worst) > NODES_NAMED else ""
+    by = f" by the {counted}'s count" if counted else ""
+    what = "memory" if resource == "memory" else f"{resource} rate over {WINDOW_S:g} s"
+    return [
+        f"Node {worst[0]} used {over[worst[0]]:.2f} times its declared {what}{by}{others}: the limit did not hold."
+    ]
 
 
 def _rate(resource: str, node: Mapping[str, Any]) -> float:

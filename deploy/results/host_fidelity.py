@@ -20,6 +20,8 @@ def assess_hosts(
     loads: Mapping[str, Mapping[str, Any]],
     nodes: Sequence[Mapping[str, Any]],
     heartbeats: pd.DataFrame,
+    enforced: Mapping[str, str] | None = None,
+    counted: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The `fidelity` of one run as `assess` gives it, with `hosts` beside: each with its nodes and its own verdict.
 
@@ -36,6 +38,8 @@ def assess_hosts(
             host_samples=load.get("samples", []),
             nodes=[node for node in nodes if node["node"] in host["nodes"]],
             heartbeats=heartbeats[heartbeats["node"].isin(host["nodes"])],
+            enforced=enforced,
+            counted=counted,
         )
         part["why"] = [f"Host {name}: {sentence}" for sentence in part["why"] + _clock_doubts(host)]
         parts[name] = part | {"trusted": not part["why"]}

@@ -13,6 +13,7 @@ from typing import Any
 from schedbed.deploy.results import plots, report_data, report_tables, summary, timeline
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.stats import REPEATS_LEAST
 from schedbed.scheduler.history import merge
 
 NAME = "report.html"
@@ -51,12 +52,13 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         data=_embedded(data),
         facts=_facts(run),
         banner=_banner(figures["fidelity"]),
-        comparison=report_tables.comparison(policies),
+        comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),
         all_repeats=f" (all {run.repeats} repeats)" if several else "",
         first_repeat=f" (the first of {run.repeats} repeats)" if several else "",
         deadlines=report_tables.deadlines(shown),
         users=report_tables.users(policies),
+        sizes=report_tables.sizes(policies),
         fidelity=report_tables.fidelity(policies),
         jobs=report_tables.jobs(shown),
         footer=_footer(run),
@@ -116,14 +118,14 @@ def _comparison_note(run: RunFile) -> str:
         f" {escape(r.policy)}, repeat {r.repeat + 1}: {escape(r.state)}{escape(': ' + r.note if r.note else '')}."
         for r in unfinished
     )
-    if run.repeats == 1:
-        return (
-            "One repeat: there are no confidence intervals. Below a value: its difference to the first policy."
-            + lost
-        )
+    if run.repeats < REPEATS_LEAST:
+        few = f"{_count(run.repeats, 'repeat')}: no intervals and no tests below {REPEATS_LEAST}."
+        return f"{few} Below a value: its difference to the first policy.{lost}"
     return (
-        f"Means of {run.repeats} repeats with their 95% bootstrap intervals, and the mean difference to the first "
-        "policy, paired by repeat; * where the difference's interval leaves out zero." + lost
+        f"Means of {run.repeats} repeats with their 95% intervals (Student's t), and the mean difference to the first "
+        "policy, paired by repeat. * marks a difference that is not zero, green the best policy of a row: both are "
+        "trusted, and all comparisons of the table together say something false in at most 5% of tables (Holm)."
+        + lost
     )
 
 

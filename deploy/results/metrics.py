@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.deploy.results.series import Intervals, active_users, share_ratios
+from schedbed.deploy.results.measures import waits
+from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,12 +79,14 @@ def measure(run: RunTables) -> dict[str, Any]:
     return {
         "makespan_s": makespan(run.jobs),
         "completion_s": completion(run.jobs),
+        "wait_s": waiting(run),
         "jobs": job_states(run.jobs),
         "locality": locality(run.attempts),
         "fair_share_ratio": fairness(run),
         "deadlines": deadlines(run.jobs, run.end_s),
         "utilisation": utilisation(run.heartbeats),
         "concurrency": concurrency(run),
+        "slots_busy": slots_busy(run),
         "waste_cpu_s": waste_cpu(run.attempts),
         "heartbeat_service_s": heartbeat_service(run.heartbeats),
     }
@@ -95,15 +98,17 @@ def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
     return {"all": _span(jobs), "per_user": by_user}
 
 
-def completion(jobs: pd.DataFrame) -> dict[str, float]:
-    """Finish minus submit over the jobs that succeeded: mean, median and 95th percentile."""
-    times = completion_times(jobs)
-    if not len(times):
-        return {"mean": NAN, "median": NAN, "p95": NAN}
+def completion(jobs: pd.DataFrame) -> dict[str, Any]:
+    """Return the spread of finish minus submit over the jobs that succeeded, in all, by user and by size."""
+    done = jobs[jobs["state"] == "succeeded"]
+    return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
+
+
+def waiting(run: RunTables) -> dict[str, Any]:
+    """Return the spread of the waits of jobs (submit to first launch) and of tasks (runnable to assigned)."""
     return {
-        "mean": float(times.mean()),
-        "median": float(np.median(times)),
-        "p95": float(np.percentile(times, 95)),
+        "jobs": waits.grouped(run.jobs, waits.job_waits(run.jobs)),
+        "tasks": waits.spread(waits.task_waits(run.jobs, run.attempts)),
     }
 
 
@@ -193,6 +198,11 @@ def concurrency(run: RunTables) -> float:
         return NAN
     tasks = Intervals.of(run.attempts, np.full(len(run.attempts), "all"), run.end_s)
     return float((tasks.end - tasks.start).sum() / span / len(run.nodes))
+
+
+def slots_busy(run: RunTables) -> float:
+    """Return the share of all slots' time, from the first submit to the last finish, in which attempts ran."""
+    return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
 def waste_cpu(attempts: pd.DataFrame) -> float:

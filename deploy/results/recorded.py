@@ -14,8 +14,12 @@ VIEWED = ("jobs", "attempts", "heartbeats", "faults")
 Key = tuple[str, int]  # policy and repeat
 
 
+HELD_ROWS = 200_000
+"""Runs whose tables together have no more rows than this are held, so that each view finds them read."""
+
+
 class Recorded:
-    """Reads a run's folder. Of all tables but jobs only the run that was asked for last is held.
+    """Reads a run's folder. Of all tables but jobs the runs that were asked for last are held, within HELD_ROWS.
 
     The methods raise BadInput when a table is missing or damaged.
     """
@@ -23,17 +27,22 @@ class Recorded:
     def __init__(self, out_dir: Path | str, run: RunFile) -> None:
         self._out, self._run = Path(out_dir), run
         self._jobs = {"jobs": read_table(out_dir, "jobs")}
-        self._held: RunTables | None = None
+        self._held: dict[Key, RunTables] = {}
+        self._rows = 0
         self._ends: dict[Key, float] = {}
 
     def tables(self, policy: str, repeat: int) -> RunTables:
         """The tables VIEWED of one run."""
-        if self._held is None or (self._held.policy, self._held.repeat) != (policy, repeat):
-            self._held = None
-            read = {table: read_table(self._out, table, (policy, repeat)) for table in VIEWED}
-            self._held = select(read, self._run.nodes, policy, repeat)
-            self._ends[policy, repeat] = self._held.end_s
-        return self._held
+        key = (policy, repeat)
+        if key not in self._held:
+            if self._rows > HELD_ROWS:
+                self._held.clear()
+                self._rows = 0
+            read = {table: read_table(self._out, table, key) for table in VIEWED}
+            self._rows += sum(map(len, read.values()))
+            self._held[key] = select(read, self._run.nodes, policy, repeat)
+            self._ends[key] = self._held[key].end_s
+        return self._held[key]
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """The jobs of one run, and no other table."""

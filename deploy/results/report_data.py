@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
+from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
 from schedbed.deploy.results.metrics import RunTables, beat_intervals, completion_times, user_intervals
 from schedbed.deploy.results.recorded import Key, Recorded
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.series import Intervals, Steps, active_users
 from schedbed.deploy.results.summary import run_keys
 from schedbed.deploy.results.table import leaf_of
 

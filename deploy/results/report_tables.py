@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from schedbed.deploy.results.comparison import Policies, best, is_told_apart
+from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.table import FIGURES, Figure, best, leaf_of, ratio, seconds
+from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of, ratio, seconds
+from schedbed.deploy.results.table import interval, notes
 from schedbed.tasks.units import format_rate
 
 if TYPE_CHECKING:
@@ -15,56 +19,85 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 200
 
-Policies = Mapping[str, Mapping[str, Any]]
+GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str]]
+"""A heading, the path to the groups of a policy, the path from a group to a leaf, and how its mean is shown."""
 
 
-def comparison(policies: Policies) -> str:
-    """Figures down, policies across: mean, interval when there is one, and the paired difference to the first."""
+def comparison(summary: Mapping[str, Any]) -> str:
+    """Return figures down, policies across: mean, interval, and the paired difference to the first policy."""
+    policies: Policies = summary["policies"]
     body: list[str] = []
     for figure in FIGURES:
-        winners = best(figure, policies)
-        cells = [_figure_cell(figure, policy, name in winners) for name, policy in policies.items()]
+        won = best(summary, figure)
+        cells = [_figure_cell(figure, policies, name, name == won) for name in policies]
         if any("–" not in cell for cell in cells):
             unit = f" [{figure.unit}]" if figure.unit else ""
             body.append(f"<th>{escape(figure.label + unit)}</th>{''.join(cells)}")
     trust = [_td("yes") if p["fidelity"]["trusted"] else _td("no", "bad") for p in policies.values()]
     body.append(f"<th>trusted</th>{''.join(trust)}")
-    return _table(["", *policies], body)
+    said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes(summary))
+    return _table(["", *policies], body) + said
 
 
-def _figure_cell(figure: Figure, policy: Mapping[str, Any], won: bool) -> str:
-    leaf = leaf_of(policy, figure.path)
+def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> str:
+    leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
         return _td("–")
     text = escape(figure.show(leaf["mean"]))
-    low, high = leaf["ci95"]
-    if low is not None and high is not None:
-        text += f'<span class="ci">[{escape(figure.show(low))}, {escape(figure.show(high))}]</span>'
-    paired = leaf_of(policy.get("paired", {}), figure.path)
+    if shown := interval(figure, leaf):
+        text += f'<span class="ci">{escape(" ".join(shown))}</span>'
+    paired = leaf_of(policies[name].get("paired", {}), figure.path)
     if paired is not None and paired["mean"]:
-        text += f'<span class="diff">{_difference(figure, paired)}</span>'
+        sign, star = "+" if paired["mean"] > 0 else "−", " *" if is_told_apart(policies, name, figure) else ""
+        text += f'<span class="diff">{sign}{escape(figure.show(abs(paired["mean"])))}{star}</span>'
     return f'<td class="best">{text}</td>' if won else f"<td>{text}</td>"
 
 
-def _difference(figure: Figure, paired: Mapping[str, Any]) -> str:
-    sure = paired["ci95"][0] is not None and (paired["ci95"][0] > 0) == (paired["ci95"][1] > 0)
-    sign = "+" if paired["mean"] > 0 else "−"
-    return f"{sign}{escape(figure.show(abs(paired['mean'])))}{' *' if sure else ''}"
-
-
 def users(policies: Policies, limit: int = ROWS_MAX) -> str:
-    """Makespan and fair-share ratio of every user under every policy."""
+    """Return makespan, mean completion and wait, and fair-share ratio of every user under every policy."""
     names = sorted({user for p in policies.values() for user in p.get("makespan_s", {}).get("per_user", {})})
+    shown = (
+        ("makespan [s]", ("makespan_s", "per_user"), (), seconds),
+        *_of_jobs("per_user"),
+        ("fair-share ratio", ("fair_share_ratio", "per_user"), (), ratio),
+    )
+    return _groups("user", names[:limit], policies, shown) + _cut(len(names), limit, "users")
+
+
+def sizes(policies: Policies) -> str:
+    """Return mean completion and wait of jobs by their number of maps and reduces under every policy."""
+    present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
+    return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)
+
+
+def _of_jobs(group: str) -> tuple[GroupColumn, ...]:
+    times = (("completion", ("completion_s", group)), ("wait", ("wait_s", "jobs", group)))
+    return tuple(
+        (f"{what}, {kind} [s]", path, (kind,), seconds) for what, path in times for kind in ("median", "p95")
+    )
+
+
+def _groups(
+    head: str,
+    names: Sequence[str],
+    policies: Policies,
+    shown: Sequence[GroupColumn],
+    most: Mapping[str, float] | None = None,
+) -> str:
+    """Return a row a group, and for each of `shown` a column a policy; `most` has the most tasks of a size."""
     body: list[str] = []
-    for user in names[:limit]:
-        cells: list[str] = []
-        for path, show in ((("makespan_s",), seconds), (("fair_share_ratio",), ratio)):
-            for policy in policies.values():
-                leaf = leaf_of(policy, (*path, "per_user", user))
-                cells.append(_td(show(leaf["mean"]) if leaf and leaf["mean"] is not None else "–"))
-        body.append(f"<th>{escape(user)}</th>{''.join(cells)}")
-    heads = [f"{what}: {name}" for what in ("makespan [s]", "fair-share ratio") for name in policies]
-    return _table(["user", *heads], body) + _cut(len(names), limit, "users")
+    for name in names:
+        leaves = [
+            (leaf_of(policy, (*path, name, *rest)), show)
+            for _, path, rest, show in shown
+            for policy in policies.values()
+        ]
+        cells = [
+            _td(show(leaf["mean"]) if leaf and leaf["mean"] is not None else "–") for leaf, show in leaves
+        ]
+        limit = f" (to {most[name]} tasks)" if most and most[name] < math.inf else ""
+        body.append(f"<th>{escape(name + limit)}</th>{''.join(cells)}")
+    return _table([head, *(f"{what}: {policy}" for what, *_ in shown for policy in policies)], body)
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> str:
@@ -137,7 +170,10 @@ def _limit(limit: Mapping[str, Any] | None) -> str:
     if not limit or limit["achieved_max"] is None:
         return "–"
     share = limit["achieved_max"] / limit["configured"]
-    return f"{100 * share:.0f} % of {_rate(limit['configured'], limit['unit'])} ({limit['node']})"
+    told = f"{100 * share:.0f} % of {_rate(limit['configured'], limit['unit'])} ({limit['node']})"
+    if limit.get("enforced"):
+        told += f"; held by {limit['enforced']}"
+    return told + (f", counted by the {limit['counted']}" if limit.get("counted") else "")
 
 
 def _rate(value: float, unit: str) -> str:

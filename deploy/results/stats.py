@@ -1,64 +1,217 @@
-"""Repeats into means with confidence intervals, and paired differences; seeded, so that a report is repeatable."""
+"""Statistics over repeats: means with Student's t, medians by order statistics, tests of paired differences.
+
+Below `REPEATS_LEAST` repeats nothing has an interval or a p-value. docs/statistics.md says what each method covers;
+tests/deploy/results/test_coverage.py measures that.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-RESAMPLES = 10_000
 LEVEL = 0.95
+REPEATS_LEAST = 3
+STEPS_BELOW = 10
+"""The sign-flip test is used where this many of its p-values' steps lie below the level of a table's least p-value."""
+FLIPS_LOG2 = 16  # Longer series flip a seeded sample of so many sign patterns instead of all patterns.
+POWER = 0.8
+REPEATS_MOST = 1000
+
+SPREADS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+DRAWS = 20_000
+SKEWED = 0.94
+"""An interval that covers less than this is printed with its coverage."""
 
 
-def bootstrap_ci(values: Sequence[float], *, seed: int = 0) -> tuple[float, float] | None:
-    """95% interval of the mean by the percentile bootstrap; None with fewer than two values.
-
-    With fewer than about five repeats it is somewhat too narrow; the repeats are always listed beside it.
-    """
-    if len(values) < 2:
+def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95% interval of the mean by Student's t; None with fewer than `REPEATS_LEAST` values."""
+    if len(values) < REPEATS_LEAST:
         return None
     data = np.asarray(values, float)
-    drawn = np.random.default_rng(seed).integers(0, len(data), (RESAMPLES, len(data)))
-    low, high = np.percentile(data[drawn].mean(axis=1), [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return (float(low), float(high))
+    half = _t_quantile(0.5 + LEVEL / 2, len(data)) * data.std(ddof=1) / math.sqrt(len(data))
+    return (float(data.mean() - half), float(data.mean() + half))
 
 
-def leaf(repeats: Sequence[float | None], *, seed: int = 0) -> dict[str, Any]:
-    """`{"mean", "ci95": [low, high], "repeats"}`; what is missing or NaN is null and left out of the mean.
+def coverage(values: Sequence[float]) -> float:
+    """Return what `mean_interval` covers for data that scatter as these do: 0.95, or less when they may be skewed.
 
-    With one repeat there is no interval: `ci95` is [null, null].
+    Student's t covers 95% of normal data. Positive data that scatter by a large factor are taken for log-normal, with
+    the standard deviation of their logarithms. Values of both signs are taken for normal.
+    """
+    data = np.asarray(values, float)
+    if len(data) < REPEATS_LEAST or data.min() <= 0:
+        return LEVEL
+    spread = float(np.log(data).std(ddof=1))
+    return LEVEL if spread < 0.01 else float(np.interp(spread, SPREADS, _log_normal_coverage(len(data))))
+
+
+@cache
+def _log_normal_coverage(count: int) -> tuple[float, ...]:
+    """Return the share of Student's t intervals that hold the mean, for `count` log-normal values of each spread."""
+    drawn = np.random.default_rng(0).standard_normal((DRAWS, count))
+    found = [LEVEL]
+    for spread in SPREADS[1:]:
+        data = np.exp(spread * drawn)
+        half = _t_quantile(0.5 + LEVEL / 2, count) * data.std(axis=1, ddof=1) / math.sqrt(count)
+        found.append(float((abs(data.mean(axis=1) - math.exp(spread**2 / 2)) <= half).mean()))
+    return tuple(found)
+
+
+def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[float, float, float] | None:
+    """Return two of the values and the probability that the quantile lies between them, whatever the distribution.
+
+    The pair is the closest in rank that covers at least 95%. With few values no pair does: the least and the greatest
+    are returned with what they cover (75% for the median of three). None with fewer than `REPEATS_LEAST` values.
+    """
+    from scipy.special import bdtr
+
+    count = len(values)
+    if count < REPEATS_LEAST:
+        return None
+    below = np.concatenate([[0.0], bdtr(np.arange(count), count, share)])  # P(fewer than i values lie below)
+    ranks = [(low, high) for low in range(1, count) for high in range(low + 1, count + 1)]
+    covers = {pair: float(below[pair[1]] - below[pair[0]]) for pair in ranks}
+    enough = [pair for pair in ranks if covers[pair] >= LEVEL] or [(1, count)]
+    low, high = min(enough, key=lambda pair: (pair[1] - pair[0], -covers[pair]))
+    ordered = sorted(values)
+    return (float(ordered[low - 1]), float(ordered[high - 1]), covers[low, high])
+
+
+def uses_sign_flips(count: int, comparisons: int) -> bool:
+    """Return whether `paired_p` flips signs: whether its p-values are fine enough for a table of `comparisons`.
+
+    Of n pairs the p-values are multiples of 2 / 2**n: never below 0.25 with 3 pairs, 0.0625 with 5, 0.002 with 10.
+    """
+    return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
+
+
+def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
+    """Return the two-sided p-value of paired differences: exact sign flips where `uses_sign_flips`, else Student's t.
+
+    Differences that do not scatter have the sign flips' p-value, too: Student's t would be sure of any three that are
+    equal, which counts of jobs often are. None with fewer than `REPEATS_LEAST` differences.
+    """
+    if len(differences) < REPEATS_LEAST:
+        return None
+    data = np.asarray(differences, float)
+    flips = data.std() <= 1e-9 * abs(data).max() or uses_sign_flips(len(data), comparisons)
+    return float((sign_flip_p if flips else paired_t_p)(data[None, :])[0])
+
+
+def paired_t_p(differences: np.ndarray) -> np.ndarray:
+    """Return the two-sided p-value of Student's t of each row. The values of a row must not all be equal."""
+    from scipy.special import stdtr
+
+    count = differences.shape[1]
+    error = differences.std(axis=1, ddof=1) / math.sqrt(count)
+    return 2 * stdtr(count - 1, -abs(differences.mean(axis=1)) / error)
+
+
+def sign_flip_p(differences: np.ndarray) -> np.ndarray:
+    """Return the share of sign patterns under which each row's mean is at least as far from zero as it is."""
+    sums = abs(differences.sum(axis=1))
+    slack = 1e-12 * abs(differences).sum(axis=1)
+    signs = _signs(differences.shape[1])
+    return np.array(
+        [
+            (abs(signs @ row) >= total - s).mean()
+            for row, total, s in zip(differences, sums, slack, strict=True)
+        ]
+    )
+
+
+@cache
+def _signs(count: int) -> np.ndarray:
+    """Return all patterns of `count` signs up to a common sign, or a seeded sample with the observed pattern."""
+    if count <= FLIPS_LOG2 + 1:
+        bits = np.arange(2 ** (count - 1))[:, None] >> np.arange(count) & 1
+        return 1.0 - 2.0 * bits
+    drawn = np.random.default_rng(0).integers(0, 2, (2**FLIPS_LOG2, count))
+    drawn[0] = 0
+    return 1.0 - 2.0 * drawn
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted by Holm: at most 5% of tables have a false one that is at most 0.05."""
+    adjusted = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        largest = max(largest, (len(p_values) - rank) * p_values[place])
+        adjusted[place] = min(1.0, largest)
+    return adjusted
+
+
+def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
+    """Return how many repeats would tell such differences from zero in a table of `comparisons`, four times in five.
+
+    None with fewer than `REPEATS_LEAST` differences, without a difference, and beyond `REPEATS_MOST`.
+    """
+    data = np.asarray(differences, float)
+    if len(data) < REPEATS_LEAST or not data.mean():
+        return None
+    ratio = data.std(ddof=1) / abs(data.mean())
+    for count in range(REPEATS_LEAST, REPEATS_MOST + 1):
+        both = _t_quantile(1 - (1 - LEVEL) / 2 / comparisons, count) + _t_quantile(POWER, count)
+        if ratio * both <= math.sqrt(count):
+            return count
+    return None
+
+
+@cache
+def _t_quantile(share: float, count: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(count - 1, share))
+
+
+def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
+    """Return `{"mean", "ci95", "repeats"}`: `ci95` is null below `REPEATS_LEAST` repeats.
+
+    What is missing or NaN is null and left out of the mean. `covers` says what an interval of skewed repeats covers.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
-    interval = bootstrap_ci(known, seed=seed)
-    return {
+    interval = mean_interval(known)
+    made: dict[str, Any] = {
         "mean": sum(known) / len(known) if known else None,
-        "ci95": list(interval) if interval else [None, None],
+        "ci95": list(interval) if interval else None,
         "repeats": values,
     }
+    covers = coverage(known)
+    return made | ({"covers": round(covers, 3)} if covers < SKEWED else {})
 
 
-def tree(repeats: Sequence[Mapping[str, Any]], *, seed: int = 0) -> dict[str, Any]:
-    """Nested figures of each repeat into nested leaves. The key `all` becomes a leaf of its parent itself."""
+def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the nested figures of each repeat as nested leaves. The key `all` becomes a leaf of its parent itself."""
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):
         values = [repeat.get(key) for repeat in repeats]
         if any(isinstance(value, Mapping) for value in values):
-            made[key] = tree([value or {} for value in values], seed=seed)
+            made[key] = tree([value or {} for value in values])
         elif key == "all":
-            made = leaf(values, seed=seed) | made
+            made = leaf(values) | made
         else:
-            made[key] = leaf(values, seed=seed)
+            made[key] = leaf(values)
     return made
 
 
-def differences(
-    mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]], *, seed: int = 0
-) -> dict[str, Any]:
-    """Leaves of (mine - first), repeat by repeat: the repeats are paired by their position."""
-    return tree([_minus(a, b) for a, b in zip(mine, first, strict=False)], seed=seed)
+def differences(mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return leaves of (mine - first) with their p-values, repeat by repeat: paired by their position."""
+    made = tree([_minus(a, b) for a, b in zip(mine, first, strict=False)])
+    _add_p_values(made)
+    return made
+
+
+def _add_p_values(node: dict[str, Any]) -> None:
+    if "repeats" in node:
+        node["p"] = paired_p([value for value in node["repeats"] if value is not None])
+    for value in node.values():
+        if isinstance(value, dict):
+            _add_p_values(value)
 
 
 def _minus(mine: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.results import metrics, stats
+from schedbed.deploy.results import comparison, metrics, stats
 from schedbed.deploy.results.fidelity import assess
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
 from schedbed.deploy.results.recorded import Recorded
@@ -29,11 +29,9 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
     fidelity = {policy: combine_hosts(parts[policy]) for policy in run.policies}
     policies: dict[str, Any] = {}
     for policy, repeats in measured.items():
-        policies[policy] = stats.tree(list(repeats.values()), seed=run.seed)
+        policies[policy] = stats.tree(list(repeats.values()))
         both = [repeat for repeat in repeats if repeat in first] if repeats is not first else []
-        policies[policy]["paired"] = stats.differences(
-            [repeats[r] for r in both], [first[r] for r in both], seed=run.seed
-        )
+        policies[policy]["paired"] = stats.differences([repeats[r] for r in both], [first[r] for r in both])
         policies[policy]["fidelity"] = fidelity[policy]
         records = [run.run(policy, repeat) for repeat in run_keys(run, policy)]
         findings = [_figures(record.findings) for record in records if record is not None]
@@ -44,6 +42,9 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
         "scenario": run.scenario.get("name", ""),
         "machines": run.machines,
         "fidelity": combine_hosts(list(fidelity.values())),
+        "comparison": comparison.compare(
+            policies, {policy: list(repeats) for policy, repeats in measured.items()}
+        ),
     }
 
 
@@ -86,6 +87,8 @@ def _fidelity(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[
             loads=record.hosts,
             nodes=run.nodes,
             heartbeats=mine.heartbeats,
+            enforced=record.limits,
+            counted=record.counted,
         )
     return assess(
         machines=run.machines,
@@ -93,4 +96,6 @@ def _fidelity(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[
         host_samples=record.host_samples,
         nodes=run.nodes,
         heartbeats=mine.heartbeats,
+        enforced=record.limits,
+        counted=record.counted,
     )

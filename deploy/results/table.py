@@ -2,130 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 POLICIES_ABREAST = 4
+NOTE_WIDTH = 110
+STAR = "* differs from the first policy."
+SKEWED = "An interval with a per cent sign behind it covers so much, not 95%: its repeats scatter by a large factor."
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A row. `path` leads to its leaf below a policy; `better` is -1 when less is better, 0 if neither is."""
+def cell(figure: Figure, policies: Policies, name: str) -> str:
+    """Return `57.2` or, from three repeats on, `57.2 [55.0, 59.1]`; `-` when the figure is not known.
 
-    label: str
-    unit: str
-    path: tuple[str, ...]
-    better: int
-    show: Callable[[float], str]
-
-
-def seconds(value: float) -> str:
-    """Three digits or so, without an exponent."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def percent(value: float) -> str:
-    """A share as per cent, without the sign."""
-    return f"{100 * value:.1f}"
-
-
-def milliseconds(value: float) -> str:
-    """Seconds as milliseconds."""
-    return f"{1000 * value:.2f}"
-
-
-def count(value: float) -> str:
-    """A number of things; a mean of repeats may have a fraction."""
-    return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-
-
-def ratio(value: float) -> str:
-    """A number around one."""
-    return f"{value:.3f}"
-
-
-FIGURES: tuple[Figure, ...] = (
-    Figure("makespan", "s", ("makespan_s",), -1, seconds),
-    Figure("completion, mean", "s", ("completion_s", "mean"), -1, seconds),
-    Figure("completion, median", "s", ("completion_s", "median"), -1, seconds),
-    Figure("completion, p95", "s", ("completion_s", "p95"), -1, seconds),
-    Figure("node-local maps", "%", ("locality", "tasks", "node"), 1, percent),
-    Figure("rack-local maps", "%", ("locality", "tasks", "rack"), 0, percent),
-    Figure("off-rack maps", "%", ("locality", "tasks", "off"), -1, percent),
-    Figure("fairness (Jain)", "", ("fair_share_ratio", "jain"), 1, ratio),
-    Figure("late deadlines", "jobs", ("deadlines", "late"), -1, count),
-    Figure("CPU used", "%", ("utilisation", "cpu"), 0, percent),
-    Figure("running tasks a node", "", ("concurrency",), 0, seconds),
-    Figure("wasted CPU", "core-s", ("waste_cpu_s",), -1, seconds),
-    Figure("jobs succeeded", "", ("jobs", "succeeded"), 1, count),
-    *(
-        Figure(
-            f"predicted {shown} load, {error.upper()}", "%", ("findings", "predictor", key, error), 0, percent
-        )
-        for shown, key in (("CPU", "cpu"), ("IO", "io"))
-        for error in ("mae", "rmse")
-    ),
-)
-"""What the table shows, in this order; the last of policies that predict their nodes' loads (lakshmi2019, Table 3)."""
-
-
-def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
-    """The `{"mean", "ci95", "repeats"}` at `path` below a policy's summary, or None."""
-    if path[0] == "findings":
-        values = [_below(each, path[1:]) for each in policy.get("findings", {}).get("repeats", ())]
-        known = [value for value in values if value is not None]
-        return {"mean": sum(known) / len(known), "ci95": (None, None), "repeats": values} if known else None
-    found = _below(policy, path)
-    return found if isinstance(found, Mapping) and "repeats" in found else None
-
-
-def _below(found: Any, path: Sequence[str]) -> Any:
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
-
-
-def cell(figure: Figure, policy: Mapping[str, Any]) -> str:
-    """`57.2` or, with more than one repeat, `57.2 [55.0, 59.1]`; `-` when it is not known."""
-    leaf = leaf_of(policy, figure.path)
+    An interval that covers less than 95% has what it covers behind it: `57.2 [12.0, 102] 88%`. A `*` at the end marks a
+    policy that differs from the first one.
+    """
+    leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
         return "-"
-    low, high = leaf["ci95"]
-    interval = f" [{figure.show(low)}, {figure.show(high)}]" if low is not None and high is not None else ""
-    return figure.show(leaf["mean"]) + interval
+    star = ("*",) if is_told_apart(policies, name, figure) else ()
+    return " ".join((figure.show(leaf["mean"]), *interval(figure, leaf), *star))
 
 
-def best(figure: Figure, policies: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The policies with the best mean as shown; empty when all look alike or no direction is better."""
-    shown: dict[str, str] = {}
-    means: dict[str, float] = {}
-    for name, policy in policies.items():
-        leaf = leaf_of(policy, figure.path)
-        if leaf is not None and leaf["mean"] is not None:
-            means[name], shown[name] = leaf["mean"], figure.show(leaf["mean"])
-    if not figure.better or len(set(shown.values())) < 2:
-        return set()
-    top = max(means, key=lambda name: figure.better * means[name])
-    return {name for name in shown if shown[name] == shown[top]}
+def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a leaf's interval, and what it covers if that is less than 95%; nothing without an interval."""
+    if leaf["ci95"] is None:
+        return ()
+    low, high = (figure.show(bound) for bound in leaf["ci95"])
+    covers = (f"{100 * leaf['covers']:.0f}%",) if "covers" in leaf else ()
+    return (f"[{low}, {high}]", *covers)
 
 
-def rows(policies: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Label and a cell for each policy; the row of trust comes last. Figures that nobody has are left out."""
+def rows(policies: Policies) -> list[list[str]]:
+    """Return label and a cell for each policy; the row of trust comes last. Figures that nobody has are left out."""
     made: list[list[str]] = []
     for figure in FIGURES:
-        cells = [cell(figure, policy) for policy in policies.values()]
+        cells = [cell(figure, policies, name) for name in policies]
         if any(text != "-" for text in cells):
+            starred = any(text.endswith("*") for text in cells)
+            cells = [text if text.endswith("*") or not starred else f"{text}  " for text in cells]
             made.append([f"{figure.label} [{figure.unit}]" if figure.unit else figure.label, *cells])
     trusted = ["yes" if policy["fidelity"]["trusted"] else "NO" for policy in policies.values()]
     return [*made, ["trusted", *trusted]]
 
 
 def plain(summary: Mapping[str, Any]) -> str:
-    """The table as aligned text of any width, with the reasons for distrust below."""
+    """Return the table as aligned text of any width, with what it tells and the reasons for distrust below."""
     policies = summary["policies"]
     lines = [["", *policies], *rows(policies)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -135,7 +64,8 @@ def plain(summary: Mapping[str, Any]) -> str:
         )
         for line in lines
     ]
-    return "\n".join([*(line.rstrip() for line in text), *_doubts(summary)])
+    told = [fill(note, NOTE_WIDTH, break_on_hyphens=False) for note in notes(summary)]
+    return "\n".join([*(line.rstrip() for line in text), *told, *_doubts(summary)])
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
@@ -146,6 +76,8 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     names = list(summary["policies"])
     for at in range(0, len(names), POLICIES_ABREAST):
         _show_some(summary, names[at : at + POLICIES_ABREAST], console)
+    for note in notes(summary):
+        console.print(note, style="dim", markup=False, highlight=False)
     for doubt in _doubts(summary):
         console.print(doubt, style="yellow", markup=False)
 
@@ -161,12 +93,13 @@ def _show_some(summary: Mapping[str, Any], names: Sequence[str], console: Consol
     table.add_column("", style="dim", no_wrap=True)
     for name in names:
         table.add_column(Text(name), justify="right")
-    policies = {name: summary["policies"][name] for name in names}
-    winners = {f.label: best(f, summary["policies"]) for f in FIGURES}
-    for label, *cells in rows(policies):
-        won = winners.get(label.split(" [")[0], set())
+    every = list(summary["policies"])
+    winners = {figure.label: best(summary, figure) for figure in FIGURES}
+    for label, *all_cells in rows(summary["policies"]):
+        cells = [all_cells[every.index(name)] for name in names]
+        won = winners.get(label.split(" [")[0])
         texts = [
-            Text(text, style=_style(label, text, name in won))
+            Text(text, style=_style(label, text, name == won))
             for name, text in zip(names, cells, strict=True)
         ]
         table.add_row(Text(label), *texts)
@@ -177,6 +110,19 @@ def _style(label: str, text: str, won: bool) -> str:
     if label == "trusted":
         return "green" if text == "yes" else "bold red"
     return "bold green" if won else ""
+
+
+def notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return the sentences below the table: what the run tells apart, and what an interval with a per cent sign is."""
+    policies = summary["policies"]
+    leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
+    starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)
+    skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
+    return [
+        *([STAR] if starred else []),
+        *verdicts(summary),
+        *([SKEWED] if skewed else []),
+    ]
 
 
 def _doubts(summary: Mapping[str, Any]) -> list[str]:

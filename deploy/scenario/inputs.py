@@ -12,6 +12,7 @@ from schedbed.deploy.scenario.models import Generate, JobModel, Scenario
 from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
 from schedbed.tasks.appkit.app_catalogue import KINDS
+from schedbed.tasks.own.program import ProgramFile
 from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import InputFile, cut
 
@@ -60,6 +61,14 @@ class JobInputs:
         path = filler_path(job)
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
+
+    def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
+        """Note a file of a user's own application, which attempts read from the block store."""
+        if file.length and self._cuttable(file.length, path):
+            blocks = cut(file.length, self.cluster.blocks.size_bytes)
+            self.files[file.path] = InputFile(
+                path=file.path, source="file", real_path=str(real), blocks=blocks
+            )
 
     def _generated(self, asked: Generate, app: App, path: KeyPath) -> str | None:
         if app.input in KINDS and app.input not in ("text", asked.generate):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.models import JobModel, Phase
-from schedbed.deploy.scenario.params import resolve_params
+from schedbed.deploy.scenario.own.own_apps import find_app, params_of
 from schedbed.deploy.scenario.yaml_file import KeyPath
 from schedbed.tasks.appkit.app import App
-from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.units import format_bytes
 from schedbed.tasks.workloads.planned import PlannedJob, vary
@@ -46,18 +44,16 @@ def plan_jobs(
 
 
 def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
-    name = job.name or job.app
+    name = job.name or job.app.rpartition(":")[2]
     return [_Draft(job, name if copy == 1 else f"{name}-{copy}", path) for copy in range(1, job.count + 1)]
 
 
 def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
     given, path = draft.given, draft.path
-    app = APPS.get(given.app)
-    if app is None:
-        inputs.complaints.add(
-            (*path, "app"), f"unknown application {given.app!r}, {did_you_mean(given.app, APPS)}"
-        )
+    found = find_app(given, path, inputs)
+    if found is None:
         return None
+    app, own = found
     _check_shape(app, given, path, inputs)
     input_path = inputs.of_job(given, app, path)
     maps = len(inputs.files[input_path].blocks) if input_path else given.maps or app.default_maps
@@ -76,7 +72,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
         reduces=_reduces(app, given),
         map_demand=demand(given.map, inputs),
         reduce_demand=demand(given.reduce, inputs),
-        params=resolve_params(app, given.params, scale, (*path, "params"), inputs.complaints),
+        params=params_of(app, own, given, path, inputs),
     )
     check_fits(planned, path, inputs)
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned

@@ -195,7 +195,26 @@ class JobModel(Section):
     """One entry of `workload.jobs`; `count` copies are submitted together."""
 
     name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
-    app: Annotated[Text, says("application, see schedbed apps")]
+    app: Annotated[
+        Text,
+        says("application: one of schedbed apps, path/to/app.py:NAME, or streaming with its commands"),
+    ]
+    mapper: Annotated[Text | None, says("streaming: command that gets the lines of a split")] = None
+    combiner: Annotated[
+        Text | None, says("streaming: command that gets a map's sorted lines before the shuffle")
+    ] = None
+    reducer: Annotated[Text | None, says("streaming: command that gets the sorted lines of its keys")] = None
+    files: Annotated[
+        list[Text], says("more files that a class or a command finds in its working folder")
+    ] = []
+    folder: Annotated[
+        Text | None,
+        says("folder in which the application's files are looked for; the scenario's unless given"),
+    ] = None
+    costs: Annotated[
+        dict[str, Any] | None,
+        says("what an own application costs in the simulator; measured on a sample unless given"),
+    ] = None
     input: Annotated[
         Annotated[
             Annotated[Text, Tag("file")] | Annotated[Generate, Tag("generated")],

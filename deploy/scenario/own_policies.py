@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 from schedbed.deploy.scenario.resolved import PolicyChoice
-from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.guard.guarded_policy import guarded
+from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.scheduler.registry.user_file import load_policy_file
 from schedbed.tasks.errors import BadInput
 
@@ -53,7 +55,7 @@ def live_spec(policy: Any) -> str | dict[str, Any]:
         load_policy_file(spec, {}, 1.0)
         return spec
     parameters = _parameters(policy)
-    if parameters is None or _parameters(load_policy_file(spec, parameters, 1.0)) != parameters:
+    if parameters is None or _parameters(_made(spec, parameters)) != parameters:
         why = "a live run cannot take this object to another process"
         example = f"{{{spec!r}: {{parameter: value}}}}"
         raise BadInput(f"policy {name}: {why}: make the class a dataclass of plain values, or give {example}")
@@ -78,14 +80,20 @@ def _maker(policy: Any) -> Callable[[], Policy]:
         def make() -> Policy:
             return deepcopy(original)
 
+    made = _class_of(policy)
     try:
-        make()
-    except Exception as error:
-        name, why = _class_of(policy).__name__, f"{type(error).__name__}: {error}".splitlines()[0]
+        guarded(make, made)
+    except PolicyFailed as error:
         raise BadInput(
-            f"policy {name}: cannot be made without arguments ({why}), expected an object"
+            f"policy {made.__name__}: cannot be made without arguments ({error}), expected an object"
         ) from error
-    return make
+    return partial(guarded, make, made)
+
+
+def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
+    """Return the object that a live run would make in another process."""
+    policy: Any = load_policy_file(spec, parameters, 1.0)
+    return policy.own
 
 
 def _parameters(policy: Any) -> dict[str, Any] | None:

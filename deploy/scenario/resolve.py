@@ -121,7 +121,8 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         repeats=scenario.repeats,
         cluster=cluster,
         jobs=jobs,
-        inputs=tuple(inputs.files.values()),
+        # Programs last: what jobs read is placed as it is without them.
+        inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),
         policies=policies,
         faults=faults,
         speculation=scenario.speculation,

@@ -19,6 +19,7 @@ from schedbed.deploy.scenario.check import Complaints, check_as
 from schedbed.deploy.scenario.inputs import JobInputs
 from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import JobModel, Scenario, Section
+from schedbed.deploy.scenario.own.own_apps import is_own
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -87,7 +88,7 @@ class Desk:
             with self._lock:
                 planned = self._plan(document, Path(str(request.get("base") or ".")))
             try:
-                for path in dict.fromkeys(job.input for job in planned if job.input is not None):
+                for path in dict.fromkeys(path for job in planned for path in job.reads):
                     self._upload(path)
                 times = self._session.submit(planned)
             except (BlockStoreError, MasterGone) as error:
@@ -157,7 +158,8 @@ class Desk:
             for job in planned
         )
         jobs = sorted((*self.scenario.jobs, *timed), key=lambda job: (job.submit_s, job.job))
-        read = {file.path for file in self.scenario.inputs} | {job.input for job in planned}
+        read = {file.path for file in self.scenario.inputs}
+        read |= {path for job in planned for path in job.reads}
         given = dict(self.scenario.given)
         workload = given.get("workload") or {"jobs": []}
         if "jobs" in workload:  # a trace or a suite cannot hold more
@@ -193,6 +195,8 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
         again["input"] = str((base / Path(entry["input"]).expanduser()).resolve())
+    if is_own(str(entry.get("app"))):
+        again["folder"] = str((base / Path(entry.get("folder") or ".").expanduser()).resolve())
     return again
 
 

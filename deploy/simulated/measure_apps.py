@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.tasks.appkit.app_catalogue import APPS, generate
+from schedbed.deploy.workspace import owned
+from schedbed.tasks.appkit.app_catalogue import app_of, generate
 from schedbed.tasks.appkit.cost_law import AppCosts, Law
 from schedbed.tasks.attempt import run_on
-from schedbed.tasks.attempt_status import Meter
+from schedbed.tasks.attempt_status import Meter, cpu_s
 from schedbed.tasks.blockfile import Buffer, Piece
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.node_client.http_requests import Charge
 from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt
+from schedbed.tasks.own.program import FILES
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
@@ -40,18 +43,22 @@ def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCost
 
     BadInput when the application fails on the sample.
     """
-    sample = b"" if input_file is None else sample_of(input_file)
-    with tempfile.TemporaryDirectory(prefix="schedbed-measure-") as folder:
-        bench = _Bench(job, sample, seed, Path(folder))
+    return measure_on(job, b"" if input_file is None else sample_of(input_file), seed, {})
+
+
+def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str, bytes]) -> AppCosts:
+    """As `measure`, on this sample; `programs` are the files of a user's own application by block-store path."""
+    with tempfile.TemporaryDirectory(prefix=owned("measure-")) as folder:
+        bench = _Bench(job, sample, seed, Path(folder), programs)
         whole, piece = bench.map(1), bench.map(PIECES)
         if not job.reduces:
             return _laws(whole, piece, None, None)
         return _laws(whole, piece, bench.reduce(1), bench.reduce(PIECES))
 
 
-def sample_of(file: InputFile) -> bytes:
+def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
     """The first block of an input, or as much as is measured of it; whole records."""
-    size = min(file.blocks[0] if file.blocks else 0, SAMPLE_BYTES)
+    size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
         pieces = generate(file.generate, file.length, file.seed)
@@ -78,10 +85,13 @@ class _Measured:
 class _Bench:
     """Runs attempts of one job over pieces of the sample; map outputs stay for the reduces."""
 
-    def __init__(self, job: PlannedJob, sample: bytes, seed: int, root: Path) -> None:
+    def __init__(
+        self, job: PlannedJob, sample: bytes, seed: int, root: Path, programs: Mapping[str, bytes]
+    ) -> None:
         self._job, self._sample, self._seed, self._root = job, sample, seed, root
+        self._programs = programs
         params: dict[str, Any] = dict(job.params)
-        derive = APPS[job.app].derive
+        derive = app_of(job).derive
         if derive is not None:
             read = lambda at, size: sample[at : at + size]  # noqa: E731
             params |= derive(read, len(sample), job.reduces, seed)
@@ -105,7 +115,7 @@ class _Bench:
     def _map(self, parts: int, index: int) -> _Measured:
         length = len(self._sample) // parts // 100 * 100
         params = dict(self._params)
-        app = APPS[self._job.app]
+        app = app_of(self._job)
         if app.work is not None and not app.work.shared:
             params[app.work.parameter] = max(1, app.work_of(params, 0, parts) // parts)
         # Without a known amount of work one of the job's own maps is measured, whatever the part.
@@ -113,16 +123,18 @@ class _Bench:
         spec = self._spec(f"map-{parts}-{index}", TaskKind.MAP, index % maps, maps, params)
         spec |= {"file": "sample", "offset": index * length, "length": length}
         spec |= {"file_length": len(self._sample), "output": None if self._job.reduces else "out"}
-        node = _MemoryNode(self._root, self._sample, [])
+        node = _MemoryNode(self._root, self._sample, [], self._programs)
         report, total_s = self._run(AttemptSpec(**spec), node)
         work = app.work_of(params, length, parts)
-        first_s = total_s if node.read_until_s is None else node.read_until_s
+        # A command computes on after it has been fed, and its CPU time is known when it has ended.
+        apart = node.read_until_s is None or FILES in self._params
+        first_s = total_s if apart else node.read_until_s or 0.0
         counters = report["counters"]
         return _Measured(work, first_s, total_s - first_s, counters["output_bytes"], counters["records_in"])
 
     def _reduce(self, outputs: list[MapOutputAt]) -> _Measured:
         spec = self._spec("reduce", TaskKind.REDUCE, 0, len(outputs), self._params)
-        node = _MemoryNode(self._root, b"", outputs)
+        node = _MemoryNode(self._root, b"", outputs, self._programs)
         report, total_s = self._run(AttemptSpec(**spec, output="out"), node)
         counters = report["counters"]
         first_s = node.merged_s or 0.0
@@ -165,12 +177,12 @@ class _CpuMeter(Meter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._began_s = time.process_time()
+        self._began_s = cpu_s()
         self.merged_s: float | None = None
 
     def spent_s(self) -> float:
-        """CPU seconds of this process since the attempt began."""
-        return time.process_time() - self._began_s
+        """CPU seconds of this process and its children since the attempt began."""
+        return cpu_s() - self._began_s
 
     def mark(self, name: str, at_s: float) -> None:
         super().mark(name, at_s)
@@ -181,7 +193,10 @@ class _CpuMeter(Meter):
 class _MemoryNode:
     """A node whose files are in memory and whose disk is free."""
 
-    def __init__(self, root: Path, data: bytes, outputs: list[MapOutputAt]) -> None:
+    def __init__(
+        self, root: Path, data: bytes, outputs: list[MapOutputAt], programs: Mapping[str, bytes]
+    ) -> None:
+        self._programs = programs
         self._cpu = _CpuMeter()
         self.meter: Meter = self._cpu
         self.read_until_s: float | None = None
@@ -197,6 +212,9 @@ class _MemoryNode:
         return self._cpu.merged_s
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
+        if file in self._programs:
+            yield self._programs[file][start:end]
+            return
         for low in range(start, end, PIECE_BYTES):
             yield memoryview(self._data)[low : min(low + PIECE_BYTES, end)].tobytes()
             self.read_until_s = self._cpu.spent_s()
@@ -217,8 +235,8 @@ class _MemoryNode:
     def fetch_failed(self, map_attempt: str) -> None:
         raise RuntimeError(f"{map_attempt} left no output to measure a reduce with")
 
-    def charge_disk(self, amount_bytes: int) -> None:
-        pass
+    def disk_stream(self) -> Charge:
+        return lambda amount_bytes: None
 
     def need_room(self) -> None:
         pass

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.task_costs import HANDLING
-from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.deploy.simulated.task_costs import HANDLING, measured_law
+from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.appkit.cost_law import AppCosts
+from schedbed.tasks.own.program import FILES
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -41,7 +42,7 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     count = maps["task"].nunique()
     rate = fmean(node.core_speed for node in scenario.cluster.nodes) * Latencies().core_share
-    work = [APPS[job.app].work_of(job.params, int(length), count) for length in maps["length"]]
+    work = [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
     fetched = float(reduces["shuffle_bytes"].mean()) if len(reduces) else 0.0
     found = _amounts(scenario, job)
     said_s = [
@@ -74,9 +75,6 @@ def _reduce_s(reduces: pd.DataFrame, maps: int, fetched: float, rate: float) -> 
 
 
 def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    shipped = APPS[job.app].costs
-    if shipped is not None and not job.params:
-        return shipped
-    from schedbed.deploy.simulated.measure_apps import measure
-
-    return measure(job, scenario.input(job.input) if job.input else None, scenario.seed)
+    known = app_of(job).costs
+    own = FILES in job.params  # measured or declared with these very parameters
+    return known if known is not None and (own or not job.params) else measured_law(scenario, job)

@@ -19,6 +19,7 @@ from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policies.explained import report_of
+from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuck, Timing
@@ -87,6 +88,8 @@ def _no_collections() -> Iterator[None]:
 
 def _where(error: Exception) -> str:
     """`ValueError: no such pool (mine.py, line 7)`: an error and where it was raised, in a line."""
+    if isinstance(error, PolicyFailed):
+        return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{text} ({Path(place.filename).name}, line {place.lineno})"

@@ -8,11 +8,13 @@ from statistics import mean
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.tasks.appkit.app_catalogue import APPS
+from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.mapper import SORT_BUFFER_BYTES
+from schedbed.tasks.own.program import FILES
 from schedbed.tasks.specs import Cost, JobSpec
 from schedbed.tasks.spill import buffer_bytes
+from schedbed.tasks.workloads.planned import PlannedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +47,32 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
     """The cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
 
     `profile` measures the applications on this host, which takes seconds, as does an application that declares no
-    costs. BadInput when an application fails on a sample of its input.
+    costs, unless it was measured before (`own_costs`). BadInput when an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
         if job.app == "synthetic":
             continue
-        shipped = APPS[job.app].costs
+        known = app_of(job).costs
         if measured and job.job in measured:
             apps[job.job] = measured[job.job]
-        elif shipped is None or scenario.simulate.costs == "profile":
-            from schedbed.deploy.simulated.measure_apps import measure
-
-            apps[job.job] = measure(job, scenario.input(job.input) if job.input else None, scenario.seed)
+        elif known is None or scenario.simulate.costs == "profile":
+            apps[job.job] = measured_law(scenario, job)
         else:
-            apps[job.job] = shipped
+            apps[job.job] = known
     core_speed = mean(node.core_speed for node in scenario.cluster.nodes)
     return ScenarioCosts(apps, core_speed, timed=scenario.simulate.costs == "trace")
+
+
+def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
+    """Return what a job's application costs on a sample of its input, on this host. Raises BadInput."""
+    if FILES in job.params:
+        from schedbed.deploy.simulated.own_costs import law_of_own
+
+        return law_of_own(scenario, job)
+    from schedbed.deploy.simulated.measure_apps import measure
+
+    return measure(job, scenario.input(job.input) if job.input else None, scenario.seed)
 
 
 class ScenarioCosts:
@@ -135,7 +146,7 @@ class ScenarioCosts:
         if job.job not in self._apps:
             return FREE
         law = self._apps[job.job]
-        work, rate = APPS[job.app].work_of(job.params, length, job.maps), self._core_speed
+        work, rate = app_of(job).work_of(job.params, length, job.maps), self._core_speed
         output = law.map_output.of(work)
         buffer = buffer_bytes(job.params.get("sort_buffer", SORT_BUFFER_BYTES), job.map_demand.memory_bytes)
         spills = 2 if job.reduces and output > buffer else 1  # spilled, then merged into the map's output
@@ -150,7 +161,7 @@ class ScenarioCosts:
 
     def _reduce(self, job: JobSpec) -> TaskCost:
         law = self._apps[job.job]
-        work = sum(APPS[job.app].work_of(job.params, split.length, job.maps) for split in job.splits)
+        work = sum(app_of(job).work_of(job.params, split.length, job.maps) for split in job.splits)
         rate = self._core_speed
         fetched = sum(self.map_cost(job, index).output_bytes for index in range(job.maps)) / job.reduces
         return TaskCost(

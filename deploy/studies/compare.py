@@ -14,6 +14,7 @@ import numpy as np
 
 from schedbed.deploy.results import metrics
 from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.stats import quantile_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,16 @@ class Pair:
     def sim(self) -> float:
         """The median of the simulated repeats."""
         return median(self.simulated)
+
+    @property
+    def measured_interval(self) -> tuple[float, float, float] | None:
+        """Return the interval of the live median with the probability that it covers: see `quantile_interval`."""
+        return quantile_interval(self.live)
+
+    @property
+    def sim_interval(self) -> tuple[float, float, float] | None:
+        """Return the interval of the simulated median with the probability that it covers."""
+        return quantile_interval(self.simulated)
 
     @property
     def error(self) -> float:
@@ -219,6 +230,8 @@ def _plain(pair: Pair) -> dict[str, Any]:
         "live": list(pair.live),
         "simulated": list(pair.simulated),
         "measured": pair.measured,
+        "measured_interval": pair.measured_interval,
         "sim": pair.sim,
+        "sim_interval": pair.sim_interval,
         "error": pair.error,
     }

@@ -26,9 +26,11 @@ from schedbed.deploy.results.measured_profiles import (
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.check import did_you_mean
+from schedbed.deploy.scenario.own.own_apps import read_app
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.whole_run import run_scenario
+from schedbed.deploy.workspace import owned
 from schedbed.scheduler.admission.fgcs import DEMAND, IO_RATES
 from schedbed.scheduler.history import read_tables
 from schedbed.scheduler.models.resource_profiles import RESOURCES, ResourceProfile
@@ -37,6 +39,8 @@ from schedbed.scheduler.policies.aria import PROFILES as PHASES
 from schedbed.scheduler.policies.aria import profile_name
 from schedbed.scheduler.profiles import ProfileStore, default_store
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.class_source import class_of
+from schedbed.tasks.own.program import files_of, is_app_file
 from schedbed.tasks.units import format_duration, format_rate
 from schedbed.tasks.workloads.planned import PlannedJob
 
@@ -150,7 +154,7 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
     """The first job of each workload that is of the application, or that bears the name."""
     found: dict[str, PlannedJob] = {}
     for job in scenario.jobs:
-        if app in (job.app, job.name, workload_of(job)):
+        if app in (job.app, job.name, workload_of(job)) or _same_class(scenario, job, app):
             found.setdefault(workload_of(job), job)
     if not found:
         there = dict.fromkeys(
@@ -158,6 +162,16 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
         )
         raise BadInput(f"--app {app}: no job of the scenario is of it, {did_you_mean(app, there)}")
     return list(found.values())
+
+
+def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
+    """Return whether `path/to/app.py:NAME`, as seen from here, is the class that a job runs."""
+    source = class_of(job.params)
+    if source is None or not is_app_file(app):
+        return False
+    asked, real = read_app(app, Path.cwd())
+    file = next(file for file in files_of(job.params) if file.name == source.file)
+    return asked.name == source.name and str(real) == scenario.input(file.path).real_path
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
@@ -172,7 +186,7 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
         repeats=1,
         cluster=replace(scenario.cluster, nodes=nodes),
         jobs=(replace(job, submit_s=0.0, deadline_s=None),),
-        inputs=tuple(file for file in scenario.inputs if file.path == job.input),
+        inputs=tuple(file for file in scenario.inputs if file.path in job.reads),
         policies=(PolicyChoice(spec="fifo", given="fifo"),),
         faults=(),
         speculation="none",
@@ -236,5 +250,5 @@ def _show(job: PlannedJob, trials: Sequence[Trial], best: Trial, found: Resource
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
     """The given folder, or one that goes when all is done."""
-    with tempfile.TemporaryDirectory(prefix="schedbed-profile-") if out is None else nullcontext(out) as path:
+    with tempfile.TemporaryDirectory(prefix=owned("profile-")) if out is None else nullcontext(out) as path:
         yield Path(path)

@@ -120,6 +120,9 @@ def _show(found: Agreement, say: Say, show_phases: bool) -> None:
         *(_row(f"  {name}", pair, "") for name, pair in found.jobs.items()),
     ]
     _table(("", "live", "simulated", "error", "bound"), rows, say)
+    covers = [each[2] for each in (found.makespan_s.measured_interval, found.makespan_s.sim_interval) if each]
+    if len(covers) == 2:
+        say(f"[..]: intervals of the medians, which cover {covers[0]:.0%} live and {covers[1]:.0%} simulated")
     among = (
         "" if found.order_live is None else f"; of the live repeats among themselves {found.order_live:.3f}"
     )
@@ -145,7 +148,12 @@ def _both(pair: Pair) -> str:
 
 
 def _row(label: str, pair: Pair, bound: str) -> tuple[str, ...]:
-    return label, f"{pair.measured:.2f}", f"{pair.sim:.2f}", f"{pair.error:+.1%}", bound
+    live = _median(pair.measured, pair.measured_interval)
+    return label, live, _median(pair.sim, pair.sim_interval), f"{pair.error:+.1%}", bound
+
+
+def _median(value: float, interval: tuple[float, float, float] | None) -> str:
+    return f"{value:.2f}" if interval is None else f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def _local_row(pair: Pair) -> tuple[str, ...]:

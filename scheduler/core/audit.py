@@ -95,7 +95,7 @@ def _check_task(task: Task) -> None:
     assert all(attempt.task is task for attempt in task.attempts), task.task
     assert state is not TaskState.RUNNING or task.attempts, task.task
     assert state is TaskState.RUNNING or all(a.state == "killing" for a in task.attempts), task.task
-    assert index.holds(task) or state is not TaskState.UNSTARTED, task.task
+    assert state is not TaskState.UNSTARTED or index.holds(task), task.task
 
 
 def _check_totals(ledger: Ledger) -> None:

@@ -116,6 +116,13 @@ class Books:
         row = make_row(DecisionRow, (self.now_s, node.node, job.job, "", label, "skip", reason))
         self._sink.decision(row)
 
+    def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
+        """Records that an answer of the policy cannot be carried out."""
+        job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
+        row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
+        self._sink.decision(row)
+        self.recent.append(row)
+
     def _decided(self, attempt_node: str, task: Task, answer: str, reason: str) -> None:
         row = decision_row(self.now_s, attempt_node, task, answer, reason)
         self._sink.decision(row)

@@ -65,9 +65,7 @@ class Ledger(JobBooks):
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
-        fault = self._fault(node, kind, task, proposal.speculative)
-        if fault is None and proposal.split is not None:
-            fault = self._uncut(task, proposal)
+        fault = self.why_not(node, kind, task, proposal)
         if fault is not None:
             raise policies.PolicyError(f"{task.task} on {node.node} at {self.now_s:.3f} s: {fault}")
         stage = task.stage
@@ -102,6 +100,13 @@ class Ledger(JobBooks):
         if not stage.unstarted or self._on_changed is not None:
             self._changed(stage)
         return attempt
+
+    def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
+        """Why the task of a running job cannot be launched as proposed; None when it can."""
+        fault = self._fault(node, kind, task, proposal.speculative)
+        if fault is None and proposal.split is not None:
+            fault = self._uncut(task, proposal)
+        return fault
 
     @staticmethod
     def _feed(node: Node, job: Job) -> Feed:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schedbed.scheduler.policy import Policy
-from schedbed.scheduler.registry.beside import load_with_files_beside
+from schedbed.scheduler.guard.blame import Culprit
+from schedbed.scheduler.guard.guarded_policy import Guard, guarded
+from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.beside import load_with_files_beside
 from schedbed.tasks.units import parse_duration
 
 
@@ -39,23 +42,20 @@ def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Polic
         raise BadInput(
             f"policy {name!r}: no class {class_name!r} with a decide method{hint(class_name, classes)}"
         )
+    values = {key: _value(raw, scale) for key, raw in given.items()}
     try:
-        return made(**{key: _value(raw, scale) for key, raw in given.items()})
-    except Exception as error:
-        raise BadInput(f"policy {name!r}: {class_name} refused its parameters: {_one_line(error)}") from error
+        return guarded(partial(made, **values), made, str(path))
+    except PolicyFailed as error:
+        raise BadInput(f"policy {name!r}: {class_name} refused its parameters: {error}") from error
 
 
 def _load(name: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise BadInput(f"policy {name!r}: there is no file {path}")
     try:
-        return load_with_files_beside(path)
-    except Exception as error:
-        raise BadInput(f"policy {name!r}: {path} cannot be loaded: {_one_line(error)}") from error
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+        return Guard(Culprit(str(path))).call("its import", load_with_files_beside, path)
+    except PolicyFailed as error:
+        raise BadInput(f"policy {name!r}: {path} cannot be loaded: {error}") from error
 
 
 def _value(raw: Any, scale: float) -> Any:

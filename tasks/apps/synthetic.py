@@ -13,12 +13,15 @@ from schedbed.tasks.specs import Cost
 
 STEP_BYTES = 256 * 1024
 STEPS_MIN, STEPS_MAX = 8, 400
+LAST = 0.05  # of the CPU time, which is burned behind the output
 
 
 class CostRun:
     """Spends an attempt's cost step by step, so that computing, reading and writing alternate.
 
-    CPU time counts from the process's start, whatever used it: what reading and writing need is part of the cost.
+    Of the CPU time a little is left for `finish`: whatever ends a task uses some as well.
+    CPU time counts from the first line of the attempt's code, whatever used it: what reading and writing need is part
+    of the cost.
     """
 
     def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:
@@ -27,7 +30,8 @@ class CostRun:
         self._phase = phase
         self._held = b"\1" * (int(task.params["hold_mib"]) << 20)  # written to, so that it counts
         self._began = began  # progress when this begins
-        self._until_cpu_s = cost.cpu_s * task.core_speed  # core-seconds of the host
+        self._setup_cpu_s = task.progress.setup_cpu_s
+        self._burn_cpu_s = cost.cpu_s * task.core_speed  # core-seconds of the host
         self._to_read_bytes = cost.read_bytes if isinstance(task, MapTask) else 0
         moved = max(self._to_read_bytes, cost.write_bytes)
         self._step = 1 / min(STEPS_MAX, max(STEPS_MIN, -(-moved // STEP_BYTES)))
@@ -42,8 +46,16 @@ class CostRun:
             self._done = min(to, self._done + self._step)
             while self._read_bytes < int(self._to_read_bytes * self._done):
                 self._read_bytes += len(next(self._input))
-            burn(self._until_cpu_s * self._done, self._tick)
+            self._burn((1 - LAST) * self._done)
             self._tick()
+
+    def finish(self) -> None:
+        """Burn the rest, as the last thing that the task does."""
+        self.advance(1.0)
+        self._burn(1.0)
+
+    def _burn(self, to: float) -> None:
+        burn(self._setup_cpu_s + self._burn_cpu_s * to, self._tick)
 
     def write(self, length: int) -> Iterator[memoryview]:
         """The next `length` bytes of output, earned by the same share of the cost."""
@@ -77,11 +89,12 @@ def _map(task: MapTask) -> None:
         run.advance(1.0)
     if reduces:
         task.publish([run.write(share(total, index, reduces)) for index in range(reduces)])
-        return
-    output = task.create()
-    for piece in run.write(total):
-        output.write(piece)
-    output.close()
+    else:
+        output = task.create()
+        for piece in run.write(total):
+            output.write(piece)
+        output.close()
+    run.finish()
 
 
 def _reduce(task: ReduceTask) -> None:
@@ -93,6 +106,7 @@ def _reduce(task: ReduceTask) -> None:
         output.write(piece)
     run.advance(1.0)
     output.close()
+    run.finish()
 
 
 APP = App(

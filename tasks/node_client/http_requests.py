@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +20,10 @@ AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself wait
 PEER_TIMEOUT_S = 20.0  # without one byte from another agent
 CONNECT_S = 5.0  # to be let in: an agent whose host is gone does not even refuse
 PACED_PIECE_BYTES = 128 * 1024  # read from a socket before it is charged
+
+
+Charge = Callable[[int], None]
+"""Waits until that many more bytes of a stream are paid."""
 
 
 class Refused(OSError):
@@ -53,12 +57,20 @@ class AgentLink:
         self.context = context
         self.peers = dict(context.peers)
         self.budget = Budget.open(context.budget) if context.budget else None
+        self.settle_cpu: Callable[[], None] | None = None  # where this process paces its CPU itself
         self._local = threading.local()
 
-    def charge(self, name: str, amount_bytes: int) -> None:
-        """Wait until the budget of that name has paid."""
-        if self.budget is not None:
-            self.budget.take(name, amount_bytes)
+    def stream(self, name: str) -> Charge:
+        """Begin a stream of bytes through the node's budget of that name."""
+        if self.budget is None:
+            return lambda amount_bytes: None
+        stream = self.budget.stream(name)
+        return lambda amount_bytes: stream.take(amount_bytes, self._settle)
+
+    def _settle(self) -> None:
+        """Pay for the CPU used so far while a transfer waits anyway; threads that fetch leave that to the main one."""
+        if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
+            self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """A small request to the own agent; raises Refused with the agent's words."""
@@ -145,21 +157,35 @@ class AgentLink:
         answer = self.request_json("GET", "/peers")
         self.peers.update(answer.get("peers", answer))
 
-    def receive(self, url: str, node: NodeId, response: http.client.HTTPResponse) -> Iterator[bytearray]:
-        """A response's body in pieces, charged to `rx` unless it is this node's; OSError when cut short."""
+    def receiving(self, node: NodeId) -> Charge:
+        """Begin a stream of bytes from a node, before they are asked for: the first ones take their time, too.
+
+        It passes `rx` unless the node is this one, whose agent charges the disk.
+        """
+        return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
+
+    def receive(
+        self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
+    ) -> Iterator[bytearray]:
+        """A response's body in pieces; OSError when cut short. `charge` is from `receiving`."""
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))
             self._fill(url, node, response, memoryview(piece))
+            charge(len(piece))
             left -= len(piece)
             yield piece
 
-    def receive_all(self, url: str, node: NodeId, response: http.client.HTTPResponse) -> bytearray:
+    def receive_all(
+        self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
+    ) -> bytearray:
         """A response's whole body, charged like `receive`, read in place."""
         data = bytearray(response.length or 0)
         view = memoryview(data)
         for low in range(0, len(data), self._piece_bytes(node)):
-            self._fill(url, node, response, view[low : low + self._piece_bytes(node)])
+            piece = view[low : low + self._piece_bytes(node)]
+            self._fill(url, node, response, piece)
+            charge(len(piece))
         return data
 
     def _piece_bytes(self, node: NodeId) -> int:
@@ -174,8 +200,6 @@ class AgentLink:
         if got < len(view):
             self.drop(url)
             raise OSError(f"{node}: the connection ended early")
-        if node != self.context.node:
-            self.charge("rx", got)
 
 
 def _as_oserror(error: Exception) -> OSError:

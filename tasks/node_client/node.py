@@ -5,15 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from schedbed.tasks.attempt_status import Meter
 from schedbed.tasks.blockfile import Buffer, Piece
 from schedbed.tasks.context import FULL_DISK, NodeContext
-from schedbed.tasks.node_client.http_requests import AgentLink, Refused
+from schedbed.tasks.node_client.http_requests import AgentLink, Charge, Refused
 from schedbed.tasks.node_client.stored_files import BlockReader, OutputFile
+from schedbed.tasks.pacing import Budget
 from schedbed.tasks.specs import AttemptSpec, NodeId
 
 
@@ -77,8 +78,8 @@ class AttemptNode(Protocol):
         """Tell the JobTracker that this output cannot be fetched."""
         ...
 
-    def charge_disk(self, amount_bytes: int) -> None:
-        """Wait until the node's disk budget has paid for a local read or write."""
+    def disk_stream(self) -> Charge:
+        """Begin to read or write a local file; what is returned waits until the disk has paid for that many bytes."""
         ...
 
     def need_room(self) -> None:
@@ -116,11 +117,12 @@ class HttpNode:
             if output.node == self._context.node:
                 return self._fetch_here(output.attempt, partition)
             url = self._link.url_of(output.node)
+            charge = self._link.receiving(output.node)
             response = self._link.send(url, "GET", f"/shuffle/{output.attempt}/{partition}")
             if response.status != 200:
                 self._link.finish(url, response)
                 raise Refused(response.status, f"{response.status} {response.reason}")
-            return self._link.receive_all(url, output.node, response)
+            return self._link.receive_all(url, output.node, response, charge)
         except (OSError, ValueError, LookupError) as error:
             self._link.forget(output.node)
             raise FetchFailed(f"{output.attempt} from {output.node}: {error}") from error
@@ -129,11 +131,12 @@ class HttpNode:
         folder = self._context.root / "mapout" / attempt
         offset, length = json.loads((folder / "index.json").read_bytes())[partition]
         data = bytearray(length)
+        charge = self.disk_stream()
         with (folder / "data").open("rb", buffering=0) as file:
             file.seek(offset)
             if file.readinto(data) != length:
                 raise OSError("the file ends early")
-        self.charge_disk(length)
+        charge(length)
         return data
 
     def ended(self, *, succeeded: bool) -> None:
@@ -148,9 +151,18 @@ class HttpNode:
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 
-    def charge_disk(self, amount_bytes: int) -> None:
-        """Wait until the node's disk budget has paid."""
-        self._link.charge("disk", amount_bytes)
+    def disk_stream(self) -> Charge:
+        """Begin a stream through the node's disk budget."""
+        return self._link.stream("disk")
+
+    @property
+    def budget(self) -> Budget | None:
+        """The node's budget as this process has it open; None without limits."""
+        return self._link.budget
+
+    def settle_cpu_by(self, settle: Callable[[], None]) -> None:
+        """Call `settle` whenever a transfer makes the attempt wait: CPU time is paid for in the same time."""
+        self._link.settle_cpu = settle
 
     def need_room(self) -> None:
         """A real disk says by itself that it is full; a fault says it here."""

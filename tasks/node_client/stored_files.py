@@ -95,9 +95,10 @@ class BlockReader:
             raise OSError(f"the replica of {block.block} ends early")
 
     def _read_here(self, block: BlockRange, low: int, high: int) -> Iterator[Piece]:
+        charge = self._link.stream("disk")
         try:
             for piece in read_verified(self._link.context.root / "blocks" / block.block, low, high):
-                self._link.charge("disk", len(piece))
+                charge(len(piece))
                 yield piece
         except (CorruptBlock, FileNotFoundError) as error:
             self._report_bad(block, self._link.context.node)
@@ -106,6 +107,7 @@ class BlockReader:
     def _read_there(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
         url = self._link.url_of(node)
         wanted = {"Range": f"bytes={low}-{high - 1}"}
+        charge = self._link.receiving(node)
         response = self._link.send(url, "GET", f"/blocks/{block.block}", headers=wanted)
         if response.status not in (200, 206):
             if response.status in (404, 410):
@@ -117,7 +119,7 @@ class BlockReader:
             raise OSError(
                 f"{node} has {response.length} bytes of {block.block} where {high - low} were asked for"
             )
-        yield from self._link.receive(url, node, response)
+        yield from self._link.receive(url, node, response, charge)
 
     def _report_bad(self, block: BlockRange, node: NodeId) -> None:
         # Only a hint for the NameNode: the read goes on with another replica whether it arrives or not.

@@ -68,31 +68,6 @@ def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[i
     return coin.choices(ranked, [(rank + 1) ** -exponent for rank in range(files)], k=count)
 
 
-def sample_windows(jobs: Sequence[TraceJob], interval_s: float, count: int, seed: int) -> list[TraceJob]:
-    """`count` windows of a trace, drawn with replacement and put one after another, as SWIM shortens traces.
-
-    Windows begin at multiples of `interval_s` after the first job; a last one that the trace does not fill is not
-    drawn. Within a window jobs keep their gaps; the n-th window's jobs are renamed NAME.n.
-    """
-    _above_zero(interval_s=interval_s)
-    if not jobs or count < 1:
-        raise BadInput(f"{count} windows of {len(jobs)} jobs: expected 1 or more of each")
-    start_s = min(job.submit_s for job in jobs)
-    windows: dict[int, list[TraceJob]] = {}
-    for job in jobs:
-        windows.setdefault(int((job.submit_s - start_s) // interval_s), []).append(job)
-    whole = max(1, int((max(job.submit_s for job in jobs) - start_s) // interval_s))
-    coin, sampled = chance(seed, "trace windows"), []
-    for place in range(count):
-        window = coin.randrange(whole)
-        shift_s = (place - window) * interval_s - start_s
-        sampled += [
-            replace(job, name=f"{job.name}.{place}", submit_s=job.submit_s + shift_s)
-            for job in sorted(windows.get(window, ()), key=lambda job: job.submit_s)
-        ]
-    return sampled
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """Jobs to draw: Poisson arrivals, heavy-tailed inputs, and what is shuffled and written as shares of the input."""

@@ -74,7 +74,7 @@ def synthesize(
 ) -> tuple[list[SyntheticJob], list[str]]:
     """The selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
     made = [_job(number, job, assume) for number, job in enumerate(jobs)]
-    return made, [*trace.warnings, *_assumed(trace, jobs, made, assume)]
+    return made, [*trace.warnings, *_assumed(jobs, made, assume)]
 
 
 def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
@@ -226,9 +226,7 @@ def _user(number: int, job: TraceJob, assume: Assume) -> str:
     return f"u{chance(assume.seed, 'trace user', number).randrange(assume.users or 5) + 1}"
 
 
-def _assumed(
-    trace: Trace, jobs: Sequence[TraceJob], made: Sequence[SyntheticJob], assume: Assume
-) -> list[str]:
+def _assumed(jobs: Sequence[TraceJob], made: Sequence[SyntheticJob], assume: Assume) -> list[str]:
     lines = []
     if assume.users or any(job.user is None for job in jobs):
         lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")

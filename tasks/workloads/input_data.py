@@ -7,6 +7,7 @@ bring a kind of its own (`tasks.appkit.app.App.generate`), made of the same word
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +113,8 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 }
 
 
-def vocabulary(count: int = WORDS) -> list[bytes]:
+@cache
+def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
     """The words of generated text, most frequent first; always the same. Frequent words are short."""
     coin = chance(0, "vocabulary")
     weights = [0.88**rank for rank in range(len(LETTERS))]
@@ -120,7 +122,7 @@ def vocabulary(count: int = WORDS) -> list[bytes]:
     while len(words) < count:
         longest = 3 + int(9 * min(1.0, len(words) / 2000))
         words[bytes(coin.choices(LETTERS, weights, k=coin.randint(2, longest)))] = None
-    return list(words)
+    return tuple(words)
 
 
 def zipf_table(count: int) -> Numbers:

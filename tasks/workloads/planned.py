@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from schedbed.tasks.chance import chance
+from schedbed.tasks.own.program import PROGRAMS, files_of
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
 
 Locate = Callable[[str], Sequence[BlockRange]]
@@ -33,6 +34,11 @@ class InputFile:
     generate: str | None = None
     seed: int = 0
     preferred: tuple[tuple[NodeId, ...], ...] | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Return whether the file belongs to a user's application, and is no data."""
+        return self.path.startswith(PROGRAMS)
 
     @property
     def length(self) -> int:
@@ -63,6 +69,12 @@ class PlannedJob:
     params: Mapping[str, Any] = field(default_factory=dict)
     map_costs: tuple[Cost, ...] = ()
     reduce_costs: tuple[Cost, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the block-store paths of all that the job reads: its input, and the files of its application."""
+        own = tuple(file.path for file in files_of(self.params) if file.length)
+        return own if self.input is None else (self.input, *own)
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:

@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed import run
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
-from schedbed.deploy.doctor.achieved import TOLERANCE, loads_on, nodes_alone
+from schedbed.deploy.doctor.achieved import loads_on, nodes_alone
 from schedbed.deploy.doctor.loads import LoadedNode, Loads, Ratios
+from schedbed.deploy.doctor.verdicts import TOLERANCE
 from schedbed.tasks.errors import BadInput
 from tests.bench.figures import Figure, parser, publish, say
 

@@ -1,10 +1,11 @@
-"""Render docs/performance.md and docs/reproduce.md from the result files in docs/results.
+"""Render the pages of docs that show results, and README's table of limits, from the result files in docs/results.
 
-    python -m tests.bench.pages                    # writes both pages
+    python -m tests.bench.pages                    # writes all of them
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
 
-Figures are kept by `tests/bench/run --out docs/results/figures`. The text around the tables stands in
-docs/results/performance.template.md and docs/results/reproduce.template.md; a line `{{NAME}}` there becomes a table.
+Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
+--machines KIND --save docs/results/limits/KIND.json`. The text around the tables stands in
+docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims
+from tests.bench import claims, limit_tables
 from tests.bench.figures import ROOT, ResultFile
 
 RESULTS = ROOT / "docs" / "results"
@@ -35,6 +36,19 @@ def reproduce(results: Path = RESULTS) -> str:
     """Return the text of docs/reproduce.md."""
     tables = claims.tables(results / "reproduce")
     return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
+
+
+def limits(results: Path = RESULTS) -> str:
+    """Return the text of docs/limits.md."""
+    files = limit_tables.load_all(results / "limits")
+    tables = {name: limit_tables.table(kept) for name, kept in files.items()}
+    return fill((results / "limits.template.md").read_text(encoding="utf-8"), tables)
+
+
+def readme(results: Path = RESULTS) -> str:
+    """Return the text of README.md with its table of limits made again."""
+    short = limit_tables.short_table(limit_tables.load_all(results / "limits"))
+    return limit_tables.put_into((ROOT / "README.md").read_text(encoding="utf-8"), short)
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -68,19 +82,24 @@ def table(kept: ResultFile) -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"performance.md": performance, "reproduce.md": reproduce}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/performance.md": performance,
+    "docs/reproduce.md": reproduce,
+    "docs/limits.md": limits,
+    "README.md": readme,
+}
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write all pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
     asked = options.parse_args()
     if asked.claims:
         claims.keep(asked.claims, RESULTS / "reproduce")
     for name, render in PAGES.items():
-        (ROOT / "docs" / name).write_text(render(), encoding="utf-8")
-        print(f"docs/{name}")
+        (ROOT / name).write_text(render(), encoding="utf-8")
+        print(name)
 
 
 if __name__ == "__main__":

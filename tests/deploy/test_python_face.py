@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,8 +93,9 @@ def test_a_report_is_made_when_asked_for(draw: Callable[..., Any], monkeypatch: 
     monkeypatch.setattr(plots, "write", draw)
     assert not (result.folder / "plots").exists()
     (result.folder / "report.html").unlink()
-    assert result.report() == result.folder / "report.html"
-    assert "<html" in result.report().read_text() and any((result.folder / "plots").iterdir())
+    report = result.report()
+    assert report == result.folder / "report.html"
+    assert "<html" in report.read_text() and any((result.folder / "plots").iterdir())
 
 
 def test_a_temporary_folder_goes_with_its_result() -> None:
@@ -103,6 +105,18 @@ def test_a_temporary_folder_goes_with_its_result() -> None:
     del result
     gc.collect()
     assert not folder.exists()
+
+
+def test_the_folder_of_a_killed_program_goes_with_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / simulate().folder.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")
+    left.mkdir()
+    result = simulate()
+    assert list(tmp_path.iterdir()) == [result.folder] and str(os.getpid()) in result.folder.name
 
 
 def test_a_failed_run_leaves_no_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

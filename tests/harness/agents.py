@@ -22,6 +22,7 @@ import aiohttp
 import psutil
 
 from schedbed.cluster.agent.config import RUNNER as REAL_RUNNER
+from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.machines.machine import Hello
 from schedbed.cluster.machines.process import ProcessMachine
 from schedbed.cluster.spec import NodeSpec
@@ -128,6 +129,8 @@ class Rig:
     ) -> ProcessMachine:
         spec = spec or node_spec()
         plain: dict[str, Any] = {
+            "node": spec,
+            "root": self.root / spec.node,
             "token": TOKEN,
             "epoch_s": time.time(),
             "heartbeat_s": 0.2,
@@ -135,7 +138,7 @@ class Rig:
             "run_id": self.run_id,
             "runner": RUNNER,
         }
-        return ProcessMachine(spec, self.root / spec.node, **plain | changes)
+        return ProcessMachine(AgentConfig(**plain | changes))
 
     async def start(self, spec: NodeSpec | None = None, limits: str = "software", **changes: Any) -> Talk:
         return await self.connect(self.machine(spec, limits, **changes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -60,8 +61,24 @@ def _sleep(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 def _with_child(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    (node.root / "child").write_text(str(child.pid))
+    (node.root / "mapout" / "child").write_text(str(child.pid))
     return _sleep(spec, node) if spec.params.get("wait", True) else {}
+
+
+def _children(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    """Two children that burn CPU and are never waited for, one of which holds shared memory."""
+    held = mmap.mmap(-1, spec.params["bytes"])
+    for child in range(2):
+        if os.fork() == 0:
+            if child:
+                for page in range(0, len(held), 4096):
+                    held[page] = 1
+            until = time.monotonic() + spec.params["wall_s"]
+            while time.monotonic() < until:
+                pass
+            os._exit(0)
+    time.sleep(spec.params["wall_s"])
+    return {}
 
 
 def _memory(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
@@ -74,11 +91,32 @@ def _memory(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
     """Memory that RLIMIT_DATA does not count, but a control group does."""
-    import mmap
-
     with mmap.mmap(-1, spec.params["bytes"]) as held:
         for page in range(0, len(held), 4096):
             held[page] = 1
+    return {}
+
+
+def _children_spin(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    """Two children in sessions of their own that nobody waits for, and a shell's child, all without a pacer."""
+    for _ in range(2):
+        subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    subprocess.run(["sh", "-c", "(while :; do :; done) & wait"], check=False)
+    return {}
+
+
+def _children_share(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
+    """Shared memory in two processes, each with half of it."""
+    import mmap
+
+    for _ in range(2):
+        if os.fork() == 0:
+            with mmap.mmap(-1, spec.params["bytes"] // 2) as held:
+                for page in range(0, len(held), 4096):
+                    held[page] = 1
+                time.sleep(60)
+            os._exit(0)
+    time.sleep(60)
     return {}
 
 
@@ -127,6 +165,9 @@ _DO = {
     "spin": _spin,
     "sleep": _sleep,
     "with_child": _with_child,
+    "children": _children,
+    "children_spin": _children_spin,
+    "children_share": _children_share,
     "memory": _memory,
     "shared_memory": _shared_memory,
     "die": _die,

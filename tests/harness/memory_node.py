@@ -12,6 +12,7 @@ from typing import Any
 from schedbed.tasks.attempt import run_on
 from schedbed.tasks.attempt_status import Meter
 from schedbed.tasks.blockfile import Buffer, Piece
+from schedbed.tasks.node_client.http_requests import Charge
 from schedbed.tasks.node_client.node import FetchFailed, MapOutputAt
 from schedbed.tasks.specs import AttemptSpec, Cost, TaskKind
 
@@ -72,7 +73,10 @@ class FakeNode:
     def fetch_failed(self, map_attempt: str) -> None:
         self.reported.append(map_attempt)
 
-    def charge_disk(self, amount_bytes: int) -> None:
+    def disk_stream(self) -> Charge:
+        return self._charge_disk
+
+    def _charge_disk(self, amount_bytes: int) -> None:
         self.charged_bytes += amount_bytes
 
     def need_room(self) -> None:

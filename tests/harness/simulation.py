@@ -13,12 +13,12 @@ from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import NO_LATENCIES
 from schedbed.cluster.virtual.node_model import AttemptPlan, Emulation, Happening, TaskCost
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.simulate.declared_costs import SpecifiedCosts
 from schedbed.scheduler.simulate.setup import Setup, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost, Demand, NodeId, TaskKind
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
+from tests.harness.declared_costs import SpecifiedCosts
 
 MIB = 2**20
 NO_TIMING = Timing(request_s=0.0, decision_s=0.0, reply_s=0.0, commit_s=0.0)

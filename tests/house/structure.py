@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,24 +99,27 @@ def imported(path: Path) -> frozenset[Path]:
         else:
             continue
         for name in names:
-            found |= set(_files_of(name))
+            found.update(_files_of(ROOT, name))
     return frozenset(found - {path})
 
 
-def _files_of(name: str) -> Iterator[Path]:
+@cache
+def _files_of(root: Path, name: str) -> tuple[Path, ...]:
     package, *parts = name.split(".")
-    if package == PACKAGE and parts and parts[0] in ROOMS:
-        base = ROOT.joinpath(*parts)
-        for file in (base.with_suffix(".py"), base / "__init__.py"):
-            if file.is_file():
-                yield file
+    if package != PACKAGE or not parts or parts[0] not in ROOMS:
+        return ()
+    base = root.joinpath(*parts)
+    return tuple(file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file())
 
 
 def circles() -> list[list[str]]:
     """Return the groups of files that import each other in a circle (strongly connected, more than one file)."""
-    reach = {path: _reach(path) for path in modules()}
+    left = set(modules())
+    while free := {path for path in left if not imported(path) & left}:
+        left -= free
+    reach = {path: _reach(path) for path in left}
     groups = {
-        tuple(sorted(name_of(other) for other in reach[path] if path in reach[other])) for path in modules()
+        tuple(sorted(name_of(other) for other in reach[path] & left if path in reach[other])) for path in left
     }
     return sorted(list(group) for group in groups if len(group) > 1)
 

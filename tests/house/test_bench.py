@@ -139,7 +139,9 @@ def test_all_scenarios_are_accepted(tmp_path: Path) -> None:
         resolve(yaml.safe_load(yaml.safe_dump(scenario)))
 
 
-@pytest.mark.parametrize("name", ["isolation", "overhead", "control_plane", "datapath", "scale"])
+@pytest.mark.parametrize(
+    "name", ["isolation", "task_scale", "overhead", "control_plane", "datapath", "scale"]
+)
 def test_each_benchmark_says_what_it_does(name: str) -> None:
     said = subprocess.run(
         [sys.executable, str(BENCH / f"{name}.py"), "--help"], capture_output=True, text=True, check=True

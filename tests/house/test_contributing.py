@@ -38,6 +38,9 @@ faults:
 """
 
 
+pytestmark = pytest.mark.long  # copies of the tree, and a dozen commands on them
+
+
 class Tree:
     """A copy of the product with all examples in it, and a folder to work in."""
 

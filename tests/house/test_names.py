@@ -15,7 +15,7 @@ HOOK = "asks a policy for a hook that policies may leave out"
 DOOR = "builds a door's table from the names in the door's Protocol"
 
 CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
-    "cluster/agent/zygote.py": (1, IMPORT),
+    "cluster/agent/warm/zygote.py": (1, IMPORT),
     "cluster/conditions.py": (1, FIELD),
     "cluster/doors.py": (1, DOOR),
     "deploy/papers/verma2011/fig3_prediction.py": (1, FIELD),
@@ -33,6 +33,8 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "deploy/simulated/measure_apps.py": (1, FIELD),
     "deploy/studies/compare.py": (1, FIELD),
     "scheduler/core/books.py": (1, HOOK),
+    "scheduler/guard/blame.py": (1, HOOK),
+    "scheduler/guard/guarded_policy.py": (2, HOOK),
     "scheduler/models/job_profile.py": (7, FIELD),
     "scheduler/models/resource_profiles.py": (1, FIELD),
     "scheduler/policy.py": (2, HOOK),
@@ -41,6 +43,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "scheduler/simulate/compiled/tables.py": (1, FIELD),
     "scheduler/simulate/row_frames.py": (1, FIELD),
     "tasks/discover.py": (1, IMPORT),
+    "tasks/own/user_class.py": (2, IMPORT),
     "tasks/traces/describe.py": (1, FIELD),
 }
 """How often a file may call `getattr` with a name that is no literal, and why. Lower a number when a call goes."""

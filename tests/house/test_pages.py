@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from schedbed.deploy.doctor.limit_rows import LimitsFile
+from schedbed.deploy.doctor.trials import BREAKS, HOLDS, LimitRow
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.catalogue import entries
 from schedbed.deploy.papers.verdict import FAILS, wanted
-from tests.bench import claims, pages
+from tests.bench import claims, limit_tables, pages
 from tests.bench.figures import ROOT, Figure, ResultFile
 
 KEPT = pages.RESULTS / "reproduce"
@@ -19,7 +21,7 @@ SIMULATED = claims.load(KEPT / "sim")
 
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_a_page_is_what_the_result_files_give(name: str) -> None:
-    committed = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    committed = (ROOT / name).read_text(encoding="utf-8")
     assert committed == pages.PAGES[name](), "edit docs/results, then: python -m tests.bench.pages"
 
 
@@ -37,6 +39,47 @@ def test_a_table_shows_each_figure_with_its_verdict_and_source() -> None:
         "| gap (busy) | <= 40 ms | 41 ms (39..50) | 3 | missed |",
         "| rate | >= 60,000 tasks/s | 85,000 tasks/s | 3 | met |",
     ]
+
+
+def a_row(resource: str, achieved: float, verdict: str, *, hostile: bool, note: str = "") -> LimitRow:
+    return LimitRow(
+        node="n1",
+        resource=resource,
+        code="two shells" if hostile else "cooperates",
+        hostile=hostile,
+        declared=0.1,
+        achieved=achieved,
+        by="cgroup v1",
+        witness="control group",
+        verdict=verdict,
+        note=note,
+    )
+
+
+def test_limits_are_shown_row_by_row_and_by_their_worst() -> None:
+    rows = [
+        a_row("cpu", 0.101, HOLDS, hostile=True),
+        a_row("cpu", 0.5, BREAKS, hostile=True, note="it left"),
+        a_row("cpu", 0.102, HOLDS, hostile=False),
+    ]
+    kept = LimitsFile(
+        machines="docker", date="2026-01-02", host="2 cores", command="schedbed doctor", rows=rows
+    )
+    assert limit_tables.table(kept).splitlines()[4:] == [
+        "| cpu | **cooperates** | 0.100 cores | 0.102 cores | cgroup v1 | control group | holds |",
+        "| cpu | two shells | 0.100 cores | 0.101 cores | cgroup v1 | control group | holds |",
+        "| cpu | two shells | 0.100 cores | 0.500 cores | cgroup v1 | control group | does not hold: it left |",
+    ]
+    short = limit_tables.short_table({"docker": kept})
+    assert "| cpu | 102%, cgroup v1 | 500%: does not hold |" in short
+    assert "| disk | not measured | not measured |" in short
+
+
+def test_a_page_without_a_place_for_limits_is_refused() -> None:
+    page = "a\n<!-- limits: x -->\nold\n<!-- /limits -->\nb\n"
+    assert limit_tables.put_into(page, "new\n") == "a\n<!-- limits: x -->\nnew\n<!-- /limits -->\nb\n"
+    with pytest.raises(ValueError, match="limits"):
+        limit_tables.put_into("a\n", "new\n")
 
 
 @pytest.mark.parametrize("template", ["{{old}}\n", "{{new}}\n{{old}}\n", "no place\n", "{{new}}\n{{new}}\n"])

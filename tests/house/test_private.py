@@ -14,11 +14,14 @@ PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace", "_value_"}
 """Documented names of the standard library that begin with an underscore all the same."""
 ELSEWHERE = {
     ("cluster/machines/docker/streams.py", "_sock is private"),
+    ("cluster/machines/docker/streams.py", "_response is private"),
     ("deploy/live/ray_cluster.py", "ray_services.resolve_ip_for_localhost is patched"),
     ("deploy/live/worker_imports.py", "job_config._py_driver_sys_path is private"),
+    ("scheduler/guard/blame.py", "sys._current_frames is private"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
-this host's own address or to keep the caller's folders out of the workers' search path."""
+this host's own address or to keep the caller's folders out of the workers' search path. Python documents
+`sys._current_frames` for finding out where a thread hangs."""
 
 
 def is_private(name: str) -> bool:

@@ -54,6 +54,7 @@ def test_one_retry_is_written_down_and_tolerated(tmp_path: Path) -> None:
     assert file.startswith("test_suite.py::test_flaky[0]\n") and "AssertionError: cause 0" in file
 
 
+@pytest.mark.long  # three processes of pytest
 def test_four_retries_among_few_tests_fail_the_run_of_two_workers(tmp_path: Path) -> None:
     code, said, file = run_suite(tmp_path, 4, "-n", "2")
     assert code == 1, said

@@ -157,7 +157,7 @@ def version_of(wheel: Path) -> str:
 def files(room: str) -> list[Path]:
     """What a room needs at run time: code and data, but not what sets up a checkout."""
     ours = subprocess.check_output(["git", "ls-files", "-z", room], cwd=ROOT).decode().split("\0")
-    of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt"}
+    of_a_checkout = {"quickstart", "setup.sh", "lock", "constraints.txt", "constraints-dev.txt"}
     return [ROOT / name for name in ours if name and Path(name).name not in of_a_checkout]
 
 

@@ -13,7 +13,6 @@ import pytest
 from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.apps.sort import check_sorted, record_sum, sample_boundaries
 from schedbed.tasks.apps.wordcount import check_wordcount
-from schedbed.tasks.pacing import DATA_BURST_S
 from schedbed.tasks.specs import Cost, TaskKind
 from tests.harness.agents import MiniCluster
 from tests.harness.memory_node import a_spec
@@ -109,7 +108,7 @@ def test_a_disk_budget_holds_a_map(tmp_path: Path) -> None:
         report = await cluster.run(spec_of_map(cluster), "n1")
         counters = succeeded([report])[0]
         moved = counters["read_local_bytes"] + counters["spill_bytes"]
-        assert report["end_s"] - report["start_s"] >= 0.95 * moved / 1e6 - DATA_BURST_S
+        assert report["end_s"] - report["start_s"] >= moved / 1e6
 
     on_cluster(tmp_path, story, limits="software", disk_bps=1e6)
 
@@ -120,7 +119,7 @@ def test_a_network_budget_holds_a_remote_read(tmp_path: Path) -> None:
         report = await cluster.run(spec_of_map(cluster), "n2")
         counters = succeeded([report])[0]
         assert counters["read_remote_bytes"] >= len(TEXT) and counters["read_local_bytes"] == 0
-        assert report["end_s"] - report["start_s"] >= 0.95 * len(TEXT) / 1e6 - DATA_BURST_S
+        assert report["end_s"] - report["start_s"] >= len(TEXT) / 1e6
 
     on_cluster(tmp_path, story, count=2, limits="software", network_bps=1e6)
 

@@ -16,10 +16,7 @@ import contextlib
 import fcntl
 import json
 import logging
-import os
-import shutil
 import socket
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +25,7 @@ import docker
 from docker.errors import APIError, DockerException, NotFound
 from docker.types import Mount
 
-from schedbed.cluster.agent.config import LOOPBACK, RUNNER, AgentConfig
-from schedbed.cluster.machines.docker import network as nic
+from schedbed.cluster.agent.config import LOOPBACK, AgentConfig
 from schedbed.cluster.machines.docker.engine import (
     Labels,
     connect,
@@ -38,9 +34,10 @@ from schedbed.cluster.machines.docker.engine import (
     remove_container,
     run_name,
 )
+from schedbed.cluster.machines.docker.host_limits import HostLimits
 from schedbed.cluster.machines.docker.image import node_image
 from schedbed.cluster.machines.docker.streams import Streams
-from schedbed.cluster.machines.machine import Hello, MachineFailed
+from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 
@@ -53,8 +50,11 @@ AGENT_CORES = 0.3  # of a host core, above the node's own: the agent's work for 
 AGENT_BYTES = 256 * 2**20  # agent, warm process and their page cache, above the node's own memory
 PERIOD_US = 100_000
 PIDS = 512
-USER = "1000:1000"  # no process of a node runs as root
+UID = 1000  # no process of a node runs as root
+USER = f"{UID}:{UID}"
 DATA = Path("/data")
+QUICK = Path("/run/schedbed")
+GROUPS = Path("/groups")
 UPLINK = Path("/uplink")
 PORT = 8480  # of a published agent, in its container
 LOG_TAIL = 4
@@ -62,49 +62,30 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """One life of a node; `root` on this host only keeps its log. The volume outlives it, until `dispose`.
+    """One life of a node; the agent's `root` on this host only keeps its log. The volume outlives it, until `dispose`.
 
-    `owner` is the mark (`owner_mark`) of the process for which all is made; `listen` the address of this
+    `owner` is the mark (`owner_mark`) of the process for which all is made; the agent's `listen` the address of this
     host by which other hosts reach its nodes, or the loopback interface when there are none.
     """
 
-    def __init__(
-        self,
-        node: NodeSpec,
-        root: Path,
-        *,
-        token: str,
-        epoch_s: float,
-        heartbeat_s: float,
-        limits: str,
-        run_id: str,
-        owner: str,
-        runner: str = RUNNER,
-        uplink: Path | None = None,
-        listen: str = LOOPBACK,
-    ) -> None:
-        self._published = "" if listen == LOOPBACK else listen
-        self._config = AgentConfig(
-            node=node,
+    def __init__(self, agent: AgentConfig, owner: str) -> None:
+        self._published = "" if agent.listen == LOOPBACK else agent.listen
+        self._kernel = agent.limits in ("auto", "cgroup")
+        self._uplink = agent.uplink
+        self._config = replace(
+            agent,
             root=DATA,
-            token=token,
-            epoch_s=epoch_s,
-            heartbeat_s=heartbeat_s,
-            limits="off" if limits == "off" else "software",
-            run_id=run_id,
-            runner=runner,
-            listen=node.node,  # its own name, which the engine lets it find its address by
+            quick=QUICK,
+            listen=agent.node.node,  # its own name, which the engine lets it find its address by
             port=PORT if self._published else 0,
-            uplink=UPLINK if uplink is not None else None,
+            uplink=None if agent.uplink is None else UPLINK,
         )
-        self._kernel = limits in ("auto", "cgroup")
-        self._must = limits == "cgroup"
-        self._uplink = uplink
         self._image = ""
-        self._labels = labels(run_id, owner)
-        self._root = root
-        self._log = root / "agent.log"
-        self._name = f"{run_name(run_id)}-{node.node}"
+        self._labels = labels(agent.run_id, owner)
+        self._root = agent.root
+        self._log = agent.root / "agent.log"
+        self._name = f"{run_name(agent.run_id)}-{agent.node.node}"
+        self._limits = HostLimits(agent, self._name, self._labels, USER)
         self._client: docker.DockerClient | None = None
         self._streams: Streams | None = None
         self._paused = self._dead = False
@@ -133,14 +114,14 @@ class DockerMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL to everything in the container, which is removed; its volume stays."""
+        """SIGKILL to everything in the container, which is removed; its disk stays."""
         self._dead = True
         streams, self._streams = self._streams, None
         client, self._client = self._client, None
         if client is None:
             return
         with contextlib.closing(client):
-            await asyncio.to_thread(remove_container, client.api, self._name)
+            await asyncio.to_thread(self._clear, client.api)
             if streams is not None:
                 await asyncio.to_thread(streams.close)
 
@@ -162,10 +143,14 @@ class DockerMachine:
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """A fault: multiplies the container's quota and its NIC's rate; the agent does so with what is its own."""
-        del disk  # a software budget alone
+        """A fault: multiplies the rates of the container's disk and NIC; the agent does so with its attempts' CPU."""
+        del cpu
         if self._kernel and self.is_alive():
-            await asyncio.to_thread(self._set_rates, cpu, network)
+            await asyncio.to_thread(self._limits.set_rates, disk, network)
+
+    def totals(self) -> KernelTotals:
+        """As in `Machine`."""
+        return self._limits.totals()
 
     def is_alive(self) -> bool:
         """Whether the agent runs."""
@@ -191,7 +176,7 @@ class DockerMachine:
         self._root.mkdir(parents=True, exist_ok=True)
         self._image = self._prepare(self._client)
         remove_container(api, self._name)  # of a life whose holder died
-        api.create_volume(self._name, labels=self._labels)
+        self._limits.prepare(api)
         api.create_container(
             self._image,
             ["python3", "-m", "schedbed.cluster.agent.agent"],
@@ -209,8 +194,14 @@ class DockerMachine:
             remove_container(api, self._name)
             raise MachineFailed(f"{self.node.node}: killed at its start")
         api.start(self._name)
-        held = self._held(api) if self._kernel else {}
-        config = replace(self._config, shaped="network" in held, url=self._url(api))
+        held = self._held(api)
+        config = replace(
+            self._config,
+            shaped="network" in held,
+            url=self._url(api),
+            limits=self._agent_limits(),
+            groups=None if self._limits.groups is None else GROUPS,
+        )
         streams.send(config.to_line())
         hello = self._greeting(streams)
         _check_reachable(hello.url)
@@ -243,26 +234,39 @@ class DockerMachine:
         lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
+    def _agent_limits(self) -> str:
+        """What the agent is to do: with the groups that it is handed over, else in software."""
+        if self._config.limits == "off":
+            return "off"
+        return "software" if self._limits.groups is None else "cgroup"
+
     def _host_config(self, api: Any) -> dict[str, Any]:
         config = self._config
         mounts = [Mount(str(DATA), self._name, type="volume")]
         if self._uplink is not None:
             self._uplink.chmod(0o666)
             mounts.append(Mount(str(UPLINK), str(self._uplink), type="bind"))
+        if self._limits.groups is not None:
+            mounts.append(Mount(str(GROUPS), str(self._limits.groups), type="bind"))
         kernel: dict[str, Any] = {}
         if self._kernel:
-            memory = config.node.memory_bytes + AGENT_BYTES
+            memory = AGENT_BYTES + (config.node.memory_bytes if self._limits.groups is None else 0)
             kernel = {
                 "cpu_period": PERIOD_US,
-                "cpu_quota": self._quota(1.0),
+                "cpu_quota": round((self.node.cpu_rate + AGENT_CORES) * PERIOD_US),
                 "mem_limit": memory,
                 "memswap_limit": memory,
             }
         return api.create_host_config(
             auto_remove=True,
-            init=True,
+            # The agent is the container's process 1, which attempts can neither kill nor stop; an init of Docker's
+            # would be a process beside it that they could trace, and so leave their groups.
+            init=False,
             read_only=True,
-            tmpfs={"/tmp": "rw,nosuid,nodev,noexec,size=16m"},
+            tmpfs={
+                "/tmp": "rw,nosuid,nodev,noexec,size=16m",
+                str(QUICK): f"rw,nosuid,nodev,noexec,size=1m,mode=700,uid={UID},gid={UID}",
+            },
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             pids_limit=PIDS,
@@ -275,68 +279,16 @@ class DockerMachine:
 
     # ----------------------------------------------------------------- limits
 
-    def _quota(self, factor: float) -> int:
-        return round((self.node.cpu_rate * factor + AGENT_CORES) * PERIOD_US)
-
-    def _set_rates(self, cpu: float, network: float) -> None:
-        self._api.update_container(self._name, cpu_period=PERIOD_US, cpu_quota=self._quota(cpu))
-        if not self._published:
-            self._tell_tc(self._api, nic.change(self.node.network_bps * network))
-
     def _held(self, api: Any) -> dict[str, str]:
-        """Shapes the NIC; what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
-        group = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
-        limits = {"cpu": f"software in {group}", "memory": group}
-        if self._published:
-            if self._must:
-                raise BadInput(
-                    "limits: cgroup: on many hosts (--address) the NIC is a software budget, expected auto"
-                )
-            return limits
-        found = api.inspect_network(run_name(self._config.run_id))
-        gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
-        try:
-            self._tell_tc(api, nic.shape(self.node.network_bps, gateway))
-        except MachineFailed as error:
-            if self._must:
-                raise BadInput(f"limits: cgroup: the NIC cannot be shaped on this host: {error}") from None
-            log.warning("%s; the NIC is held by a software budget alone", error)
-            return limits
-        return limits | {"network": "tc"}
+        """What the kernel enforces, by resource. Raises BadInput when it must and cannot."""
+        held = self._limits.hold(api, self._image)
+        if self._kernel and self._limits.groups is None:
+            held["memory"] = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
+        return held
 
-    def _tell_tc(self, api: Any, script: str) -> None:
-        """Runs a script inside the node's network namespace: from here where we are root and that is at hand, which
-        costs a tenth, else from a container. Raises MachineFailed with its last line."""
-        inside = Path(api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
-        if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
-            enter = ["nsenter", f"--net={inside}", "sh", "-c", script]
-            done = subprocess.run(enter, capture_output=True, text=True, check=False)
-            code, said = done.returncode, done.stderr.strip()
-        else:
-            code, said = self._beside(api, script)
-        if code:
-            raise MachineFailed(f"{self.node.node}: tc: {said.splitlines()[-1] if said else 'failed'}")
-
-    def _beside(self, api: Any, script: str) -> tuple[int, str]:
-        """Runs a script as root with NET_ADMIN alone, in a container that shares this one's network and nothing else;
-        its exit code, and what it said."""
-        name = f"{self._name}-tc"
-        remove_container(api, name)
-        host = api.create_host_config(
-            network_mode=f"container:{self._name}",
-            read_only=True,
-            cap_drop=["ALL"],
-            cap_add=["NET_ADMIN"],
-            security_opt=["no-new-privileges"],
-        )
-        api.create_container(
-            self._image, ["sh", "-c", script], name=name, user="0:0", labels=self._labels, host_config=host
-        )
-        try:
-            api.start(name)
-            return api.wait(name)["StatusCode"], api.logs(name).decode(errors="replace").strip()
-        finally:
-            remove_container(api, name)
+    def _clear(self, api: Any) -> None:
+        remove_container(api, self._name)
+        self._limits.release(api)
 
 
 def _check_reachable(url: str) -> None:

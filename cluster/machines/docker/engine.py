@@ -16,6 +16,7 @@ import docker
 from docker.errors import APIError, DockerException, NotFound
 
 from schedbed.cluster.agent.cgroups import owner_lives, owner_mark
+from schedbed.cluster.machines.docker.loop_device import DEVICE, discard
 from schedbed.cluster.machines.host_abilities import docker_why
 from schedbed.tasks.errors import BadInput
 
@@ -99,6 +100,8 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
         if doomed(mine):
             with contextlib.suppress(APIError):  # it went by itself, or is just going
                 _REMOVE[kind](api, name)
+                if device := mine.get(DEVICE):
+                    discard(device)
                 removed.append(f"{kind} {name}")
     return removed
 

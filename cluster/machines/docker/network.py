@@ -8,12 +8,12 @@ frames, so the payload's declared rate gets its headers on top.
 
 from __future__ import annotations
 
-from schedbed.tasks.pacing import DATA_BURST_S
-
 HEADERS = 1.05  # of TCP over Ethernet, with 1400 to 1500 bytes a packet
-# What an idle NIC banks, for the reason given there: with 20 ms six busy nodes, at a tenth of a core, got 0.80-0.98.
-BURST_S = DATA_BURST_S
-BURST_MIN_BYTES = 256 * 1024  # packets of 64 KiB (segmentation offload) must fit
+# What an idle NIC banks is sent at once, so this must be little beside the smallest transfer: 32 KiB are 3% of 1 MB. A
+# packet of 64 KiB (segmentation offload) passes a smaller bucket; it is paid for afterwards. No more is needed for
+# long streams: what a stopped process does not read in time waits in its socket's buffer.
+BURST_BYTES = 32 * 1024
+BURST_S = 0.002  # but at high rates what a late timer of the kernel would cost
 QUEUE_S = 0.25  # what may wait in a queue; more is dropped, and TCP slows down
 QUEUE_MIN_BYTES = 512 * 1024
 FREE = "10gbit"
@@ -64,7 +64,7 @@ def _free(device: str, *matches: str) -> list[str]:
 
 
 def _rate(verb: str, device: str, rate_bps: float) -> str:
-    bits, burst = int(rate_bps * HEADERS * 8), max(BURST_MIN_BYTES, int(rate_bps * BURST_S))
+    bits, burst = int(rate_bps * HEADERS * 8), max(BURST_BYTES, int(rate_bps * BURST_S))
     return (
         f"tc class {verb} dev {device} parent 1: classid 1:10 htb "
         f"rate {bits}bit ceil {bits}bit burst {burst}b cburst {burst}b quantum 60000"

@@ -50,7 +50,8 @@ class Streams:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(END_S)
-        self._stream.close()
+        self._stream._response.close()  # which holds the stream; closed behind its back it would complain when it goes
+        self._socket.close()
 
     def _pump(self) -> None:
         left = b""

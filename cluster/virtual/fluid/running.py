@@ -2,7 +2,7 @@
 
 A phase is a set of streams side by side (CPU, reads, writes) and is over when all are. A live attempt alternates
 between them in small steps, so that none runs ahead of the slowest: a stream's rate is capped at what it would need
-if nothing contended. That idle disks and networks bank a little time (`tasks.pacing`) lets them overlap live.
+if nothing contended. Live they overlap because a stream makes up for the time between its pieces (`tasks.pacing`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from schedbed.deploy.papers.lakshmi2019.private_cloud import (
     makespans,
     scenario,
 )
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.axhline(said["best"].number, color=PAPER, linestyle="--", label="paper: up to 23%")
     ax.axhline(0, color="black", linewidth=0.6)
     bars = [("ours", OURS, [fmean(each) for each in mine.values()])]
-    grouped_bars(ax, ["\n".join(four) for four in mine], bars, [[bootstrap_ci(e) for e in mine.values()]])
+    grouped_bars(ax, ["\n".join(four) for four in mine], bars, [[mean_interval(e) for e in mine.values()]])
     ax.set(ylabel="makespan saved [%]")
 
 

@@ -21,7 +21,7 @@ from schedbed.deploy.papers.lakshmi2019.private_cloud import (
     shares,
 )
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +91,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
         for number, size_gb in enumerate(sizes):
             mine = measured.series[f"{size_gb}{way}"]
             bars.append((f"{size_gb} GB", OKABE[number], [fmean(mine[pair]) for pair in pairs]))
-            errors.append([bootstrap_ci(mine[pair]) for pair in pairs])
+            errors.append([mean_interval(mine[pair]) for pair in pairs])
         ax.axhspan(12, 23, color=PAPER, alpha=0.3, linewidth=0, label="paper: 12 to 23%")
         ax.axhline(0, color="black", linewidth=0.6)
         grouped_bars(ax, ["\n".join(pair) for pair in pairs], bars, errors)

@@ -8,7 +8,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
             ("paper", PAPER, [said[key].number for key in keys]),
             ("ours", OURS, [sum(each) / len(each) for each in ours]),
         ]
-        grouped_bars(ax, names, bars, [[], [bootstrap_ci(each) for each in ours]])
+        grouped_bars(ax, names, bars, [[], [mean_interval(each) for each in ours]])
         ax.set(xlabel="stress", ylabel=f"mean absolute error, {resource.upper()} use [share]")
 
 

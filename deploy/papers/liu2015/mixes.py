@@ -13,7 +13,7 @@ from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.liu2015.eight_tests import MIXES, Mix, play
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
                 for side in (0, 1):
                     each = [one[side][name] for one in measured.series["took"][mix.name]]
                     bars[side].append(fmean(each))
-                    errors[side].append(bootstrap_ci(each))
+                    errors[side].append(mean_interval(each))
         grouped_bars(ax, groups, [("YARN", OKABE[1], bars[0]), ("FGCS", OKABE[0], bars[1])], errors)
         ax.set_ylabel("job [s], before scale")
         ax.set_title(TITLES[pattern], loc="right", fontsize=8, color=PAPER)

@@ -10,7 +10,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, legend
 from schedbed.deploy.papers.polo2011.nine_jobs import experiment1, longer, slots
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
     ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")
     for place, each in enumerate(fair_s):
-        interval = bootstrap_ci(each)
+        interval = mean_interval(each)
         if interval is not None:
             ax.vlines(place, *interval, color="black", linewidth=0.8)
     ax.axhline(fmean(ras_s), color=OKABE[5], label="RAS")

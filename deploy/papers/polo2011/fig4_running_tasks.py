@@ -12,9 +12,9 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
 from schedbed.deploy.papers.polo2011.nine_jobs import APPS, experiment1, slots
+from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan, utilisation
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.series import Intervals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

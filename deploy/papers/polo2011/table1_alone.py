@@ -79,5 +79,10 @@ def _bars(ax: Axes, labels: list[str], keys: list[str], said: Values, measured: 
 
 
 EXPERIMENT = Experiment(
-    name="table1", measure=measure, draw=draw, takes_s={"sim": 30, "process": 900}, repeats=2, size=(7.2, 3.2)
+    name="table1",
+    measure=measure,
+    draw=draw,
+    takes_s={"sim": 45, "process": 1350},
+    repeats=3,
+    size=(7.2, 3.2),
 )

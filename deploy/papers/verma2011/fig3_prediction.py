@@ -10,7 +10,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import grouped_bars
 from schedbed.deploy.papers.verma2011.months import Month, play
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_bounds import Bounds, bounds
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     took = [measured.series[name][0] for name in PREDICTED]
     predicted = [measured.series[name][1] for name in PREDICTED]
     bars = [("measured", "#000000", [fmean(each) for each in took])]
-    errors = [[bootstrap_ci(each) for each in took]]
+    errors = [[mean_interval(each) for each in took]]
     for number, bound in enumerate(("low", "avg", "up")):
         each = [[getattr(one, f"{bound}_s") for one in some] for some in predicted]
         bars.append((f"predicted T_{bound}", OKABE[number], [fmean(some) for some in each]))
-        errors.append([bootstrap_ci(some) for some in each])
+        errors.append([mean_interval(some) for some in each])
     grouped_bars(ax, PREDICTED, bars, errors)
     ax.set(ylabel="completion [s], before scale", xlabel="month and map slots")
 

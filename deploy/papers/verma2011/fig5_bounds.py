@@ -16,7 +16,7 @@ from schedbed.deploy.papers.verma2011.fixed_slots import SPEC
 from schedbed.deploy.papers.verma2011.wikitrends_profiles import MAPS, REDUCES, profile_of, wikitrends
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_bounds import BOUNDS, allocate, curve
 from schedbed.scheduler.models.job_profile import JobProfile
 
@@ -171,7 +171,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 def _interval(ratios: tuple[float, ...], slo_s: float) -> tuple[float, float] | None:
-    interval = bootstrap_ci(ratios)
+    interval = mean_interval(ratios)
     return None if interval is None else (interval[0] * slo_s, interval[1] * slo_s)
 
 

@@ -10,7 +10,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.months import Month, play
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
             ("paper", PAPER, [said[key].number for key in keys]),
             ("ours", OURS, [fmean(each) for each in ours]),
         ]
-        grouped_bars(ax, JOBS, bars, [[], [bootstrap_ci(each) for each in ours]])
+        grouped_bars(ax, JOBS, bars, [[], [mean_interval(each) for each in ours]])
         ax.tick_params(axis="x", rotation=60)
         if phase != PHASES[0] and (key := ax.get_legend()):
             key.remove()

@@ -14,7 +14,7 @@ from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.arrivals import Outcome, play
 from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
             ours = [measured.samples(each) for each in keys]
             printed = [said[each].number for each in keys]
             bars = [("paper", PAPER, printed), (f"ours, {name}", OKABE[row], [fmean(each) for each in ours])]
-            errors = [[], [bootstrap_ci(each) for each in ours]]
+            errors = [[], [mean_interval(each) for each in ours]]
             grouped_bars(ax, [str(threshold) for threshold in reversed(THRESHOLDS)], bars, errors)
             ax.set(ylabel=label, ylim=(0, None))
             if row:

@@ -15,7 +15,7 @@ from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.arrivals import TESTBED, planned_job, under_aria
 from schedbed.deploy.papers.verma2011.w1_and_w2 import DueJob, workload
 from schedbed.deploy.results.metrics import RunTables, deadlines
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 from schedbed.deploy.scenario.resolved import ResolvedScenario, SimulateChoice
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost
@@ -103,7 +103,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
         ours = [measured.samples(f"{key}_{threshold}") for threshold in thresholds]
         printed = [said[f"{key}_{threshold}"].number for threshold in thresholds]
         bars = [("paper", PAPER, printed), ("ours", OURS, [fmean(each) for each in ours])]
-        grouped_bars(ax, [str(t) for t in thresholds], bars, [[], [bootstrap_ci(each) for each in ours]])
+        grouped_bars(ax, [str(t) for t in thresholds], bars, [[], [mean_interval(each) for each in ours]])
         ax.set(ylabel=label, xlabel="load threshold for arrivals [%]", ylim=(0, None))
 
 

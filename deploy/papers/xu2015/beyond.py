@@ -11,7 +11,7 @@ from schedbed.deploy.papers.figures import PAPER
 from schedbed.deploy.papers.xu2015.twenty_jobs import COPIES, DELAY, LEARNT, MOST, NAMES, QUARTER, gains, play
 from schedbed.deploy.results.metrics import locality
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     for place, policy in enumerate(SHOWN):
         found = measured.series["gains"][policy]
         ax.bar(NAMES[policy], fmean(found), 0.5, color=OKABE[place])
-        interval = bootstrap_ci(found)
+        interval = mean_interval(found)
         if interval is not None:
             ax.vlines(place, *interval, color="black", linewidth=0.8)
     ax.axhline(0, color=PAPER, linewidth=0.8)

@@ -10,7 +10,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, MOST, NAMES, QUARTER, play
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
-from schedbed.deploy.results.stats import bootstrap_ci
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     for place, (key, policy) in enumerate(SHOWN.items()):
         found = measured.samples(key)
         ax.bar(NAMES[policy], fmean(found), 0.5, color=OKABE[place])
-        interval = bootstrap_ci(found)
+        interval = mean_interval(found)
         if interval is not None:
             ax.vlines(place, *interval, color="black", linewidth=0.8)
     ax.set_ylabel("input processed locally [GB]")

@@ -13,9 +13,9 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.xu2015.twenty_jobs import APART_S, DELAY, NODES, QUARTER, USERS, play
+from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, fairness
 from schedbed.deploy.results.plots import DASHES, OKABE
-from schedbed.deploy.results.series import Intervals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

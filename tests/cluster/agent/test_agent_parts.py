@@ -106,7 +106,9 @@ def test_map_outputs_end_the_wait_and_may_be_withdrawn() -> None:
 
 def test_usage_is_a_share_of_the_declared_rates(tmp_path: Path) -> None:
     rates = {"disk": 100.0, "tx": 100.0, "rx": 100.0}
-    budget = Budget.create(tmp_path / "budget", rates)
+    Budget.create(tmp_path / "budget", rates).close()
+    now_s = 1000.0
+    budget = Budget(tmp_path / "budget", lambda: now_s)
     node = node_spec(cores=2, core_speed=0.5, disk_bps=100.0, network_bps=100.0)
     meter = UsageMeter(node, budget)
     first = meter.read(10.0, 5.0, [])
@@ -114,8 +116,11 @@ def test_usage_is_a_share_of_the_declared_rates(tmp_path: Path) -> None:
     budget.reserve("disk", 50)
     budget.reserve("tx", 10)
     budget.reserve("rx", 80)
+    now_s += 0.3
+    assert meter.read(11.0, 5.25, []).disk_util == pytest.approx(0.3)  # what is not paid yet is still to come
+    now_s += 0.7
     usage = meter.read(12.0, 5.5, [os.getpid()])
-    assert (usage.cpu_util, usage.disk_util, usage.net_util) == (0.25, 0.25, 0.4)
+    assert (usage.cpu_util, usage.disk_util, usage.net_util) == pytest.approx((0.25, 0.2, 0.5))
     assert usage.memory_bytes > 2**20
     assert meter.read(13.0, 7.5, []).cpu_util == 2.0  # a limit that did not hold is told
     assert meter.read(14.0, 0.0, []).cpu_util == 0.0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schedbed.cluster.agent.attempt_reports import Running, report_of
+from schedbed.cluster.agent.attempt_reports import Running, report_of, status_of
+from schedbed.cluster.agent.limits import NO_LOSSES, Losses
 from tests.harness.agents import attempt_spec
 
-EXIT_0, EXIT_1, SIGNAL_9, SIGNAL_40 = 0, 1 << 8, 9, 40
+EXIT_0, EXIT_1, SIGNAL_9, SIGNAL_40 = 0, 1, -9, -40
 OWN = {
     "state": "succeeded",
     "reason": "",
@@ -22,10 +24,10 @@ OWN = {
 }
 
 
-def ended(folder: Path, status: int | None, error: str = "", **changes: Any) -> tuple[str, str]:
-    kill_reason, over = changes.get("kill_reason"), changes.get("over_memory", False)
-    running = Running(attempt_spec(), 0, 1.5, 0, kill_reason=kill_reason)
-    report = report_of(running, folder, status, error, over_memory=over, now_s=9.0)
+def ended(folder: Path, code: int | None, error: str = "", **changes: Any) -> tuple[str, str]:
+    running = Running(attempt_spec(), 1.5, kill_reason=changes.get("kill_reason"))
+    over = running.over_limit(changes.get("losses", NO_LOSSES))
+    report = report_of(running, folder, code, error, over=over, now_s=9.0)
     assert report["attempt"] == "job_0001_m_000000_0" and report["start_s"] <= report["end_s"]
     return report["state"], report["reason"]
 
@@ -50,7 +52,16 @@ def test_a_report_of_one_that_was_killed_is_not_believed(tmp_path: Path) -> None
 
 
 def test_the_kernel_is_asked_first_why_it_was_killed(tmp_path: Path) -> None:
-    assert ended(tmp_path, SIGNAL_9, over_memory=True) == ("failed", "over its memory limit of 64 MiB")
+    over_memory, over_processes = Losses(oom_kills=1), Losses(refused_forks=3)
+    assert ended(tmp_path, SIGNAL_9, losses=over_memory) == ("failed", "over its memory limit of 64 MiB")
+    assert ended(tmp_path, SIGNAL_9, losses=over_processes) == (
+        "failed",
+        "over its limit of 256 processes and threads",
+    )
+    assert ended(tmp_path, SIGNAL_9, losses=over_memory, kill_reason="stop") == ("killed", "stop")
+    leave(tmp_path)  # a child was killed, and the attempt itself lived on
+    assert ended(tmp_path, EXIT_0, losses=over_memory) == ("failed", "over its memory limit of 64 MiB")
+    (tmp_path / "report.json").unlink()
     assert ended(tmp_path, SIGNAL_40) == ("failed", "killed by signal 40")
 
 
@@ -62,12 +73,47 @@ def test_a_report_that_is_not_whole_is_none(tmp_path: Path, left: str) -> None:
 
 
 def test_times_come_from_what_is_known(tmp_path: Path) -> None:
-    running = Running(attempt_spec(), 0, 1.5, 0)
-    assert report_of(running, tmp_path, SIGNAL_9, "", over_memory=False, now_s=9.0)["start_s"] == 1.5
+    running = Running(attempt_spec(), 1.5)
+    assert report_of(running, tmp_path, SIGNAL_9, "", over=None, now_s=9.0)["start_s"] == 1.5
     (tmp_path / "status").write_text('{"started_s": 1.7}')
-    report = report_of(running, tmp_path, SIGNAL_9, "", over_memory=False, now_s=9.0)
+    report = report_of(running, tmp_path, SIGNAL_9, "", over=None, now_s=9.0)
     assert (report["start_s"], report["end_s"]) == (1.7, 9.0)
     leave(tmp_path)
-    report = report_of(running, tmp_path, EXIT_0, "", over_memory=False, now_s=9.0)
+    report = report_of(running, tmp_path, EXIT_0, "", over=None, now_s=9.0)
     assert (report["start_s"], report["end_s"], report["counters"]) == (2.0, 3.0, {"a": 1})
     assert report["partitions"] == [5]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {
+            "counters": {"a": "many", "b": [1], "c": float("inf"), "d": None},
+            "partitions": [1, "2"],
+            "end_s": "now",
+        },
+        {"counters": 3, "partitions": [-1], "start_s": True, "end_s": None, "reason": ["no"]},
+    ],
+)
+def test_nonsense_in_a_report_is_left_out(tmp_path: Path, said: dict[str, Any]) -> None:
+    leave(tmp_path, **said)
+    report = report_of(Running(attempt_spec(), 1.5), tmp_path, EXIT_0, "", over=None, now_s=9.0)
+    assert (report["state"], report["partitions"], report["end_s"]) == ("succeeded", [], 9.0)
+    assert set(report["counters"]) <= {"d"} and isinstance(report["reason"], str)
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    """A pipe would keep the agent waiting, and a link could lead to any file that root may read."""
+    outside = tmp_path / "outside"
+    outside.write_text(json.dumps(OWN))
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    (folder / "report.json").symlink_to(outside)
+    os.mkfifo(folder / "log")
+    os.mkfifo(folder / "status")
+    assert ended(folder, EXIT_0) == ("failed", "ended with status 0 and no report")
+    assert status_of(Running(attempt_spec(), 1.5), folder)["progress"] == 0.0
+    (folder / "status").unlink()
+    (folder / "status").write_text('{"progress": 7, "phase": 5, "started_s": "x"}')
+    said = status_of(Running(attempt_spec(), 1.5), folder)
+    assert (said["progress"], said["phase"], said["started_s"]) == (1.0, "map", None)

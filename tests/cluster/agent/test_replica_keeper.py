@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,29 @@ def test_a_copy_that_is_not_the_block_is_thrown_away(
         assert (await reader.get("/blocks/blk_1"))[0] == 404
         assert (await reader.get("/blocks/blk_1/checksums"))[0] == 404
         assert not any(message["type"] == "block" for message in reader.heard)
+
+    live(story)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_plain_file_is_not_read_but_removed(live: Callable[[Story], None], kind: str) -> None:
+    async def story(rig: Rig) -> None:
+        _, reader = await holder_and_reader(rig)
+        path, elsewhere = aside(rig, b""), rig.root / "elsewhere"
+        path.unlink()
+        elsewhere.write_bytes(DATA)  # the block itself, so that nothing but the link speaks against it
+        match kind:
+            case "link":
+                path.symlink_to(elsewhere)
+            case "pipe":
+                os.mkfifo(path)
+            case _:
+                path.mkdir()
+        assert await keep(reader) == 200
+        while blocks(rig):
+            await asyncio.sleep(0.02)
+        assert (await reader.get("/blocks/blk_1"))[0] == 404
+        assert elsewhere.read_bytes() == DATA
 
     live(story)
 

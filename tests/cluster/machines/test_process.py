@@ -159,3 +159,35 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(live: Callable[[Story], 
         await machine.stop()
 
     live(story)
+
+
+def test_the_kernel_counts_what_children_use_that_nobody_waits_for(live: Callable[[Story], None]) -> None:
+    if not (controllers := _usable_controllers()):
+        pytest.skip("this user may make no control groups on this host")
+
+    async def story(rig: Rig) -> None:
+        talk = await rig.start(limits="cgroup")
+        shared = 32 * 2**20
+        spec = attempt_spec(do="children", wall_s=2.0, bytes=shared, memory_bytes=128 * 2**20)
+        before = talk.machine.totals()
+        await talk.launch(spec)
+        await talk.hear("beat")
+        async with asyncio.timeout(PATIENCE_S):
+            while (held := talk.machine.totals()).memory_bytes is not None and held.memory_bytes < shared:
+                await asyncio.sleep(0.05)
+        report = await talk.hear("ended", attempt=spec.attempt)
+        after = talk.machine.totals()
+        assert report["state"] == "succeeded"
+        assert before.cpu_s is not None and after.cpu_s is not None
+        # The attempt itself slept. Its two children were let burn about half a core for two seconds.
+        assert after.cpu_s - before.cpu_s > 0.3
+        assert (after.memory_bytes is not None) == ("memory" in controllers)
+
+    live(story)
+
+
+def _usable_controllers() -> frozenset[str]:
+    try:
+        return frozenset(find_hierarchies().folders)
+    except CgroupError:
+        return frozenset()

@@ -23,6 +23,10 @@ from schedbed.deploy.shipped import FOLDER, shipped
 COMMAND = [sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"]
 WITH_TRACES = {"fb2009", "fb2010", "gridmix", "mumak"}
 PATIENCE_S = 120.0
+WITHOUT_PLOTS = [
+    *COMMAND[:2],
+    f"from schedbed.deploy.results import plots; plots.write = lambda *_: []; {COMMAND[2]}",
+]
 
 
 def call(*arguments: str | Path):
@@ -130,7 +134,12 @@ def heed_signals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long),
+    ],
 )
 def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhere: Path) -> None:
     """What was measured is kept: the first policy has ended, the second would take hours."""
@@ -145,7 +154,7 @@ def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhe
     with ExitStack() as stack:
         command = stack.enter_context(
             subprocess.Popen(
-                [*COMMAND, *arguments],
+                [*WITHOUT_PLOTS, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 preexec_fn=heed_signals,

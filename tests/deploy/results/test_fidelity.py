@@ -91,3 +91,32 @@ def test_a_node_that_was_not_there_for_long_is_told_without_what_it_achieved() -
         * 2
     )
     assert both["limits"]["cpu"]["nodes"] == limit["nodes"]
+
+
+def test_twice_a_limit_in_one_window_of_many_is_not_trusted() -> None:
+    rows = [row | ({"cpu_util": 1.5} if 50.0 <= row["t"] < 55.0 else {}) for row in beats(0.7, seconds=300)]
+    (why,) = judge(heartbeats=table("heartbeats", rows), counted={"cpu": "kernel"})["why"]
+    assert why == (
+        "Node n1 used 1.50 times its declared cpu rate over 5 s by the kernel's count: the limit did not hold."
+    )
+
+
+def test_every_node_beyond_its_limit_is_named_the_worst_first() -> None:
+    used = {"n1": 1.3, "n2": 1.6}
+    rows = [beat | {"node": node} for node, cpu in used.items() for beat in beats(cpu)]
+    (why,) = judge(heartbeats=table("heartbeats", rows))["why"]
+    assert why.startswith("Node n2 used 1.60 times its declared cpu rate") and "so did n1 (1.30)" in why
+
+
+def test_memory_beyond_a_node_is_doubted_only_by_the_kernels_count() -> None:
+    held = {"memory_bytes": int(1.5 * NODES[0]["memory_bytes"])}
+    rows = table("heartbeats", [row | held for row in beats(0.5)])
+    assert judge(heartbeats=rows, counted={"memory": "agent"})["trusted"]
+    (why,) = judge(heartbeats=rows, counted={"memory": "kernel"})["why"]
+    assert "times its declared memory by the kernel's count" in why
+
+
+def test_a_limit_says_what_holds_it_and_who_counted() -> None:
+    found = judge(enforced={"disk": "software"}, counted={"disk": "agent"})["limits"]
+    assert (found["disk"]["enforced"], found["disk"]["counted"]) == ("software", "agent")
+    assert (found["cpu"]["enforced"], found["cpu"]["counted"]) == (None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +28,39 @@ def played(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **c
     return run(given, machines="sim", out=out)
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a host on which `burn` has run once."""
+    folder = tmp_path_factory.mktemp("first")
+    played(folder / "store.sqlite", folder / "out")
+    return folder / "store.sqlite"
+
+
+@pytest.fixture
+def store(first: Path, tmp_path: Path) -> Path:
+    """A copy of that store."""
+    return Path(shutil.copy(first, tmp_path))
+
+
 def phases(store: Path) -> JobProfile:
     known = ProfileStore(store).load("aria", "ana/burn")
     assert known is not None
     return JobProfile.from_json(known)
 
 
-def test_a_run_under_any_policy_teaches_all_three(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
-    played(store, tmp_path / "out")
+def test_a_run_under_any_policy_teaches_all_three(store: Path) -> None:
     assert phases(store).runs == 2 and phases(store).map.avg_s == pytest.approx(5, rel=0.3)
     demand, resources = (ProfileStore(store).load(kind, "burn") for kind in (DEMAND, RESOURCES))
     assert demand is not None and 90 <= demand["map"] <= 100
     assert resources is not None and 30 < resources["map"]["cpu"] <= 50  # of a node with two cores
 
 
-def test_what_is_kept_is_of_the_scenario_before_its_scale(tmp_path: Path) -> None:
-    """A tenth of every duration: a map of 0.5 s is still kept as one of 5 s (and some latency)."""
-    stores = {scale: tmp_path / f"{scale}.sqlite" for scale in (1.0, 0.5)}
-    for scale, store in stores.items():
-        played(store, tmp_path / f"out{scale}", scale=scale)
-    assert phases(stores[0.5]).map.avg_s == pytest.approx(phases(stores[1.0]).map.avg_s, rel=0.15)
-    assert phases(stores[0.5]).map_input_bytes == phases(stores[1.0]).map_input_bytes
+def test_what_is_kept_is_of_the_scenario_before_its_scale(store: Path, tmp_path: Path) -> None:
+    """Half of every duration: a map of 2.5 s is still kept as one of 5 s (and some latency)."""
+    scaled = tmp_path / "scaled.sqlite"
+    played(scaled, tmp_path / "out", scale=0.5)
+    assert phases(scaled).map.avg_s == pytest.approx(phases(store).map.avg_s, rel=0.15)
+    assert phases(scaled).map_input_bytes == phases(store).map_input_bytes
 
 
 def test_the_next_run_knows_the_job_from_its_first_heartbeat(tmp_path: Path) -> None:
@@ -70,9 +82,7 @@ def _faster() -> dict[str, Any]:
     }
 
 
-def test_without_learn_the_store_stays_as_it_is(tmp_path: Path) -> None:
-    store = tmp_path / "store.sqlite"
-    played(store, tmp_path / "a")
+def test_without_learn_the_store_stays_as_it_is(store: Path, tmp_path: Path) -> None:
     kept = store.read_bytes()
     played(store, tmp_path / "b", "aria", learn=False)
     assert store.read_bytes() == kept
@@ -86,13 +96,11 @@ def test_a_failed_job_teaches_nothing(tmp_path: Path) -> None:
     assert not store.exists()
 
 
-def test_store_none_hides_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = tmp_path / "own.sqlite"
-    played(own, tmp_path / "a")
-    monkeypatch.setenv("SCHEDBED_PROFILES", str(own))
-    for store, knows in (("default", True), ("none", False)):
-        given = {**SCENARIO, "profiles": {"store": store}, "policies": ["aria"]}
-        reasons = run(given, machines="sim", out=tmp_path / store).decisions["reason"]
+def test_store_none_hides_the_users_own(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDBED_PROFILES", str(store))
+    for name, knows in (("default", True), ("none", False)):
+        given = {**SCENARIO, "profiles": {"store": name}, "policies": ["aria"]}
+        reasons = run(given, machines="sim", out=tmp_path / name).decisions["reason"]
         assert reasons.str.contains("no profile yet").any() is not knows
 
 
@@ -111,10 +119,9 @@ def test_nonsense_is_told_in_a_line(profiles: dict[str, Any], message: str, tmp_
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_profile_clear_forgets_a_workload(tmp_path: Path) -> None:
-    store, path = tmp_path / "store.sqlite", tmp_path / "s.yaml"
+def test_profile_clear_forgets_a_workload(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump({**SCENARIO, "profiles": {"store": str(store), "learn": True}}))
-    played(store, tmp_path / "a")
     measure = [
         "profile",
         str(path),

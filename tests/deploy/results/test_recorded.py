@@ -27,7 +27,15 @@ def test_each_run_is_what_the_whole_tables_say_of_it(tmp_path: Path) -> None:
         assert recorded.end_s(record.policy, record.repeat) == whole_end_s
 
 
-def test_only_the_run_that_was_asked_for_last_is_read_from_memory(tmp_path: Path) -> None:
+def test_small_runs_are_read_once(tmp_path: Path) -> None:
+    run = FakeRun(maps=10, policies=("fifo", "fair")).write(tmp_path)
+    recorded = Recorded(tmp_path, run)
+    both = [recorded.tables(policy, 0) for policy in ("fifo", "fair")]
+    assert all(recorded.tables(held.policy, 0) is held for held in both)
+
+
+def test_of_large_runs_only_the_last_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedbed.deploy.results.recorded.HELD_ROWS", 10)
     run = FakeRun(maps=10, policies=("fifo", "fair")).write(tmp_path)
     recorded = Recorded(tmp_path, run)
     fifo = recorded.tables("fifo", 0)

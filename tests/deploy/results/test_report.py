@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.results import html_report, summary, table, timeline
+from schedbed.deploy.results import html_report, report_tables, summary, table, timeline
 from schedbed.deploy.results.lanes import assign_lanes
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
@@ -28,7 +28,7 @@ POLICIES = ("fifo", "fair", "delay:node_wait=5s")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, draw: Callable[..., Any]) -> Path:
     made = tmp_path_factory.mktemp("run")
-    FakeRun(repeats=2, maps=60).write(made)
+    FakeRun(repeats=3, maps=60).write(made)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(html_report.plots, "write", draw)  # plots are drawn once, here
         assert html_report.rebuild(made) == []
@@ -51,7 +51,7 @@ def leaves(tree: Any) -> list[dict[str, Any]]:
 
 def test_the_summary_has_every_figure_of_every_policy_as_leaves(folder: Path) -> None:
     made = summary.load(folder)
-    assert list(made) == ["policies", "scenario", "machines", "fidelity"]
+    assert list(made) == ["policies", "scenario", "machines", "fidelity", "comparison"]
     assert tuple(made["policies"]) == POLICIES
     for policy in made["policies"].values():
         keys = {"makespan_s", "completion_s", "locality", "fair_share_ratio", "deadlines", "utilisation"}
@@ -60,11 +60,12 @@ def test_the_summary_has_every_figure_of_every_policy_as_leaves(folder: Path) ->
         assert set(policy["makespan_s"]["per_user"]) == {"ana", "bo", "cyd"}
         for leaf in leaves({key: value for key, value in policy.items() if key != "paired"}):
             low, high = leaf["ci95"]
-            assert len(leaf["repeats"]) == 2 and low <= leaf["mean"] <= high
+            assert len(leaf["repeats"]) == 3 and low <= leaf["mean"] <= high
     delay, fifo = made["policies"]["delay:node_wait=5s"], made["policies"]["fifo"]
     paired = delay["paired"]["makespan_s"]["repeats"]
     both = zip(delay["makespan_s"]["repeats"], fifo["makespan_s"]["repeats"], strict=True)
     assert paired == pytest.approx([a - b for a, b in both]) and fifo["paired"] == {}
+    assert 0 < delay["paired"]["makespan_s"]["p"] <= delay["paired"]["makespan_s"]["p_holm"] <= 1
 
 
 def test_the_summary_agrees_with_the_tables(folder: Path) -> None:
@@ -93,7 +94,7 @@ def test_a_run_without_a_single_row_still_makes_everything(
     tmp_path: Path, draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(html_report.plots, "write", draw)
-    run = FakeRun(maps=10).write(tmp_path)
+    run = FakeRun(maps=10, policies=("fifo",)).write(tmp_path)
     for parquet in tmp_path.glob("*.parquet"):
         parquet.unlink()
     html_report.rebuild(tmp_path)
@@ -189,7 +190,7 @@ def test_the_timeline_has_a_slice_an_attempt_and_threads_do_not_overlap(folder: 
         assert event["ts"] >= ends.get(thread, 0) - 3_000
         ends[thread] = event["ts"] + event["dur"]
     processes = {e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert "fifo #0 · n1 (rack a)" in processes and len(processes) == 3 * 2 * 6
+    assert "fifo #0 · n1 (rack a)" in processes and len(processes) == 3 * 3 * 6
     assert {e["name"] for e in events if e["ph"] == "i"} == {"kill n3", "slow n4"}
     assert any(e["ph"] == "C" and e["args"]["cpu %"] > 0 for e in events)
 
@@ -207,7 +208,7 @@ def test_an_attempt_takes_the_lowest_slot_that_is_free() -> None:
 
 def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(folder: Path) -> None:
     made = summary.load(folder)
-    plain, coloured = StringIO(), StringIO()
+    plain, coloured, marked = StringIO(), StringIO(), StringIO()
     table.show(made, Console(file=plain))
     lines = plain.getvalue().splitlines()
     assert (
@@ -215,9 +216,15 @@ def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(fo
         and lines[1].startswith("makespan [s]")
         and "\x1b" not in plain.getvalue()
     )
+    assert "Cannot tell with 3 repeats which policy is best" in plain.getvalue()
+    for row in made["comparison"]["rows"]:
+        row["best"] = None
     table.show(made, Console(file=coloured, force_terminal=True, width=120))
-    assert "\x1b[1;32m" in coloured.getvalue()
-    assert table.best(table.FIGURES[0], made["policies"]) <= set(POLICIES)
+    assert "\x1b[1;32m" not in coloured.getvalue()
+    made["comparison"]["rows"][0]["best"] = "fair"
+    table.show(made, Console(file=marked, force_terminal=True, width=120))
+    assert "\x1b[1;32m" in marked.getvalue()
+    assert 'class="best"' in report_tables.comparison(made)
 
 
 def test_doubts_follow_the_table(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Ended(NoSink):
         ("hadoop-rumen/zombie_input-trace.json", {}),
         ("hadoop-sls/inputsls.json", {}),
         ("swf/NASA-iPSC-1993-3.first-records.swf", {}),
-        ("alibaba-2018/jobs.csv", {"select": {"jobs": 20}}),
+        pytest.param("alibaba-2018/jobs.csv", {"select": {"jobs": 20}}, marks=pytest.mark.long),
     ],
 )
 def test_every_job_of_a_trace_ends_under_each_policy(name: str, more: dict[str, Any]) -> None:

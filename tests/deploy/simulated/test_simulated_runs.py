@@ -185,7 +185,10 @@ def test_a_smaller_cluster_keeps_replicas_apart_and_faults_on_nodes_that_are_the
         resized(scenario, 1)
 
 
-def test_validate_holds_a_run_against_its_simulation(scenario: Path, done: Path, tmp_path: Path) -> None:
+def test_validate_holds_a_run_against_its_simulation(
+    scenario: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedbed.deploy.studies.validate.PLAYS", 3)
     arguments = ("--against", done, "--policy", "fifo", "--no-live", "--set", "simulate.costs=specification")
     result = call("validate", scenario, *arguments, "--phases", "--out", tmp_path / "v")
     assert "order of launches (Kendall's tau)" in result.output

@@ -110,7 +110,7 @@ class Mine:
         for job in reversed(list(view.jobs.values())):
             task = job.any_map() if kind is TaskKind.MAP else job.any_reduce()
             if task is not None:
-                return Proposal(task, "youngest")
+                return Proposal(task, f"youngest {self.given}")
         return None
 
 
@@ -119,13 +119,22 @@ class NoPolicy:
 '''
 
 
+def _reason(spec: str | dict[str, Any], scale: float = 1.0) -> str:
+    """Why that policy started the only task there is."""
+    world = World(build_policy(spec, scale=scale), [node("n1")])
+    world.submit(job("job_0001", 1)).run()
+    return next(row.reason for row in world.tape.decisions if row.kind == "map")
+
+
 def test_a_users_own_policy_is_one_class_in_one_file(tmp_path: Path):
     """It needs `decide` and nothing else."""
     path = tmp_path / "my own.py"
     path.write_text(MINE)
-    policy = build_policy(f"{path}:Mine:greet=you,wait=3s,many=7,loud=true", scale=0.5)
-    assert vars(policy)["given"] == ("you", 1.5, 7, True)
-    assert vars(build_policy({f"{path}:Mine": {"many": 5}}))["given"] == ("hi", 1.0, 5, False)
+    assert (
+        _reason(f"{path}:Mine:greet=you,wait=3s,many=7,loud=true", scale=0.5)
+        == "youngest ('you', 1.5, 7, True)"
+    )
+    assert _reason({f"{path}:Mine": {"many": 5}}) == "youngest ('hi', 1.0, 5, False)"
     world = World(build_policy(f"{path}:Mine"), [node("n1")])
     world.submit(job("job_0001", 2, reduces=1)).submit(job("job_0002", 1, submit_s=1)).run()
     assert [row.job for row in world.tape.decisions if row.kind == "map"] == [

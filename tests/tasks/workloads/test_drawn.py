@@ -1,4 +1,4 @@
-"""Drawn workloads: the laws they follow, that the seed decides, and that a sample of a trace keeps its jobs."""
+"""Drawn workloads: the laws they follow, and that the seed decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Priority
-from schedbed.tasks.traces.trace import TraceJob
 from schedbed.tasks.workloads.drawn import (
     Drawn,
     drawn_trace,
@@ -23,7 +22,6 @@ from schedbed.tasks.workloads.drawn import (
     isolated_s,
     poisson_arrivals,
     popular_inputs,
-    sample_windows,
     threshold_arrivals,
     with_deadlines,
 )
@@ -106,23 +104,6 @@ def test_a_job_alone_takes_its_waves():
     )  # slots that a job cannot use do not help it
 
 
-TRACE = [TraceJob(name=f"j{n}", submit_s=1000.0 + 10 * n, input_bytes=n) for n in range(96)]  # 950 s
-
-
-def test_windows_of_a_trace_keep_their_jobs_and_gaps():
-    sampled = sample_windows(TRACE, 100.0, 20, 1)
-    assert len(sampled) == 200 and len({each.name for each in sampled}) == 200
-    for place in range(20):
-        window = sampled[10 * place : 10 * place + 10]
-        numbers = [each.input_bytes for each in window]
-        assert (
-            numbers == list(range(numbers[0], numbers[0] + 10)) and numbers[0] % 10 == 0 and numbers[0] < 90
-        )
-        assert [each.submit_s for each in window] == [100 * place + 10 * n for n in range(10)]
-    assert len({each.input_bytes for each in sampled}) > 30  # not one window all the time
-    assert [each.submit_s for each in sample_windows(TRACE[:3], 9999.0, 1, 1)] == [0.0, 10.0, 20.0]
-
-
 def test_drawn_jobs_become_synthetic_ones():
     trace = drawn_trace(Drawn(jobs=50, mean_gap_s=10.0, most_bytes=2**30, users=3, seed=4))
     made, notes = synthesize(trace, trace.jobs, Assume())
@@ -151,7 +132,6 @@ def test_the_seed_decides_in_any_process():
     }
     assert len(outputs) == 1
     assert poisson_arrivals(3, 1.0, 7) != poisson_arrivals(3, 1.0, 8)
-    assert sample_windows(TRACE, 100.0, 9, 7) != sample_windows(TRACE, 100.0, 9, 8)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +140,6 @@ def test_the_seed_decides_in_any_process():
         (lambda: poisson_arrivals(1, 0.0, 1), "mean_gap_s: 0 is not possible"),
         (lambda: heavy_tailed(1, 1.0, 5.0, 4.0, 1), "sizes from 5 to 4: expected a range"),
         (lambda: popular_inputs(1, 0, 1.0, 1), "popularity of 0 files"),
-        (lambda: sample_windows([], 1.0, 1, 1), "1 windows of 0 jobs"),
         (lambda: with_deadlines([], [], 1, 3.0, 1.0), "deadline factors from 3 to 1"),
         (lambda: threshold_arrivals([], math.nan), "threshold: nan is not possible"),
         (lambda: drawn_trace(Drawn(jobs=0, mean_gap_s=1.0)), "expected 1 or more jobs"),

@@ -1,4 +1,4 @@
-"""The simplest cost model: what synthetic jobs say of their tasks."""
+"""The simplest cost model of simulations: what synthetic jobs say of their tasks."""
 
 from __future__ import annotations
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
-Message = dict[str, Any]
+from schedbed.cluster.agent.warm.line import JsonLine, Message
+
 END_S = 3.0
+LINE_BYTES = 1 << 20
 
 
 class ZygoteDied(Exception):
@@ -26,7 +25,8 @@ class ZygoteLink:
     def __init__(self, lock: int) -> None:
         """`lock` is a descriptor that the zygote shall hold as long as it lives. Starts the process."""
         ours, theirs = socket.socketpair()
-        arguments = [sys.executable, "-P", "-m", "schedbed.cluster.agent.zygote", str(theirs.fileno())]
+        module = "schedbed.cluster.agent.warm.zygote"
+        arguments = [sys.executable, "-P", "-m", module, str(theirs.fileno())]
         # An attempt is one emulated core: numpy's own threads would only take memory.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:
@@ -34,41 +34,48 @@ class ZygoteLink:
                 arguments, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(), lock), env=environment
             )
         self._socket = ours
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._line: JsonLine | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     async def connect(
         self, setup: Message, on_message: Callable[[Message], None], on_end: Callable[[], None]
     ) -> None:
         """Sets the zygote up and waits until it is warm. Raises ZygoteDied."""
-        reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=1 << 24)
-        self.send({"type": "setup", **setup})
-        if not await reader.readline():
-            raise ZygoteDied("the warm process ended while it imported numpy and the applications")
-        self._reading = asyncio.create_task(self._read(reader, on_message, on_end))
+        warm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-    def send(self, message: Message) -> None:
-        """Sends at once; a zygote that is gone hears nothing, `on_end` tells."""
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(json.dumps(message).encode() + b"\n")
+        def heard(message: Message) -> None:
+            if warm.done():
+                on_message(message)
+            else:
+                warm.set_result(True)
+
+        def ended() -> None:
+            if warm.done():
+                on_end()
+            else:
+                warm.set_result(False)
+
+        self._line = JsonLine(self._socket, heard, ended, LINE_BYTES)
+        self.send({"type": "setup", **setup})
+        if not await warm:
+            raise ZygoteDied("the warm process ended while it imported numpy and the applications")
+
+    def send(self, message: Message, descriptor: int | None = None) -> None:
+        """Sends at once, with a descriptor, which is closed here; one that is gone hears nothing, `on_end` tells."""
+        if self._line is not None:
+            self._line.send(message, descriptor)
 
     async def close(self) -> None:
         """Ends the zygote and with it all attempts; returns when they are gone."""
-        if self._reading is not None:
-            self._reading.cancel()
-        if self._writer is not None:
-            self._writer.close()
+        if self._line is not None:
+            self._line.close()
         self._socket.close()
         give_up = asyncio.get_running_loop().time() + END_S
         while self._process.poll() is None and asyncio.get_running_loop().time() < give_up:
             await asyncio.sleep(0.005)
         self._process.kill()  # does nothing to a process that has been waited for
         self._process.wait()
-
-    async def _read(
-        self, reader: asyncio.StreamReader, on_message: Callable[[Message], None], on_end: Callable[[], None]
-    ) -> None:
-        with contextlib.suppress(ConnectionError):
-            while line := await reader.readline():
-                on_message(json.loads(line))
-        on_end()

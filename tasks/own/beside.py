@@ -1,7 +1,7 @@
-"""Imports of files that lie beside a user's policy, found for the policy's folder alone.
+"""Imports of files that lie beside a user's file (a policy, an application), found for that folder alone.
 
-`import helper` in a policy's file means `helper.py` beside that file, whatever the working folder holds and however
-late the import runs. `sys.path` stays as it is, and policies in two folders may each have a `helper.py` of their own.
+`import helper` in such a file means `helper.py` beside the file, whatever the working folder holds and however
+late the import runs. `sys.path` stays as it is, and files in two folders may each have a `helper.py` of their own.
 The modules of a folder form a package of their own; each gets an `__import__` that looks in the folder first.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PREFIX = "schedbed_policies_"
+PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
@@ -50,7 +50,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return how to load a module of a policy's folder, None for all others."""
+        """Return how to load a module of such a folder, None for all others."""
         if not name.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -60,7 +60,7 @@ class _Finder:
 
 
 class _FolderLoader(SourceFileLoader):
-    """Loads a file of a policy's folder, so that its imports look in that folder first."""
+    """Loads a file of such a folder, so that its imports look in that folder first."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code in the module."""
@@ -95,6 +95,6 @@ def _import_of(package: str) -> Any:
 
 
 def _lies_in(folder: Path, name: str) -> bool:
-    if name == "schedbed":  # a policy beside a copy of ours must meet the interface of the running program
+    if name == "schedbed":  # a file beside a copy of ours must meet the interface of the running program
         return False
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()

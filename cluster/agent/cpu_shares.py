@@ -1,0 +1,130 @@
+"""How the attempts of a node share its CPU: a core each while there are cores enough, else evenly.
+
+The kernel's own quota of a whole node is handed out in slices of 5 ms, so that below that one CPU of the host takes
+each period's: three attempts of a node of 0.2 host cores got 0.063, 0.065 and 0.028. So each attempt has a quota, and
+the node none: as their sum is the node's rate, it holds the node too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+HUNGRY = 0.9  # of its share: who uses as much would use more
+ROOM = 1.5  # times what the others use, so that they can grow until the next look
+LEAST = 0.25  # of an even share, which nobody loses
+LOOK_S = 0.2  # what was used in less says little: a quota's period is 20 ms and more
+HORIZON_S = 1.0  # in which a node pays back what it had above its rate
+PAYBACK = 0.2  # of its rate at most
+CHANGE = 0.02  # smaller ones are not worth it: each gives the attempt a new period's quota at once
+
+Used = Mapping[str, float | None]
+"""CPU time of each attempt so far, in core-seconds of the host; None where nobody counts it."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """An attempt's share in host cores, and what it uses."""
+
+    share: float
+    since_s: float  # when its use was last looked at,
+    seen_s: float | None  # and what it was then
+    counted_s: float | None  # of its use, what the node's debt holds already
+    rate: float | None = None  # of its use, None before the second look
+
+    def look(self, now_s: float, used_s: float | None) -> float:
+        """Notes its use; returns what was used since the last time, 0 when that is not known."""
+        new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
+        self.counted_s = used_s
+        elapsed_s = now_s - self.since_s
+        if elapsed_s >= LOOK_S:
+            self.rate = None
+            if used_s is not None and self.seen_s is not None:
+                self.rate = (used_s - self.seen_s) / elapsed_s
+            self.since_s, self.seen_s = now_s, used_s
+        return new_s
+
+
+class CpuShares:
+    """The shares of one node in host cores. What is returned are those that have changed, by attempt, the smallest
+    first; `used` has all attempts at work."""
+
+    def __init__(self, cores: int, core_speed: float) -> None:
+        self._cores = cores
+        self._core_speed = core_speed
+        self._factor = 1.0
+        self._held: dict[str, _Held] = {}
+        self._debt_s = 0.0
+        self._looked_s = 0.0
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The attempts at work."""
+        return tuple(self._held)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more attempts than cores."""
+        return len(self._held) > self._cores
+
+    def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
+        """An attempt begins."""
+        self._look(now_s, used)
+        used_s = used.get(name)
+        self._held[name] = _Held(0.0, now_s, used_s, used_s)
+        return self._share([name])
+
+    def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
+        """An attempt has ended."""
+        self._look(now_s, used)
+        self._held.pop(name, None)
+        return self._share()
+
+    def set_factor(self, factor: float) -> dict[str, float]:
+        """Multiplies all rates from now on."""
+        self._factor = factor
+        return self._share(self._held)
+
+    def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
+        """Looks at what each has used so far."""
+        self._look(now_s, used)
+        return self._share()
+
+    @property
+    def _core(self) -> float:
+        return self._core_speed * self._factor
+
+    @property
+    def _rate(self) -> float:
+        return self._core * self._cores
+
+    def _look(self, now_s: float, used: Used) -> None:
+        new_s = sum([held.look(now_s, used.get(name)) for name, held in self._held.items()])
+        self._debt_s = max(0.0, self._debt_s + new_s - self._rate * (now_s - self._looked_s))
+        self._looked_s = now_s
+
+    def _share(self, must: Collection[str] = ()) -> dict[str, float]:
+        """The new shares, where they differ from the old or must be told."""
+        wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
+        changed: dict[str, float] = {}
+        for name, share in wanted.items():
+            held = self._held[name]
+            if name in must or abs(share - held.share) > CHANGE * held.share:
+                held.share = changed[name] = share
+        return dict(sorted(changed.items(), key=lambda item: item[1]))
+
+    def _even(self) -> dict[str, float]:
+        """Max-min: nobody gets more than a core or than it can use, the rest is shared evenly."""
+        left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
+        even = left / len(self._held)
+        demand = {name: self._demand(held, even) for name, held in self._held.items()}
+        shares: dict[str, float] = {}
+        for count, name in enumerate(sorted(demand, key=lambda name: demand[name])):
+            shares[name] = min(demand[name], left / (len(demand) - count))
+            left -= shares[name]
+        return shares
+
+    def _demand(self, held: _Held, even: float) -> float:
+        if held.rate is None or held.rate >= HUNGRY * held.share:
+            return self._core
+        return min(self._core, max(held.rate * ROOM, LEAST * even))

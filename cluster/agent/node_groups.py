@@ -1,0 +1,199 @@
+"""The limits of a node's attempts in its control groups, version 1 or 2: CPU, memory and processes of each.
+
+Only the agent writes here, through `GroupFiles`; each limit is read back after it was written. Disk and NIC are not
+limited here: the kernel's block throttle does not hold for buffered writes of a shared disk (they are charged to the
+flusher in v1, and delayed in v2), so that of processes of the host both stay software budgets (`tasks.pacing`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.cpu_shares import CpuShares
+from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles
+
+# Measured at core_speed 0.1 on two host cores: with 20 ms periods the share is off by 0.5-1%, with 100 ms by 2%;
+# quotas below 1 ms are refused by the kernel.
+PERIOD_US = 20_000
+QUOTA_MIN_US = 1_000
+PERIOD_MAX_US = 1_000_000
+END_US = 4_000  # a period, for an attempt that has ended to write its report, whatever its speed
+SLACK_BYTES = 16 * 2**20  # a fork's own copies of shared pages and a little page cache, beside its limit
+PROCESSES = 256
+"""Processes and threads that an attempt may have at a time."""
+
+
+class NodeGroups:
+    """The groups `names` (as `slot_groups` gives) of one node, made before, each for one attempt at a time.
+
+    A group is open until `hold`: what launching costs is the emulation's own work. While no more attempts are held
+    than the node has cores, each has a core; when there are more they share the node's CPU evenly (`rebalance`).
+    """
+
+    def __init__(
+        self,
+        files: GroupFiles,
+        names: Sequence[str],
+        *,
+        cores: int,
+        core_speed: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.version = files.version
+        self.controllers = files.controllers
+        self._files = files
+        self._names = tuple(names)
+        self._core_speed = core_speed
+        self._clock = clock
+        self._shares = CpuShares(cores, core_speed)
+        self._written: dict[tuple[str, str], str] = {}
+        self._periods: dict[str, int] = {}  # of a group's quota in v1
+
+    def open(self) -> None:
+        """Tries each limit once and opens all groups. Raises CgroupError."""
+        if self._core_speed * PERIOD_MAX_US < QUOTA_MIN_US:
+            raise CgroupError(f"a core_speed of {self._core_speed} is below the kernel's least quota")
+        try:
+            for name in self._names:
+                self._limit_cpu(name, self._core_speed)
+                self._release_cpu(name)
+                if "pids" in self.controllers:
+                    self._write(name, "pids.max", str(PROCESSES))
+                if self.version == 2:
+                    with contextlib.suppress(OSError):  # older kernels kill one process of the group alone
+                        self._files.write(name, "memory.oom.group", "1")
+        except OSError as error:
+            raise CgroupError(f"cgroup v{self.version}: {error}") from error
+
+    def join(self, name: str, pid: int) -> None:
+        """Moves a process into the group. Raises OSError."""
+        self._files.move(name, pid)
+
+    def hold(self, name: str) -> None:
+        """The attempt's own code begins: holds it to its share. Raises CgroupError, OSError."""
+        self._put(self._shares.begin(name, self._clock(), self._used(name)))
+
+    def ease(self, name: str) -> None:
+        """The attempt's own code says that it has ended: what it still writes shall not wait for periods of its quota.
+
+        Not opened: code that only says so would have the host to itself. Raises CgroupError, OSError.
+        """
+        quotas = self._shares.end(name, self._clock(), self._used())
+        self._limit_cpu(name, max(self._core_speed, END_US / PERIOD_US))
+        self._put(quotas)
+
+    def free(self, name: str) -> None:
+        """Nothing runs in the group any more: opens it for the next attempt. Raises CgroupError, OSError."""
+        if name in self._shares.held:
+            self._put(self._shares.end(name, self._clock(), self._used()))
+        self._release_cpu(name)
+
+    def rebalance(self) -> None:
+        """Gives what some attempts leave of their share of the node's CPU to the others; call it some times a second
+        while attempts run. Raises CgroupError, OSError."""
+        if self._shares.crowded:
+            self._put(self._shares.rebalance(self._clock(), self._used()))
+
+    def set_cpu_factor(self, factor: float) -> None:
+        """Multiplies the declared rates from now on. Raises CgroupError, OSError."""
+        self._put(self._shares.set_factor(factor))
+
+    def limit_memory(self, name: str, limit_bytes: int) -> None:
+        """Caps what the group's processes may hold, beside `SLACK_BYTES`. Raises CgroupError."""
+        if "memory" not in self.controllers:
+            return
+        wanted = limit_bytes + SLACK_BYTES
+        file = "memory.limit_in_bytes" if self.version == 1 else "memory.max"
+        if self._written.get((name, file)) == str(wanted):
+            return
+        try:
+            self._files.write(name, file, str(wanted))
+            taken = self._files.read(name, file)
+        except OSError as error:
+            raise CgroupError(f"{name}: {file}: {error.strerror}") from error
+        if not taken.isdigit() or abs(int(taken) - wanted) >= os.sysconf("SC_PAGE_SIZE"):
+            raise CgroupError(f"{name}: {file} is {taken} after {wanted} was written")
+        self._written[name, file] = str(wanted)
+
+    # --------------------------------------------------------------- counters
+
+    def oom_kills(self, name: str) -> int:
+        """How often the kernel has killed in this group for want of memory."""
+        if "memory" not in self.controllers:
+            return 0
+        return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
+
+    def refused_forks(self, name: str) -> int:
+        """How often the group's processes were refused another process."""
+        return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
+
+    def cpu_s(self, name: str = NODE_GROUP) -> float | None:
+        """CPU time of all that ever ran in the group and below, in core-seconds of the host; None when not counted."""
+        if self.version == 2:
+            return self._count(name, "cpu.stat", "usage_usec") / 1e6
+        if "cpuacct" not in self.controllers:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            return int(self._files.read(name, "cpuacct.usage")) / 1e9
+        return None
+
+    def kill(self, name: str) -> bool:
+        """SIGKILL to all that runs in the group, whatever session it has made itself; whether there was anything."""
+        found = False
+        with contextlib.suppress(OSError, ValueError):
+            for pid in map(int, self._files.read(name, "cgroup.procs").split()):
+                if pid > 0:  # 0: of another pid namespace
+                    found = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        return found
+
+    def _count(self, name: str, file: str, field: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._files.read(name, file).splitlines():
+                if line.startswith(field + " "):
+                    return int(line.split()[1])
+        return 0
+
+    # -------------------------------------------------------------------- CPU
+
+    def _used(self, *more: str) -> dict[str, float | None]:
+        """CPU time of the attempts at work."""
+        return {name: self.cpu_s(name) for name in (*self._shares.held, *more)}
+
+    def _put(self, shares: dict[str, float]) -> None:
+        for name, share in shares.items():
+            self._limit_cpu(name, share)
+
+    def _release_cpu(self, name: str) -> None:
+        if self.version == 1:
+            self._files.write(name, "cpu.cfs_quota_us", "-1")
+        else:
+            self._files.write(name, "cpu.max", "max")
+
+    def _limit_cpu(self, name: str, share: float) -> None:
+        """Writes a quota of so many host cores and reads it back. Each such writing fills the group's present period
+        anew, so that it is done no oftener than needed."""
+        period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
+        quota = max(QUOTA_MIN_US, round(period * share))
+        if self.version == 2:
+            self._write(name, "cpu.max", f"{quota} {period}")
+            return
+        if self._periods.get(name) != period:
+            self._periods.pop(name, None)
+            self._release_cpu(name)  # no step between the two may be refused
+            self._write(name, "cpu.cfs_period_us", str(period))
+            self._periods[name] = period
+        self._write(name, "cpu.cfs_quota_us", str(quota))
+
+    def _write(self, name: str, file: str, text: str) -> None:
+        self._files.write(name, file, text)
+        taken = self._files.read(name, file)
+        if taken != text:
+            raise CgroupError(f"{name}: {file} is {taken} after {text} was written")

@@ -1,0 +1,207 @@
+"""Limits without control groups: each attempt's processes are sampled, and stopped while they have used too much.
+
+Attempts pace themselves (`tasks.pacing`), to the millisecond. This holds what does not: children, other threads, code
+that stops its pacer. It acts when an attempt has used `MARGIN_S` more than its share, which one that paces itself does
+in a long call into native code at most. Then it lets its processes run for `SLICE_S` at a time, and says in the
+attempt's folder for how long it has stopped them, so that the pacer does not make it wait for the same again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedbed.cluster.agent.cpu_shares import CpuShares
+from schedbed.cluster.agent.software.process_tree import ProcessTree
+
+SLICE_S = 0.005  # for which one runs that was stopped
+REST_S = 0.2  # between two looks at one that keeps to its share
+MARGIN_S = 0.012  # of CPU time above its share, until it is stopped for the first time
+ASTRAY_S = 0.001  # of CPU time that processes use between two looks although they are stopped
+BANK_S = 0.05  # of its share that an attempt may have left unused and use later
+PRICE = 20  # times what a look took pass before the next, so that a thousand processes cost no more than one
+END_SHARE = 0.2  # of a host core, for an attempt that has ended to write its report
+SLACK_BYTES = 16 * 2**20  # its copies of pages that it shared with the process it was forked from
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One attempt at a time."""
+
+    tree: ProcessTree
+    memory_bytes: int = 0
+    withheld: int | None = None  # descriptor of the file that tells the pacer
+    share: float = 0.0  # host cores, 0: not held
+    debt_s: float = 0.0  # CPU time above the share
+    counted_s: float = 0.0
+    looked_s: float = 0.0
+    resident_bytes: int = 0  # when its own code began
+    margin_s: float = MARGIN_S
+    interval_s: float = SLICE_S
+    stopped: bool = False
+    withheld_s: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+
+class StoppedGroups:
+    """As `NodeGroups`, for the same attempts in places by the same names; inside a running event loop."""
+
+    version = 0
+    controllers = frozenset({"cpu", "memory"})
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        cores: int,
+        core_speed: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._core_speed = core_speed
+        self._clock = clock
+        self._shares = CpuShares(cores, core_speed)
+        self._places: dict[str, _Place] = {}
+        self._kills = dict.fromkeys(names, 0)
+
+    def join(self, name: str, pid: int) -> None:
+        """A fork will run an attempt there."""
+        self._places[name] = _Place(ProcessTree(pid))
+
+    def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
+        """Its attempt is known; in the new file `withheld` it reads for how long it was stopped. Raises OSError."""
+        place = self._places[name]
+        place.memory_bytes = memory_bytes
+        place.withheld = os.open(withheld, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
+
+    def hold(self, name: str) -> None:
+        """The attempt's own code begins."""
+        place = self._places[name]
+        place.tree.look()
+        place.resident_bytes = place.tree.resident_bytes
+        place.counted_s, place.looked_s = place.tree.used_s, self._clock()
+        self._put(self._shares.begin(name, self._clock(), self._used(name)))
+        self._wake(name, place, place.interval_s)
+
+    def ease(self, name: str) -> None:
+        """The attempt's own code says that it has ended: its report shall not wait."""
+        place = self._places[name]
+        self._put(self._shares.end(name, self._clock(), self._used(name)))
+        place.share, place.debt_s = max(self._core_speed, END_SHARE), 0.0
+        self._release(place)
+
+    def free(self, name: str) -> None:
+        """Nothing runs there any more."""
+        if name in self._shares.held:
+            self._put(self._shares.end(name, self._clock(), self._used()))
+        if (place := self._places.pop(name, None)) is None:
+            return
+        if place.timer is not None:
+            place.timer.cancel()
+        if place.withheld is not None:
+            os.close(place.withheld)
+
+    def rebalance(self) -> None:
+        """As in NodeGroups."""
+        if self._shares.crowded:
+            self._put(self._shares.rebalance(self._clock(), self._used()))
+
+    def set_cpu_factor(self, factor: float) -> None:
+        """As in NodeGroups."""
+        self._put(self._shares.set_factor(factor))
+
+    def oom_kills(self, name: str) -> int:
+        """How often an attempt was killed there because it held too much."""
+        return self._kills[name]
+
+    def cpu_s(self, name: str) -> float | None:
+        """CPU time of the attempt that is or was there last, in core-seconds of the host; None before any."""
+        place = self._places.get(name)
+        if place is None:
+            return None
+        place.tree.look()
+        return place.tree.used_s
+
+    # -------------------------------------------------------------------- CPU
+
+    def _used(self, *more: str) -> dict[str, float | None]:
+        """What each has used and paid for: one that is stopped, or runs on for a slice, so uses just its share."""
+        places = {name: self._places[name] for name in (*self._shares.held, *more)}
+        for place in places.values():
+            self._pass_time(place)
+        return {name: place.counted_s - max(0.0, place.debt_s) for name, place in places.items()}
+
+    def _put(self, shares: dict[str, float]) -> None:
+        for name, share in shares.items():
+            self._pass_time(self._places[name])
+            self._places[name].share = share
+
+    def _wake(self, name: str, place: _Place, after_s: float) -> None:
+        place.timer = asyncio.get_running_loop().call_later(after_s, self._look, name, place)
+
+    def _look(self, name: str, place: _Place) -> None:
+        began_s = self._clock()
+        if not place.tree.look():
+            return
+        used_s = self._count(place)
+        if place.stopped and used_s > ASTRAY_S:  # one was missed, or has been woken
+            place.tree.signal(signal.SIGSTOP)
+        if not place.stopped and place.debt_s > place.margin_s:
+            self._stop(place)
+        elif place.stopped and place.debt_s <= 0:
+            self._release(place)
+        self._check_memory(name, place)
+        price_s = PRICE * (self._clock() - began_s)
+        if place.stopped:
+            self._wake(name, place, max(price_s, min(REST_S, place.debt_s / place.share)))
+            return
+        self._wake(name, place, max(price_s, place.interval_s))
+        place.interval_s = min(REST_S, 2 * place.interval_s)
+        if place.interval_s == REST_S:
+            place.margin_s = MARGIN_S
+
+    def _count(self, place: _Place) -> float:
+        """Brings the debt up to date after a look at the processes; returns what they have used since the last."""
+        used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
+        place.debt_s += used_s
+        self._pass_time(place)
+        return used_s
+
+    def _pass_time(self, place: _Place) -> None:
+        """Takes off the debt what the time since the last call allows, and tells the pacer if it was stopped."""
+        now_s = self._clock()
+        elapsed_s, place.looked_s = now_s - place.looked_s, now_s
+        place.debt_s = max(-BANK_S * place.share, place.debt_s - place.share * elapsed_s)
+        if place.stopped and place.withheld is not None:
+            place.withheld_s += elapsed_s
+            with contextlib.suppress(OSError):  # on a full disk it has to wait twice
+                os.pwrite(place.withheld, struct.pack("=d", place.withheld_s), 0)
+
+    def _stop(self, place: _Place) -> None:
+        place.tree.signal(signal.SIGSTOP)
+        place.tree.look()  # what it used until then
+        self._count(place)
+        place.stopped = True
+        place.margin_s, place.interval_s = 0.0, SLICE_S
+
+    def _release(self, place: _Place) -> None:
+        if place.stopped:
+            place.stopped = False
+            place.tree.signal(signal.SIGCONT)
+
+    # ----------------------------------------------------------------- memory
+
+    def _check_memory(self, name: str, place: _Place) -> None:
+        """Ends an attempt whose processes hold too much together; RLIMIT_DATA holds what each has alone."""
+        limit = place.memory_bytes + SLACK_BYTES
+        more = place.tree.resident_bytes - place.resident_bytes
+        if more > limit and place.tree.held_bytes() > limit:
+            self._kills[name] += 1
+            place.tree.signal(signal.SIGKILL)

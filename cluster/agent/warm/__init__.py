@@ -1,0 +1,1 @@
+"""The warm process of a node, and how its forks become attempts."""

@@ -1,0 +1,112 @@
+"""The agent's end of a socket to a process of its own: lines of JSON, sent at once, with descriptors where need be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+READ_BYTES = 1 << 16
+
+
+class JsonLine:
+    """Both ways over one socket, which it closes. Never blocks: what the other end does not take waits here.
+
+    `on_message` gets each object that comes, `on_end` is called once when the other end has closed, or has sent what is
+    no line of JSON of at most `limit` bytes. Only inside a running event loop.
+    """
+
+    def __init__(
+        self,
+        end: socket.socket,
+        on_message: Callable[[Message], None],
+        on_end: Callable[[], None],
+        limit: int,
+    ) -> None:
+        end.setblocking(False)
+        self._socket = end
+        self._on_message = on_message
+        self._on_end = on_end
+        self._limit = limit
+        self._heard = b""
+        self._unsent: deque[tuple[bytes, int | None]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(end.fileno(), self._read)
+
+    def send(self, message: Message, descriptor: int | None = None) -> None:
+        """Sends an object, and with it a descriptor, which is closed here. One that has gone hears nothing."""
+        self.send_raw(json.dumps(message).encode() + b"\n", descriptor)
+
+    def send_raw(self, data: bytes, descriptor: int | None = None) -> None:
+        """Sends these bytes."""
+        if self._socket.fileno() < 0:
+            _close(descriptor)
+            return
+        self._unsent.append((data, descriptor))
+        if len(self._unsent) == 1 and not self._write():
+            self._loop.add_writer(self._socket.fileno(), self._write_more)
+
+    def close(self) -> None:
+        """Closes the socket; nothing is told any more."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        while self._unsent:
+            _close(self._unsent.popleft()[1])
+
+    def _write(self) -> bool:
+        """Sends what waits; whether that was all."""
+        try:
+            while self._unsent:
+                data, descriptor = self._unsent[0]
+                sent = socket.send_fds(self._socket, [data], [] if descriptor is None else [descriptor])
+                _close(descriptor)
+                if sent < len(data):
+                    self._unsent[0] = data[sent:], None
+                else:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            return False
+        except OSError:  # the next read says that it has gone
+            while self._unsent:
+                _close(self._unsent.popleft()[1])
+        return True
+
+    def _write_more(self) -> None:
+        if self._write():
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        try:
+            if len(self._heard) > self._limit:
+                raise ValueError("a line without end")
+            messages = [json.loads(line) for line in lines]
+        except (ValueError, RecursionError):
+            messages, data = [], b""
+        for message in messages:
+            if isinstance(message, dict) and self._socket.fileno() >= 0:
+                self._on_message(message)
+        if not data and self._socket.fileno() >= 0:
+            self.close()
+            self._on_end()
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)

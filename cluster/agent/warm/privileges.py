@@ -1,0 +1,78 @@
+"""What an attempt may do on its host: as root it becomes a user of its own before its own code runs.
+
+A foreign user can write no file of a control group, signal no process of the agent and trace none. It keeps one
+capability, to read: Python and its packages may lie below a home that is closed to others, as may the run's folder.
+What it may write is what it owns: its own folder, and map outputs. Where the agent is not root nothing is dropped, and
+limits that such an attempt could lay down itself say that they hold for cooperating code only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 1, 4, 8
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_CAP_AMBIENT_RAISE = 2
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 2, 5, 6, 7
+CAPABILITY_VERSION_3 = 0x20080522
+# Above what distributions, containers and user namespaces are given: pids have 22 bits, places of a node 6.
+UID_BASE = 0x7000_0000
+PLACES = 64
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def can_drop() -> bool:
+    """Whether this process can make users of attempts."""
+    needed = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
+    return os.geteuid() == 0 and _may(needed)
+
+
+def attempt_uid(agent_pid: int, place: int) -> int:
+    """Return the user of the attempts in that place of that agent's node: no two that live at a time share one."""
+    return UID_BASE + agent_pid % 2**22 * PLACES + place % PLACES
+
+
+def drop_to(uid: int, processes: int) -> None:
+    """Becomes that user, with its group, for good; it may have so many processes. Raises OSError."""
+    readable = _may([CAP_DAC_READ_SEARCH])
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    prctl(PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    kept = 1 << CAP_DAC_READ_SEARCH if readable else 0
+    _set_capabilities(kept)
+    if kept:
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH)
+    prctl(PR_SET_DUMPABLE, 1)  # else its own files below /proc would be root's
+
+
+def prctl(option: int, *arguments: int) -> None:
+    """The system call. Raises OSError."""
+    padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
+    if _libc.prctl(option, *padded):
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl {option}: {os.strerror(number)}")
+
+
+def _may(capabilities: Iterable[int]) -> bool:
+    """Whether this process has all of these capabilities."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            held = int(line.split()[1], 16)
+            return all(held >> capability & 1 for capability in capabilities)
+    return False
+
+
+def _set_capabilities(kept: int) -> None:
+    """Keeps these capabilities and no other."""
+    header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
+    data = struct.pack("=6I", kept, kept, kept, 0, 0, 0)
+    if _libc.capset(header, data):
+        number = ctypes.get_errno()
+        raise OSError(number, f"capset: {os.strerror(number)}")

@@ -1,0 +1,205 @@
+"""The places of a node, each for one attempt at a time: in each lives a fork that waits, runs an attempt, or dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedbed.cluster.agent.limits import NodeLimits
+from schedbed.cluster.agent.warm.line import JsonLine, Message
+from schedbed.cluster.agent.warm.privileges import attempt_uid
+from schedbed.cluster.agent.warm.zygote_link import ZygoteLink
+
+log = logging.getLogger(__name__)
+
+SPARE_AFTER_S = 0.1  # leave a fresh attempt the CPU before the next spare is forked
+EMPTY_S = 0.02  # between two looks whether all that an attempt has left is dead
+LINE_BYTES = 4096  # what a fork may say at a time
+
+
+@dataclass(eq=False)
+class Spare:
+    """A fork in its place; `uid` is its user where it has one of its own."""
+
+    place: int
+    uid: int | None
+    pid: int | None = None
+    attempt: str | None = None  # which it was given
+    said: set[str] = field(default_factory=set)
+    line: JsonLine | None = None
+    error: str = ""  # why it cannot be used
+
+    def order(self, attempt: str, order: Mapping[str, Any]) -> None:
+        """Lets it become this attempt."""
+        self.attempt = attempt
+        assert self.line is not None
+        self.line.send(dict(order))
+
+    def go(self, allowed: bool) -> None:
+        """Lets the attempt's own code begin, or the attempt fail."""
+        if self.line is not None:
+            self.line.send_raw(b"go\n" if allowed else b"no\n")
+
+
+class Spares:
+    """Keeps as many forks waiting as the node has slots, as far as there are places.
+
+    `on_ready` is called when one more waits; `on_said(spare, message)` with what an attempt says, each type once and in
+    its order; `on_reaped(spare, message)` when its process has ended, or could not be forked.
+    """
+
+    def __init__(
+        self,
+        limits: NodeLimits,
+        *,
+        on_ready: Callable[[], None],
+        on_said: Callable[[Spare, Message], None],
+        on_reaped: Callable[[Spare, Message], None],
+    ) -> None:
+        self._limits = limits
+        self._on_ready = on_ready
+        self._on_said = on_said
+        self._on_reaped = on_reaped
+        self._link: ZygoteLink | None = None
+        self._free = list(range(limits.places))
+        self._asked: list[Spare] = []  # for which the zygote has not answered yet, in order
+        self._living: dict[int, Spare] = {}  # by process
+        self._idle: list[Spare] = []
+        self._joining = ThreadPoolExecutor(1, "groups")  # a move waits for ms in the kernel
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, link: ZygoteLink) -> None:
+        """Has a zygote fork for all slots."""
+        self._link = link
+        for _ in range(self._limits.slots):
+            self._park()
+
+    def take(self) -> Spare | None:
+        """A fork that waits, no longer kept here; another follows soon. None when there is none."""
+        while self._idle:
+            spare = self._idle.pop(0)
+            if spare.pid in self._living and spare.line is not None:
+                asyncio.get_running_loop().call_later(SPARE_AFTER_S, self._park)
+                return spare
+        if not self._asked:
+            self._park()
+        return None
+
+    def kill(self, spare: Spare) -> None:
+        """SIGKILL to the fork and its session; `on_reaped` follows."""
+        if self._link is not None and spare.pid in self._living:
+            self._link.send({"type": "kill", "pid": spare.pid})
+
+    def kill_strays(self) -> None:
+        """SIGKILL to what attempts have let go of and which still runs."""
+        if self._link is not None:
+            self._link.send({"type": "strays"})
+
+    def hear(self, message: Message) -> None:
+        """What the zygote says."""
+        if message["type"] == "parked":
+            self._parked(self._asked.pop(0), message)
+        elif spare := self._living.pop(message["pid"], None):
+            self._gone(spare)
+            self._on_reaped(spare, message)
+
+    def lost(self) -> None:
+        """The zygote has died and all forks with it."""
+        self._link = None
+        for spare in (*self._asked, *self._living.values()):
+            self._gone(spare)
+        self._asked.clear()
+        self._living.clear()
+
+    async def close(self) -> None:
+        """Ends what goes on here; call when the zygote has gone."""
+        self._link = None
+        for spare in (*self._asked, *self._living.values()):
+            if spare.line is not None:
+                spare.line.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self._joining.shutdown)
+
+    # ---------------------------------------------------------------- places
+
+    def _park(self) -> None:
+        """Has a spare forked in a free place, if any is and too few wait."""
+        if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
+            return
+        place = self._free.pop(0)
+        spare = Spare(place, attempt_uid(os.getpid(), place) if self._limits.drops else None)
+        ours, theirs = socket.socketpair()
+        spare.line = JsonLine(
+            ours, lambda said: self._hear_spare(spare, said), lambda: _hang_up(spare), LINE_BYTES
+        )
+        self._asked.append(spare)
+        self._link.send({"type": "park", "uid": spare.uid}, theirs.detach())
+
+    def _parked(self, spare: Spare, message: Message) -> None:
+        if message["pid"] is None:
+            spare.error = message["error"]
+            self._gone(spare)
+            self._on_reaped(spare, message)
+            return
+        spare.pid = message["pid"]
+        self._living[message["pid"]] = spare
+        self._start(self._join(spare))
+
+    async def _join(self, spare: Spare) -> None:
+        """Moves the fork into its groups; then it can be used."""
+        assert spare.pid is not None
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._joining, self._limits.join, spare.place, spare.pid)
+        except OSError as error:
+            log.warning("place %d: %s", spare.place, error)
+            spare.error = f"could not join its control group: {error}"
+            self.kill(spare)
+            return
+        if spare.pid in self._living:
+            self._idle.append(spare)
+            self._on_ready()
+
+    def _hear_spare(self, spare: Spare, message: Message) -> None:
+        kind = message.get("type")
+        if spare.attempt is None or kind not in ("begin", "done", "ended") or kind in spare.said:
+            return
+        spare.said.add(kind)
+        self._on_said(spare, message)
+
+    def _gone(self, spare: Spare) -> None:
+        """Its process is dead: what that has left must be as well before the place is another's."""
+        _hang_up(spare)
+        if spare in self._idle:
+            self._idle.remove(spare)
+        self._start(self._clear(spare))
+
+    async def _clear(self, spare: Spare) -> None:
+        while self._limits.kill(spare.place):
+            await asyncio.sleep(EMPTY_S)
+        self._limits.free(spare.place)
+        self._free.append(spare.place)
+        if spare.attempt is None:  # it died while it waited: not again at once
+            await asyncio.sleep(SPARE_AFTER_S)
+        self._park()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _hang_up(spare: Spare) -> None:
+    if spare.line is not None:
+        with contextlib.suppress(OSError):
+            spare.line.close()
+        spare.line = None

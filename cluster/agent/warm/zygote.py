@@ -1,0 +1,218 @@
+"""The warm process of a node: numpy and the applications imported once, every attempt a fork of it.
+
+Single-threaded, driven by JSON lines on the socket to its agent. A fork takes 2-3 ms, and moving it into a control
+group up to 10 ms in the kernel, so that the agent has spares forked which wait for their attempts; each has a line of
+its own to the agent, whose end came with the order to fork it. When the agent goes, so do all attempts and the zygote.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from schedbed.cluster.agent.warm import privileges
+from schedbed.cluster.agent.warm.fork import EXIT_SETUP, ForkSetup, Message, Run, become_attempt, wait_and_run
+from schedbed.tasks.context import NodeContext
+
+# Modules that attempts would import at their first use: 20 ms of CPU time, 0.4 s at a twentieth of a core.
+WARM = ("numpy", "numpy.random", "encodings.idna")
+FDS_MAX = 64  # descriptors that one reading may bring
+
+
+def context_from_json(raw: Message) -> NodeContext:
+    """A NodeContext from its JSON form."""
+    paths = {"root": Path(raw["root"]), "budget": Path(raw["budget"]) if raw["budget"] else None}
+    return NodeContext(**{**raw, **paths})
+
+
+def load(runner: str) -> Run:
+    """The function `module:name`, with numpy and all applications imported beside it.
+
+    An application that cannot be imported is left cold: its attempts say why when they try.
+    """
+    module, _, name = runner.partition(":")
+    run: Run = getattr(importlib.import_module(module), name)
+    apps = importlib.import_module("schedbed.tasks.apps").__path__
+    for warm in (*WARM, *(found.name for found in pkgutil.iter_modules(apps, "schedbed.tasks.apps."))):
+        try:
+            importlib.import_module(warm)
+        except ImportError as error:
+            print(f"not warmed up: {warm}: {error}", file=sys.stderr)
+    return run
+
+
+class Zygote:
+    """Forks, kills and reaps as told on `agent`."""
+
+    def __init__(self, agent: socket.socket) -> None:
+        self._agent = agent
+        self._buffer = b""
+        self._lines: list[int] = []  # ends of lines whose order to fork is still to be read
+        self._children: set[int] = set()  # not reaped yet, so that their ids are nobody else's
+        self._setup: ForkSetup | None = None
+        self._wake, wake_end = socket.socketpair()
+        for end in (self._wake, wake_end):
+            end.setblocking(False)
+        self._wake_end = wake_end
+        signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+        signal.set_wakeup_fd(wake_end.fileno(), warn_on_full_buffer=False)
+        privileges.prctl(privileges.PR_SET_CHILD_SUBREAPER, 1)
+        privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
+
+    def serve(self) -> None:
+        """Works until the agent closes the socket, then kills what runs and returns."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._agent, selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if self._wake in ready:
+                    with contextlib.suppress(BlockingIOError):
+                        self._wake.recv(4096)
+                    self._reap()
+                if self._agent in ready and not self._read():
+                    return self._end()
+
+    # ------------------------------------------------------------ the agent
+
+    def _read(self) -> bool:
+        """Handles the lines that have come; False when the agent is gone."""
+        size = array.array("i").itemsize
+        try:
+            data, brought, _, _ = self._agent.recvmsg(1 << 20, socket.CMSG_SPACE(FDS_MAX * size))
+        except ConnectionError:
+            return False
+        for _level, _kind, raw in brought:
+            self._lines.extend(array.array("i", raw[: len(raw) // size * size]))
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._handle(json.loads(line))
+        return bool(data)
+
+    def _handle(self, message: Message) -> None:
+        match message["type"]:
+            case "setup":
+                self._set_up(message)
+            case "park":
+                self._park(self._lines.pop(0), message["uid"])
+            case "kill":
+                if message["pid"] in self._children:
+                    _kill_session(message["pid"])
+            case "strays":
+                self._kill_strays()
+
+    def _set_up(self, message: Message) -> None:
+        node = context_from_json(message["context"])
+        self._setup = ForkSetup(load(message["runner"]), node, message["limit_memory"], message["processes"])
+        gc.collect()
+        gc.freeze()
+        self._tell({"type": "ready"})
+
+    def _tell(self, message: Message) -> None:
+        with contextlib.suppress(ConnectionError):  # the next read sees that the agent is gone
+            self._agent.sendall(json.dumps(message).encode() + b"\n")
+
+    # ---------------------------------------------------------------- forks
+
+    def _park(self, line: int, uid: int | None) -> None:
+        """Forks a spare with its end of the line."""
+        assert self._setup is not None
+        with socket.socket(fileno=line) as theirs:
+            try:
+                pid = self._fork(self._setup, theirs, uid)
+            except OSError as error:
+                self._tell({"type": "parked", "pid": None, "error": f"cannot fork: {error.strerror}"})
+                return
+        self._children.add(pid)
+        self._tell({"type": "parked", "pid": pid})
+
+    def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
+        """The child waits for its attempt and exits with what that returns, or says why not on stderr."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = EXIT_SETUP
+        try:
+            become_attempt(parent, line.fileno(), uid, setup.processes)
+            code = wait_and_run(setup, line)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(BaseException):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        """Takes leave of each child that has ended, and kills what it left in its session and what came to us of it."""
+        some = False
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                break
+            if ended is None:
+                break
+            known = ended.si_pid in self._children
+            if known:
+                _kill_session(ended.si_pid)  # still a zombie, so its id is nobody else's yet
+            pid, status, usage = os.wait4(ended.si_pid, 0)
+            some = True
+            if known:
+                self._children.discard(pid)
+                self._tell(_reaped(pid, status, usage))
+        if some:
+            self._kill_strays()
+
+    def _kill_strays(self) -> None:
+        """Kills what attempts have left: the orphans of each come to itself while it lives, then to us."""
+        with contextlib.suppress(OSError, ValueError):
+            own = os.getpid()
+            for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):
+                if pid not in self._children:
+                    _kill_session(pid)
+
+    def _end(self) -> None:
+        """Kills all children and waits for them."""
+        for pid in self._children:
+            _kill_session(pid)
+        for pid in self._children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        self._kill_strays()
+
+
+def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
+    used = {"cpu_s": usage.ru_utime + usage.ru_stime, "memory_peak_bytes": usage.ru_maxrss * 1024}
+    return {"type": "reaped", "pid": pid, "status": status, **used}
+
+
+def _kill_session(pid: int) -> None:
+    """SIGKILL to the process group of a child of ours, or to itself while it has none yet."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    """`python -m schedbed.cluster.agent.warm.zygote FD`: serve the agent on that inherited socket."""
+    gc.disable()
+    with socket.socket(fileno=int(sys.argv[1])) as agent:
+        Zygote(agent).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The control groups of a container node's attempts, made on the host: the container has none that it could write.
+
+The agent stays in the container's own group, so that what the node declares is for attempts alone. It moves each
+attempt into a group here and limits it, through files that it is handed over (`group_handover`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
+from schedbed.cluster.agent.cgroups import PathFiles, group_name, node_folders
+from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, slot_groups
+from schedbed.cluster.agent.node_groups import SLACK_BYTES
+from schedbed.cluster.machines.docker.group_handover import GroupHandover
+from schedbed.cluster.machines.kernel_counters import GroupCounters
+from schedbed.cluster.spec import NodeSpec
+
+PROCESSES = 512  # of all attempts of a node
+
+
+class AttemptGroups:
+    """The groups of one life of a node, from `make` to `remove`."""
+
+    def __init__(self, agent: AgentConfig) -> None:
+        self._run_id = agent.run_id
+        self._node = agent.node
+        self._token = agent.token
+        self.socket = agent.root / "groups.sock"
+        """Where the agent gets their files."""
+        self.counters: GroupCounters | None = None
+        """The kernel's, while there are groups."""
+        self._files: PathFiles | None = None
+        self._handover: GroupHandover | None = None
+
+    def make(self) -> None:
+        """Make and limit the groups and wait for the agent. Raises CgroupError."""
+        if os.geteuid() != 0:
+            raise CgroupError("control groups for a container's processes need root")
+        slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
+        files = PathFiles(find_hierarchies(), self._run_id, self._node.node, os.getpid())
+        files.create(slots)
+        self._files = files
+        try:
+            limit_node(files, self._node, slots)
+            version, folders = node_folders(self._run_id, group_name(self._node.node, os.getpid()))
+            self._handover = GroupHandover(self.socket, self._token, version, folders, slots)
+            self.counters = _counters(version, folders)
+        except OSError as error:
+            self.remove()
+            raise CgroupError(f"cgroup v{files.version}: {error}") from error
+
+    def remove(self) -> None:
+        """Remove the groups, and kill what is left in them."""
+        handover, self._handover = self._handover, None
+        files, self._files = self._files, None
+        self.counters = None
+        if handover is not None:
+            handover.close()
+        if files is not None:
+            files.remove()
+
+
+def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
+    """Hold all attempts of a node to its memory, without swap, and to so many processes. Raises OSError."""
+    # Each attempt's limit leaves it that much beside what it was declared, so the node's does, too.
+    memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
+    if "memory" in files.controllers:
+        if files.version == 1:
+            files.write(NODE_GROUP, "memory.limit_in_bytes", memory)
+            optional = {"memory.memsw.limit_in_bytes": memory, "memory.swappiness": "0"}
+        else:
+            files.write(NODE_GROUP, "memory.max", memory)
+            optional = {"memory.swap.max": "0"}
+        for name, text in optional.items():
+            for group in (NODE_GROUP, *(slots if name == "memory.swappiness" else ())):
+                with contextlib.suppress(OSError):  # a kernel without swap, or without accounting for it
+                    files.write(group, name, text)
+    if "pids" in files.controllers:
+        files.write(NODE_GROUP, "pids.max", str(PROCESSES))
+
+
+def _counters(version: int, folders: Mapping[str, Path]) -> GroupCounters:
+    cpu = folders.get("cpuacct" if version == 1 else "cpu")
+    return GroupCounters(version=version, cpu=cpu, memory=folders.get("memory"))

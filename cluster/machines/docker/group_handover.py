@@ -1,0 +1,120 @@
+"""Hands the files of a node's control groups to its agent in the container: opened here as root, over a Unix socket.
+
+The kernel checks who opened a file of a control group, not who writes to it. The agent alone gets the descriptors, and
+in the container there is no file by which an attempt could reach its group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from schedbed.cluster.agent.group_files import MOVE, NODE_GROUP, send_files
+
+WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {
+        "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
+        "memory": ("memory.limit_in_bytes",),
+        "pids": ("pids.max",),
+    },
+    2: {"cpu": ("cpu.max",), "memory": ("memory.max", "memory.oom.group"), "pids": ("pids.max",)},
+}
+"""Of each slot's group, by version and controller."""
+READ: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {
+        "cpu": ("cgroup.procs",),
+        "cpuacct": ("cpuacct.usage",),
+        "memory": ("memory.oom_control",),
+        "pids": ("pids.events",),
+    },
+    2: {"cpu": ("cgroup.procs", "cpu.stat"), "memory": ("memory.events",), "pids": ("pids.events",)},
+}
+COUNTED: Mapping[int, Mapping[str, Sequence[str]]] = {
+    1: {"cpuacct": ("cpuacct.usage",)},
+    2: {"cpu": ("cpu.stat",)},
+}
+"""Of the node's own group."""
+
+Opened = list[tuple[str, str, int]]
+
+
+class GroupHandover:
+    """Waits at `path` for the agent, which shows the run's token, and serves it once."""
+
+    def __init__(
+        self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
+    ) -> None:
+        """`folders` is the node's group by controller, `slots` the groups in it. Raises OSError."""
+        self._token = token
+        self._about = {"version": version, "controllers": sorted(folders)}
+        self._files = _open_all(version, folders, slots)
+        self._listening = _listen(path)
+        threading.Thread(target=self._serve, daemon=True, name="group handover").start()
+
+    def close(self) -> None:
+        """Wait no longer; what was handed over stays with the agent."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        files, self._files = self._files, []
+        for _, _, opened in files:
+            os.close(opened)
+
+    def _serve(self) -> None:
+        with self._listening, contextlib.suppress(OSError):
+            while True:
+                line, _ = self._listening.accept()
+                with line, line.makefile("rb") as heard:
+                    if hmac.compare_digest(heard.readline().strip(), self._token.encode()):
+                        send_files(line, self._about, self._files)
+                        return
+
+
+def _listen(path: Path) -> socket.socket:
+    """Bind below a descriptor of the folder: a socket's path may have 107 bytes only."""
+    path.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(f"/proc/self/fd/{folder}/{path.name}")
+        path.chmod(0o666)
+        listening.listen(1)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.close(folder)
+    return listening
+
+
+def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -> Opened:
+    opened: Opened = []
+    try:
+        for slot in slots:
+            for names, how in ((WRITTEN, os.O_RDWR), (READ, os.O_RDONLY)):
+                _open_some(opened, folders, slot, names[version], how)
+            for number, folder in enumerate(dict.fromkeys(folders.values())):
+                path = folder / slot / "cgroup.procs"
+                opened.append((slot, f"{MOVE}{number}", os.open(path, os.O_WRONLY | os.O_CLOEXEC)))
+        _open_some(opened, folders, NODE_GROUP, COUNTED[version], os.O_RDONLY)
+    except OSError:
+        for _, _, descriptor in opened:
+            os.close(descriptor)
+        raise
+    return opened
+
+
+def _open_some(
+    opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
+) -> None:
+    """Open what there is: older kernels lack some files."""
+    for controller, wanted in names.items():
+        for name in wanted if controller in folders else ():
+            with contextlib.suppress(FileNotFoundError):
+                path = folders[controller] / group / name
+                opened.append((group, name, os.open(path, how | os.O_CLOEXEC)))

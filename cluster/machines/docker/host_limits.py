@@ -1,0 +1,130 @@
+"""What the kernel of this host holds a container node to, set from outside of the container: its
+attempts' control groups, its disk and its NIC.
+
+Each falls back to a software budget, which holds cooperating code only, where this host or user cannot have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+from docker.errors import APIError, NotFound
+
+from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.config import LOOPBACK, AgentConfig
+from schedbed.cluster.machines.docker.attempt_groups import AttemptGroups
+from schedbed.cluster.machines.docker.engine import Labels, run_name
+from schedbed.cluster.machines.docker.loop_device import DEVICE
+from schedbed.cluster.machines.docker.nic_shaper import NicShaper
+from schedbed.cluster.machines.docker.node_disk import DiskError, NodeDisk
+from schedbed.cluster.machines.kernel_counters import block_bytes, interface_bytes
+from schedbed.cluster.machines.machine import KernelTotals, MachineFailed
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+
+class HostLimits:
+    """The limits of one life of a node, from `prepare`, before its container, to `release`, after it."""
+
+    def __init__(self, agent: AgentConfig, name: str, labels: Labels, user: str) -> None:
+        self._node = agent.node
+        self._run = run_name(agent.run_id)
+        self._name = name
+        self._labels = labels
+        self._wanted = agent.limits in ("auto", "cgroup")
+        self._must = agent.limits == "cgroup"
+        self._published = agent.listen != LOOPBACK
+        self._disk = NodeDisk(agent.root / "disk.img", agent.node.disk_bps, owner=user)
+        self._groups = AttemptGroups(agent)
+        self._nic: NicShaper | None = None
+        self._pid = 0
+
+    @property
+    def groups(self) -> Path | None:
+        """The socket where the agent gets the files of its attempts' groups; None when there are none."""
+        return None if self._groups.counters is None else self._groups.socket
+
+    def prepare(self, api: Any) -> None:
+        """Make the attempts' groups, and the node's volume: on a disk of its own, else in the engine's folder. Raises
+        BadInput."""
+        if self._wanted:
+            try:
+                self._groups.make()
+            except CgroupError as error:
+                self._refuse("CPU", str(error))
+            try:
+                self._disk.attach()
+            except DiskError as error:
+                self._refuse("disk", str(error))
+        if not self._disk.name:
+            api.create_volume(self._name, labels=self._labels)
+            return
+        with contextlib.suppress(NotFound):
+            api.remove_volume(self._name)
+        labels = self._labels | {DEVICE: self._disk.name}
+        api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
+
+    def hold(self, api: Any, image: str) -> dict[str, str]:
+        """Put the limits on the container, which has started; return what holds by resource. Raises BadInput."""
+        held: dict[str, str] = {}
+        self._pid = api.inspect_container(self._name)["State"]["Pid"]
+        if self._disk.name:
+            self._disk.settle(self._pid)
+            held["disk"] = "loop device"
+        if not self._wanted:
+            return held
+        if self._published:
+            self._refuse(
+                "NIC", "what arrives on many hosts (--address) bears other addresses than the nodes'"
+            )
+            return held
+        try:
+            self._nic = NicShaper(api, self._name, image=image, labels=self._labels)
+            self._nic.shape(self._node.network_bps, self._run)
+            held["network"] = "tc"
+        except MachineFailed as error:
+            self._nic = None
+            self._refuse("NIC", str(error))
+        return held
+
+    def set_rates(self, disk: float, network: float) -> None:
+        """A fault: multiply the declared rates. Raises OSError, MachineFailed."""
+        if self._disk.name:
+            self._disk.set_factor(disk)
+        if self._nic is not None:
+            self._nic.change(self._node.network_bps * network)
+
+    def totals(self) -> KernelTotals:
+        """As in `Machine`."""
+        groups = self._groups.counters
+        disk = block_bytes(self._disk.number) if self._disk.number else None
+        nic = interface_bytes(self._pid) if self._nic is not None else None
+        read, written = disk or (None, None)
+        sent, received = nic or (None, None)
+        return KernelTotals(
+            cpu_s=None if groups is None else groups.cpu_s(),
+            memory_bytes=None if groups is None else groups.memory_bytes(),
+            disk_read_bytes=read,
+            disk_write_bytes=written,
+            sent_bytes=sent,
+            received_bytes=received,
+        )
+
+    def release(self, api: Any) -> None:
+        """Give back what the host lent, after the container has gone; the disk's image stays."""
+        self._groups.remove()
+        if self._disk.name:
+            with contextlib.suppress(APIError):  # a sweep was faster
+                api.remove_volume(self._name)
+            self._disk.release()
+
+    def _refuse(self, what: str, why: str) -> None:
+        if self._must:
+            raise BadInput(
+                f"limits: cgroup: this host's kernel cannot hold a node's {what}: {why}; expected auto"
+            )
+        log.warning("%s: a software budget alone holds the %s: %s", self._node.node, what, why)

@@ -1,0 +1,154 @@
+"""The disk of a container node: a file system of its own on a loop device that the kernel holds to the node's rate.
+
+Whatever writes (children, shells, O_DIRECT, the page cache's flusher) passes the device's own throttle. In version 1 a
+throttle counts for one group alone, and the flusher is in the root group: the node's processes are put there as well,
+for the block controller only, so that all share one rate. In version 2 the throttle is on the run's group, which all
+of the node's groups lie in. Reads and writes have the rate each. Needs root, as the NIC's tc does.
+
+The image is a sparse file below the node's folder on this host and outlives the container, as a disk does a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from schedbed.cluster.machines.docker.loop_device import CONTROL, attach, device_number, discard
+
+SIZE_BYTES = 20 * 2**30  # of every node's disk, or half of what the host has free; the file is sparse
+MAKE = ("-q", "-F", "-m", "0", "-O", "^has_journal")
+EXTENDED = "lazy_itable_init=1,nodiscard,root_owner={owner}"
+# The host need not keep what an emulated disk does, nor zero inodes at the cost of the node's rate.
+MOUNT = "noatime,barrier=0,noinit_itable"
+# Writers wait once so much is dirty, so that what a node "wrote" is at most this far ahead of its disk.
+DIRTY_S = 0.1
+DIRTY_MIN_BYTES = 2**20
+GONE_S = 2.0  # for the mount to end
+MOUNTS = Path("/proc/self/mountinfo")
+BLKIO = "blkio"
+
+
+class DiskError(Exception):
+    """This host cannot hold a node's disk to its rate: one line saying why."""
+
+
+class NodeDisk:
+    """One life of a node's disk, on an `image` that is made when it is missing; its top folder is the `owner`'s."""
+
+    def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
+        self._image = image
+        self._rate_bps = rate_bps
+        self._owner = owner
+        self._throttle = Path()
+        self._opened = -1
+        self.name = ""
+        """The loop device while there is one, `loop8`."""
+        self.number = ""
+        """Its `major:minor`."""
+
+    @property
+    def volume(self) -> dict[str, str]:
+        """Options of a local volume that mounts the disk."""
+        return {"type": "ext4", "device": f"/dev/{self.name}", "o": MOUNT}
+
+    def attach(self) -> None:
+        """Bind a loop device to the image, held to the rate; `settle` once it is mounted. Raises DiskError."""
+        if why := disk_why_not():
+            raise DiskError(why)
+        self._throttle = blkio_root()
+        try:
+            self._make_image()
+            self.name, self._opened = attach(self._image)
+            self.number = device_number(self.name)
+            self.set_factor(1.0)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.release()
+            raise DiskError(f"{self._image}: {_said(error)}") from error
+
+    def settle(self, pid: int) -> None:
+        """Leave the device to its mount, which the container of that process holds, and put the container's processes
+        under the throttle. The device is unbound when the mount ends, whoever has died meanwhile. Raises OSError."""
+        self._let_go()
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        within = next(
+            path for _, names, path in (line.split(":", 2) for line in lines) if BLKIO in names.split(",")
+        )
+        if within != "/":
+            move_all(self._throttle / within.lstrip("/"), self._throttle)
+
+    def set_factor(self, factor: float) -> None:
+        """Hold reads and writes to the declared rate times `factor` each. Raises OSError."""
+        rate = max(1, round(self._rate_bps * factor))
+        dirty = max(DIRTY_MIN_BYTES, round(rate * DIRTY_S))
+        for way in ("read", "write"):
+            (self._throttle / f"blkio.throttle.{way}_bps_device").write_text(f"{self.number} {rate}")
+        dirty_limits = Path("/sys/class/bdi") / self.number
+        (dirty_limits / "strict_limit").write_text("1")
+        (dirty_limits / "max_bytes").write_text(str(dirty))
+
+    def release(self) -> None:
+        """Give the device back once nothing mounts it any more; its limits go with it. The image stays."""
+        self._let_go()
+        name, self.name, self.number = self.name, "", ""
+        if name:
+            discard(name, GONE_S)
+
+    def _let_go(self) -> None:
+        opened, self._opened = self._opened, -1
+        if opened >= 0:
+            os.close(opened)
+
+    def _make_image(self) -> None:
+        if self._image.exists():
+            return
+        made = self._image.with_suffix(".new")
+        size = min(SIZE_BYTES, shutil.disk_usage(self._image.parent).free // 2)
+        with made.open("wb") as file:
+            file.truncate(size)
+        command = [_tool("mkfs.ext4"), *MAKE, "-E", EXTENDED.format(owner=self._owner), str(made)]
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        made.rename(self._image)
+
+
+def disk_why_not() -> str:
+    """Why this host cannot hold a node's disk to its rate; empty when it can."""
+    if os.geteuid() != 0:
+        return "loop devices and the block controller need root"
+    if not CONTROL.exists():
+        return f"there is no {CONTROL}"
+    if not _tool("mkfs.ext4"):
+        return "mkfs.ext4 is not installed"
+    limits = next(Path("/sys/class/bdi").glob("*/strict_limit"), None)
+    return "" if limits else "this kernel has no strict limit of dirty pages for one device"
+
+
+def blkio_root(mountinfo: Path = MOUNTS) -> Path:
+    """Return the root group of version 1's block controller. Raises DiskError when it cannot be seen from here."""
+    for line in mountinfo.read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(maxsplit=2)
+        root, point = left.split()[3:5]
+        if kind == "cgroup" and BLKIO in options.split(",") and root == "/":
+            return Path(point)
+    raise DiskError("the root group of the block controller is not mounted here")
+
+
+def move_all(of: Path, to: Path) -> None:
+    """Move all processes of a control group into another one; also those that are forked meanwhile. Raises OSError."""
+    while pids := (of / "cgroup.procs").read_text().split():
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                (to / "cgroup.procs").write_text(pid)
+
+
+def _tool(name: str) -> str:
+    return shutil.which(name) or shutil.which(name, path="/sbin:/usr/sbin") or ""
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"mkfs.ext4: {(error.stderr or '').strip().splitlines()[-1:] or error}"
+    return str(error)

@@ -1,0 +1,88 @@
+"""What the kernel counts of a node: of its control groups, of its block device, of its network interface.
+
+These see children, threads and shells, whatever an attempt says of itself. A counter that cannot be read is None: the
+group, the device or the process has gone, or this kernel does not count it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SECTOR_BYTES = 512  # the unit of /sys/block/*/stat, whatever the device's own sectors are
+RECLAIMABLE = (
+    "inactive_file",
+    "active_file",
+)  # of memory.stat: page cache, which the kernel takes back at will
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounters:
+    """The counters of a control group; `cpu` and `memory` are its folders in these hierarchies, None where not used.
+
+    In version 1 `cpu` lies in the hierarchy of the controller cpuacct.
+    """
+
+    version: int
+    cpu: Path | None
+    memory: Path | None
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time of all that ever ran in the group and below, in core-seconds of the host."""
+        if self.cpu is None:
+            return None
+        if self.version == 1:
+            used_ns = _number(self.cpu / "cpuacct.usage")
+            return None if used_ns is None else used_ns / 1e9
+        used_us = _fields(self.cpu / "cpu.stat").get("usage_usec")
+        return None if used_us is None else used_us / 1e6
+
+    def memory_bytes(self) -> int | None:
+        """Return what the group and those below hold now, shared memory included, page cache of files left out."""
+        if self.memory is None:
+            return None
+        held = _number(self.memory / ("memory.usage_in_bytes" if self.version == 1 else "memory.current"))
+        stat = _fields(self.memory / "memory.stat")
+        prefix = "total_" if self.version == 1 else ""
+        if held is None:
+            return None
+        return max(0, held - sum(stat.get(prefix + name, 0) for name in RECLAIMABLE))
+
+
+def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[int, int] | None:
+    """Return what was read from and written to a block device, `7:3`, in bytes."""
+    try:
+        fields = (sys_dev / device / "stat").read_text().split()
+        return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) -> tuple[int, int] | None:
+    """Return what an interface has sent and received, in bytes with headers, in the network namespace of a process."""
+    try:
+        lines = (proc / str(pid) / "net" / "dev").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        interface, _, counts = line.partition(":")
+        if interface.strip() == name:
+            fields = counts.split()
+            return int(fields[8]), int(fields[0])
+    return None
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """Return the numbers of a file of lines `name number`; empty when there is none."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}

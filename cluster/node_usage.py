@@ -1,0 +1,88 @@
+"""What a node uses, as shares of its declared rates: by the kernel's counters, and by its agent's word without them."""
+
+from __future__ import annotations
+
+from schedbed.cluster.machines.machine import KernelTotals
+from schedbed.cluster.messages import Usage
+from schedbed.cluster.spec import NodeSpec
+
+AGENT, KERNEL = "agent", "kernel"
+"""Who counts a resource: an agent knows only of what attempts do by its leave."""
+
+GAP_MIN_S = (
+    0.02  # readings that lie closer say little: a group's quota is handed out by periods of tens of ms
+)
+
+
+def counted_by(totals: KernelTotals) -> dict[str, str]:
+    """Return who counts each of cpu, memory, disk and network."""
+    seen = {
+        "cpu": totals.cpu_s,
+        "memory": totals.memory_bytes,
+        "disk": totals.disk_write_bytes,
+        "network": totals.sent_bytes,
+    }
+    return {resource: AGENT if value is None else KERNEL for resource, value in seen.items()}
+
+
+class NodeUsage:
+    """Turns the kernel's running totals into the shares used since the reading before; one life of a node each."""
+
+    def __init__(self, node: NodeSpec) -> None:
+        self._node = node
+        self._last: tuple[float, dict[str, float]] | None = None
+        self._usage = Usage()
+
+    def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
+        """Return the usage since the last reading; `said` is the agent's, for what the kernel does not count.
+
+        `launch_cpu_s` is the CPU time so far of starting and ending attempts in the node's groups: the emulation's
+        own work, which no limit of the node holds. Readings closer than GAP_MIN_S repeat the one before.
+        """
+        running = _running_totals(totals, launch_cpu_s)
+        last_s, before = self._last or (now_s, running)
+        elapsed_s = now_s - last_s
+        if self._last is None or elapsed_s >= GAP_MIN_S:
+            self._last = now_s, running
+            self._usage = self._shares(running, before, max(elapsed_s, GAP_MIN_S), said)
+        memory = said.memory_bytes if totals.memory_bytes is None else totals.memory_bytes
+        return Usage(
+            cpu_util=self._usage.cpu_util,
+            disk_util=self._usage.disk_util,
+            net_util=self._usage.net_util,
+            memory_bytes=memory,
+        )
+
+    def _shares(
+        self, running: dict[str, float], before: dict[str, float], elapsed_s: float, said: Usage
+    ) -> Usage:
+        rate = {
+            name: max(0.0, value - before.get(name, value)) / elapsed_s for name, value in running.items()
+        }
+        node = self._node
+        return Usage(
+            cpu_util=_share(rate["cpu"], node.cpu_rate) if "cpu" in rate else said.cpu_util,
+            disk_util=_share(rate["disk"], node.disk_bps) if "disk" in rate else said.disk_util,
+            net_util=(
+                _share(max(rate["sent"], rate["received"]), node.network_bps)
+                if "sent" in rate
+                else said.net_util
+            ),
+        )
+
+
+def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
+    """Those that the kernel counts: cpu, disk (reads and writes together), sent and received."""
+    found: dict[str, float] = {}
+    if totals.cpu_s is not None:
+        found["cpu"] = totals.cpu_s - launch_cpu_s
+    if totals.disk_write_bytes is not None:
+        found["disk"] = totals.disk_write_bytes + (totals.disk_read_bytes or 0)
+    if totals.sent_bytes is not None:
+        found["sent"] = totals.sent_bytes
+        found["received"] = totals.received_bytes or 0
+    return found
+
+
+def _share(rate: float, declared: float) -> float:
+    return rate / declared if declared else 0.0

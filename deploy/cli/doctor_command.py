@@ -1,0 +1,58 @@
+"""`schedbed doctor`: what this host can enforce, and what it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedbed.deploy.cli.arguments import Machines, complete_scenario
+from schedbed.deploy.options import check_machines_name
+from schedbed.tasks.errors import BadInput
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Make it a command of the application."""
+    app.command()(doctor)
+
+
+def doctor(
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[SCENARIO]",
+            help="Also say whether this fits on the host.",
+            autocompletion=complete_scenario,
+        ),
+    ] = None,
+    machines: Machines = "process",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Start its nodes, load them, compare achieved with declared.")
+    ] = False,
+    hostile: Annotated[
+        bool,
+        typer.Option(
+            "--hostile", help="Also run attempts that do not cooperate against each limit; measures as well."
+        ),
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
+    ] = None,
+) -> None:
+    """Say what this host can enforce, and whether a scenario fits on it.
+
+    Example: schedbed doctor quickstart --measure --hostile --machines docker
+    """
+    from schedbed.deploy.doctor.doctor import doctor as examine
+    from schedbed.deploy.scenario.resolve import resolve
+
+    check_machines_name(machines)
+    measure |= hostile
+    if measure and (scenario is None or machines == "sim"):
+        option = "--hostile" if hostile else "--measure"
+        raise BadInput(f"{option}: expected a scenario and machines that are not simulated")
+    if save is not None and not measure:
+        raise BadInput(f"--save {save}: expected --measure or --hostile with it")
+    resolved = None if scenario is None else resolve(scenario)
+    examine(resolved, machines=machines, measured=measure, hostile=hostile, save=save)

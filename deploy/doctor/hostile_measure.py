@@ -1,0 +1,208 @@
+"""Runs attempts that do not cooperate on a scenario's first nodes, one kind at a time, and counts what they get."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.cluster.machines.make import make_machine
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.doctor.achieved import nodes_alone
+from schedbed.deploy.doctor.loads import LoadedNode, Message, connected, probe
+from schedbed.deploy.doctor.trials import TRIALS, WANTED_BYTES, HostileTrial, LimitRow, TrialSeen, judge
+from schedbed.deploy.doctor.witness import Witness, highest_rate, highest_value
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.tasks.hostile.fork_bomb import PROCESSES
+from schedbed.tasks.hostile.hostile_runner import HOSTILE_APP, HOSTILE_RUNNER
+from schedbed.tasks.specs import AttemptSpec, Cost
+
+HOSTILE_NODES = 3
+HOSTILE_S = 4.0
+LOOK_S = 0.1
+PATIENCE_S = 20.0  # beyond the program's own time
+KILLED_S = 10.0
+LIVES_S = 15.0  # until a node that lives has said so
+SETTLE_S = 3.0  # what was killed under a small quota takes a while to die
+DISK_TIMES, DISK_MOST_BYTES = 8, 2**30  # of the declared rate, where nothing holds an attempt
+
+TIMES = {
+    "memory": 0.4,
+    "processes": 0.7,
+    "disk": 1.5,
+}  # the seconds: of two no rate is wanted, a disk moves in lumps
+
+Say = Callable[[str], None]
+
+
+def measure_hostile(
+    scenario: ResolvedScenario,
+    machines: str,
+    say: Say,
+    seconds: float = HOSTILE_S,
+    trials: Sequence[HostileTrial] = TRIALS,
+) -> list[LimitRow]:
+    """Start up to three nodes and try each limit of the first for about `seconds`; `say` is told how far it is.
+
+    Raises BadInput when machines of that kind cannot be had, RunFailed when one does not come up.
+    """
+    cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
+    with nodes_alone(cluster, machines) as config:
+        try:
+            return asyncio.run(_measure(config, say, seconds, trials))
+        except MachineFailed as error:
+            raise RunFailed(str(error)) from None
+
+
+async def _measure(
+    config: RunConfig, say: Say, seconds: float, trials: Sequence[HostileTrial]
+) -> list[LimitRow]:
+    specs = config.cluster.nodes
+    machines = [make_machine(config, spec, config.epoch_s, HOSTILE_RUNNER) for spec in specs]
+    rows: list[LimitRow] = []
+    async with connected(machines, specs, config.token, seconds) as loads:
+        for number, trial in enumerate(trials):
+            say(f"{number + 1} of {len(trials)}: {trial.resource}, {trial.about}")
+            if trial.helpers and len(loads.nodes) < 2:
+                say("  left out: the scenario has one node")
+                continue
+            rows.append(await _Run(trial, loads.nodes, seconds).row())
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    node: LoadedNode
+    spec: AttemptSpec
+
+
+class _Run:
+    """One trial on the first of the nodes, from its launch to its row."""
+
+    def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
+        self._trial = trial
+        self._seconds = seconds
+        self._node = nodes[0]
+        self._job = f"job_{secrets.token_hex(4)}"  # unique on the host, where others may try the same
+        self._port = _free_port()
+        helpers = nodes[1 : 1 + trial.helpers]
+        node = self._node.spec
+        count = trial.count or node.map_slots + node.reduce_slots
+        receiver = self._node if trial.program == "receive" else helpers[0] if helpers else self._node
+        self._peer = urlsplit(receiver.hello.url).hostname or ""
+        self._tried = [self._attempt(self._node, trial.program, number) for number in range(count)]
+        self._helping = [
+            self._attempt(helper, trial.helper, count + number) for number, helper in enumerate(helpers)
+        ]
+
+    async def row(self) -> LimitRow:
+        """Run it, and judge what was seen."""
+        names = [attempt.spec.attempt for attempt in self._tried]
+        witness = Witness(self._node.machine, names, self._trial.counter)
+        for attempt in (*self._tried, *self._helping):
+            await attempt.node.send("launch", spec=attempt.spec.to_json())
+        reports = asyncio.create_task(self._reports())
+        while not reports.done():
+            await asyncio.to_thread(witness.look)
+            await asyncio.wait([reports], timeout=LOOK_S)
+        report = reports.result()[names[0]]
+        lives = await self._lives()
+        return judge(
+            self._trial,
+            self._node.spec,
+            self._node.hello.limits.get(self._trial.resource, ""),
+            self._seen(witness, report, lives, await self._left_behind(witness)),
+            PROCESSES,
+        )
+
+    def _attempt(self, node: LoadedNode, program: str, number: int) -> _Attempt:
+        rate = node.spec.disk_bps * DISK_TIMES * self._seconds
+        sizes = {"memory": WANTED_BYTES, "disk": min(DISK_MOST_BYTES, int(rate))}
+        orders = {
+            "attack": program,
+            "seconds": self._seconds * TIMES.get(self._trial.resource, 1.0),
+            "size_bytes": sizes.get(self._trial.resource, 0),
+            "peer": self._peer,
+            "port": self._port,
+            # Only what has ended as attempts do shows that memory was stopped, not merely a child of it.
+            "vanish": self._trial.resource != "memory",
+        }
+        spec = probe(node.spec, self._job, number, Cost(), None)
+        return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
+
+    async def _reports(self) -> dict[str, Message]:
+        """Return how each attempt ended, by its name; those that do not end in time are killed."""
+        attempts = [*self._tried, *self._helping]
+        found: dict[str, Message] = {}
+        reason = "it did not end by itself"
+        for patience_s in (self._seconds + PATIENCE_S, KILLED_S):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await asyncio.gather(*(self._hear(attempt, found) for attempt in attempts))
+            for attempt in attempts:
+                if attempt.spec.attempt not in found:
+                    await attempt.node.send("kill", attempt=attempt.spec.attempt, reason=reason)
+        for node in {id(attempt.node): attempt.node for attempt in attempts}.values():
+            await node.send("forget_job", job=self._job)
+        hung = {"state": "hung", "reason": reason}
+        return {attempt.spec.attempt: found.get(attempt.spec.attempt, hung) for attempt in attempts}
+
+    @staticmethod
+    async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
+        """Take the node's reports, whoever they are of, until there is one of this attempt."""
+        while attempt.spec.attempt not in found:
+            try:
+                report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
+            except TimeoutError:
+                continue  # another attempt of the node may have taken it
+            found[report["attempt"]] = report
+
+    async def _lives(self) -> bool:
+        """Return whether the node still says how it is."""
+        self._node.beats.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LIVES_S):
+                while self._node.machine.is_alive() and not self._node.beats:
+                    await asyncio.sleep(LOOK_S)
+        return self._node.machine.is_alive() and bool(self._node.beats)
+
+    async def _left_behind(self, witness: Witness) -> int:
+        """Wait a moment for the attempts' processes to go, end the others, and return how many these were."""
+        give_up_s = time.monotonic() + SETTLE_S
+        while True:
+            await asyncio.to_thread(witness.processes.look)
+            left = list(witness.processes.alive)
+            if not left or time.monotonic() > give_up_s:
+                break
+            await asyncio.sleep(LOOK_S)
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return len(left)
+
+    def _seen(self, witness: Witness, report: Message, lives: bool, left: int) -> TrialSeen:
+        value = highest_value if self._trial.resource in ("memory", "processes") else highest_rate
+        achieved, by = value(witness.readings, self._trial.counter) or (None, "none")
+        return TrialSeen(
+            achieved=achieved,
+            witness=by,
+            state=report["state"],
+            reason=report["reason"],
+            node_lives=lives,
+            pids_limit=witness.pids_limit,
+            left_behind=left,
+        )
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as door:
+        return int(door.getsockname()[1])

@@ -1,0 +1,54 @@
+"""All that `schedbed doctor --measure` and `--hostile` measure, and the verdict over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from schedbed.deploy.doctor.achieved import SECONDS, measure
+from schedbed.deploy.doctor.hostile_measure import HOSTILE_S, measure_hostile
+from schedbed.deploy.doctor.limit_rows import LimitsFile, cooperating_rows, show_hostile
+from schedbed.deploy.doctor.trials import TRIALS, HostileTrial
+from schedbed.deploy.doctor.verdicts import show
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+
+
+def measure_limits(
+    scenario: ResolvedScenario,
+    console: Console,
+    *,
+    machines: str,
+    hostile: bool,
+    save: Path | None,
+    seconds: float = SECONDS,
+    hostile_s: float = HOSTILE_S,
+    trials: Sequence[HostileTrial] = TRIALS,
+) -> None:
+    """Measure all that was asked for, print and `save` it, and only then raise RunFailed for what does not hold.
+
+    Each load takes about `seconds`, each of the hostile trials `hostile_s`. Raises BadInput when machines of that kind
+    cannot be had, or the file cannot be written.
+    """
+    nodes, problems = scenario.cluster.nodes, list[str]()
+    console.print(f"Measuring {len(nodes)} nodes, one to two minutes ...")
+    found = measure(scenario, machines, seconds)
+    rows = cooperating_rows(found, nodes)
+    try:
+        show(found, nodes, console)
+    except RunFailed as error:
+        problems.append(str(error))
+    if hostile:
+        console.print("Attempts that do not cooperate, about two minutes ...")
+        tried = measure_hostile(scenario, machines, console.print, hostile_s, trials)
+        rows += tried
+        try:
+            show_hostile(tried, console)
+        except RunFailed as error:
+            problems.append(str(error))
+    if save is not None:
+        LimitsFile.measured_now(scenario.name, machines, rows).save(save)
+    if problems:
+        raise RunFailed("; ".join(problems))

@@ -1,0 +1,111 @@
+"""Loads as short as tasks are: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from schedbed.deploy.doctor.loads import LoadedNode, Loads, Message, Work
+from schedbed.deploy.doctor.verdicts import Achieved
+from schedbed.tasks.specs import Cost
+
+MEGABYTE = 10**6
+SIZES = tuple(megabytes * MEGABYTE for megabytes in (1, 2, 4, 8, 16))
+REPEATS = 3  # of which the median counts
+PAUSE_S = 0.3  # before each, so that an idle bucket would have banked something
+TRANSFER_TOLERANCE = 0.10
+TASK_TOLERANCE = 0.02
+TASK_CPU_S = 1.0  # emulated
+CPU_SHARE = 0.4
+START_S = 0.003  # of an attempt that does nothing: files made, renamed and reported, which no limit holds
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A kind of transfer: what it is called, which resource it uses, how a node's attempt does it."""
+
+    name: str
+    resource: str
+    local: bool
+
+    def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
+        """Return the one attempt on a node that moves `size` bytes; `source` is where remote reads come from."""
+        if self.name == "write":
+            return node, Cost(write_bytes=size), None
+        return node, Cost(read_bytes=size), node if self.local else source
+
+    def rate_bps(self, node: LoadedNode, source: LoadedNode) -> float:
+        """Return the rate that bounds the transfer."""
+        if self.local:
+            return node.spec.disk_bps
+        return min(node.spec.network_bps, source.spec.network_bps, source.spec.disk_bps)
+
+
+KINDS = (Transfer("read", "disk", True), Transfer("write", "disk", True), Transfer("read", "network", False))
+
+
+async def short_rows(loads: Loads) -> list[Achieved]:
+    """Return a row for each kind and size, with the node that is furthest off, all nodes transferring at once."""
+    rows = [_worst(await _tasks(loads))]
+    for kind in KINDS if len(loads.nodes) > 1 else KINDS[:2]:
+        for size in SIZES:
+            if all(size / kind.rate_bps(node, node) <= loads.seconds for node in loads.nodes):
+                rows.append(_worst(await _transfers(loads, kind, size)))
+    return rows
+
+
+async def _tasks(loads: Loads) -> list[Achieved]:
+    """One attempt a node of `TASK_CPU_S`."""
+    work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
+    took = await _took(loads, work)
+    return [
+        Achieved(
+            node.spec.node,
+            "cpu",
+            TASK_CPU_S / median(_seconds(report) for report in reports),
+            node.hello.limits["cpu"],
+            f"a task of {TASK_CPU_S:g} s",
+            TASK_TOLERANCE,
+        )
+        for node, reports in zip(loads.nodes, took, strict=True)
+    ]
+
+
+async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
+    """One attempt a node that moves `size` bytes: its rate over the declared one.
+
+    Some of an attempt's CPU time passes before its first byte. Where one emulated core takes more than `CPU_SHARE` of
+    the transfer's time for it, the row says so and is not judged.
+    """
+    sources = loads.next_of()
+    took = await _took(loads, [kind.work(node, sources[node.spec.node], size) for node in loads.nodes])
+    rows = []
+    for node, reports in zip(loads.nodes, took, strict=True):
+        moving_s = size / kind.rate_bps(node, sources[node.spec.node])
+        computing_s = median(report["counters"]["cpu_s"] for report in reports) / node.spec.core_speed
+        load, tolerance = f"{kind.name} of {size // MEGABYTE} MB", TRANSFER_TOLERANCE
+        if computing_s > CPU_SHARE * moving_s:
+            load, tolerance = f"{load}, with {1000 * computing_s:.0f} ms of computing", None
+        ratio = moving_s / median(max(_seconds(report) - START_S, 1e-6) for report in reports)
+        by = node.hello.limits[kind.resource]
+        rows.append(Achieved(node.spec.node, kind.resource, ratio, by, load, tolerance))
+    return rows
+
+
+async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
+    """Run the attempts `REPEATS` times; return the reports of each."""
+    made: list[list[Message]] = []
+    for _ in range(REPEATS):
+        await asyncio.sleep(PAUSE_S)
+        made.append(await loads.run(work))
+    return [list(reports) for reports in zip(*made, strict=True)]
+
+
+def _seconds(report: Message) -> float:
+    return report["end_s"] - report["start_s"]
+
+
+def _worst(rows: Sequence[Achieved]) -> Achieved:
+    return max(rows, key=lambda row: abs(row.error))

@@ -1,0 +1,203 @@
+"""What attempts that do not cooperate try against each limit of a node, and how what they got is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.doctor.verdicts import attempt_memory, declared
+
+HOLDS, BREAKS, TRUSTING, UNTRIED, UNLIMITED = (
+    "holds",
+    "does not hold",
+    "holds for cooperating code only",
+    "not shown",
+    "no limit",
+)
+TOO_MUCH = {"cpu": 0.03, "disk": 0.05, "network": 0.05}
+"""How far beyond what was declared an attempt may come, as a share, where the limit claims to hold for any code."""
+LEAST = 0.5  # of what was declared: an attempt that got less did not try the limit
+WANTED_BYTES = 400 * 2**20
+HELD_ROOM_BYTES = (
+    64 * 2**20
+)  # an attempt's interpreter and what its group may hold beside it, above its memory
+OVER_MEMORY = "over its memory limit"
+UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes/s", "processes": "processes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostileTrial:
+    """One way to get past a limit. `program` is what each of `count` attempts on the node runs (0: one a slot).
+
+    `counter` is what the witness counts. `helper` is what each node beside the tried one runs meanwhile.
+    """
+
+    program: str
+    about: str
+    resource: str
+    counter: str
+    count: int = 1
+    helper: str = ""
+    helpers: int = 0
+
+
+def _cpu(program: str, about: str, count: int = 1) -> HostileTrial:
+    return HostileTrial(program=program, about=about, resource="cpu", counter="cpu_s", count=count)
+
+
+TRIALS: Sequence[HostileTrial] = (
+    _cpu("timer_off", "timer switched off"),
+    _cpu("waited_children", "4 children, waited for"),
+    _cpu("unwaited_children", "4 orphans, own sessions"),
+    _cpu("shells", "two shells"),
+    _cpu("native_threads", "4 native threads"),
+    _cpu("other_group", "quota lifted, group left"),
+    _cpu("stolen_descriptors", "agent's own files taken"),
+    _cpu("waited_children", "4 children in each slot", count=0),
+    HostileTrial(program="fork_bomb", about="fork bomb", resource="processes", counter="processes"),
+    *(
+        HostileTrial(program=program, about=about, resource="memory", counter="memory_bytes")
+        for program, about in (
+            ("private", "memory of its own"),
+            ("shared", "shared memory"),
+            ("shared_files", "/dev/shm, then shared"),
+            ("children", "memory of 4 children"),
+        )
+    ),
+    *(
+        HostileTrial(program=program, about=about, resource="disk", counter=counter)
+        for program, about, counter in (
+            ("buffered", "buffered writes", "write_bytes"),
+            ("direct", "O_DIRECT writes", "write_bytes"),
+            ("synced", "writes with fsync", "write_bytes"),
+            ("cold_reads", "cold reads", "read_bytes"),
+        )
+    ),
+    HostileTrial(
+        program="send",
+        about="raw socket, sending",
+        resource="network",
+        counter="sent_bytes",
+        helper="receive",
+        helpers=1,
+    ),
+    HostileTrial(
+        program="receive",
+        about="raw sockets, receiving",
+        resource="network",
+        counter="received_bytes",
+        helper="send",
+        helpers=2,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSeen:
+    """What was seen of a trial: `achieved` by the kernel's counters and the `witness` that counted it, None when none
+    did; how the first attempt ended; whether the node lives; the host's own bound on processes."""
+
+    achieved: float | None
+    witness: str
+    state: str
+    reason: str
+    node_lives: bool
+    pids_limit: int | None = None
+    left_behind: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRow:
+    """A limit beside what one kind of code got of it. Values are in the unit of `UNITS`."""
+
+    node: str
+    resource: str
+    code: str
+    hostile: bool
+    declared: float | None
+    achieved: float | None
+    by: str
+    witness: str
+    verdict: str
+    note: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a limit that claims to hold does not, or could not be shown to."""
+        return self.verdict in (BREAKS, UNTRIED)
+
+
+def claims_any_code(by: str) -> bool:
+    """Return whether what enforces a limit is said to hold for any code, not only for code that cooperates."""
+    return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
+
+
+def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
+    """Return what the tried attempts may have of the resource together; of processes a node is declared no number."""
+    if trial.resource == "processes":
+        return 0.0
+    if trial.resource == "cpu" and trial.count == 1:
+        return node.core_speed
+    return declared(node, trial.resource)
+
+
+def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
+    """Return the row of a trial on a node whose resource `by` enforces; `most_processes` is all that a bomb makes."""
+    allowed: float | None = declared_of(trial, node)
+    if trial.resource == "processes":
+        allowed = None if seen.pids_limit is None else float(seen.pids_limit)
+        by = (
+            ""
+            if seen.pids_limit is None or seen.pids_limit >= most_processes
+            else "pids of its control group"
+        )
+        problem = _too_many(seen, most_processes)
+    elif trial.resource == "memory":
+        problem = _too_much_memory(node, seen)
+    else:
+        problem = _too_fast(trial, node, seen)
+    verdict, note = problem or (HOLDS, "")
+    if not seen.node_lives:
+        verdict, note = BREAKS, "the node died"
+    if not claims_any_code(by):
+        verdict = TRUSTING if by and by != "off" else UNLIMITED
+    if seen.left_behind:
+        note = "; ".join(filter(None, (note, f"{seen.left_behind} of its processes outlived it")))
+    return LimitRow(
+        node=node.node,
+        resource=trial.resource,
+        code=trial.about,
+        hostile=True,
+        declared=allowed,
+        achieved=seen.achieved,
+        by=by or "nothing",
+        witness=seen.witness,
+        verdict=verdict,
+        note=note,
+    )
+
+
+def _too_fast(trial: HostileTrial, node: NodeSpec, seen: TrialSeen) -> tuple[str, str] | None:
+    allowed = declared_of(trial, node)
+    if seen.achieved is None or seen.achieved < LEAST * allowed:
+        ended = f": {seen.reason}" if seen.reason else ""
+        return UNTRIED, f"it used too little to tell{ended}"
+    return None if seen.achieved <= allowed * (1 + TOO_MUCH[trial.resource]) else (BREAKS, "")
+
+
+def _too_much_memory(node: NodeSpec, seen: TrialSeen) -> tuple[str, str] | None:
+    if seen.achieved is None:
+        return UNTRIED, f"it ended before it was seen: {seen.reason}"
+    if seen.achieved > attempt_memory(node) + HELD_ROOM_BYTES:
+        return BREAKS, "it got it"
+    if OVER_MEMORY not in seen.reason:
+        return BREAKS, f"stopped, but the attempt {seen.state}: {seen.reason or 'without a reason'}"
+    return None
+
+
+def _too_many(seen: TrialSeen, most_processes: int) -> tuple[str, str] | None:
+    if seen.achieved is None or seen.achieved < 2:
+        return UNTRIED, f"it made no processes: {seen.reason}"
+    bound = most_processes if seen.pids_limit is None else seen.pids_limit
+    return None if seen.achieved <= bound else (BREAKS, "")

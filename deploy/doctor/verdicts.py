@@ -1,0 +1,88 @@
+"""The table of what nodes got of what they were declared: a row a measured limit, each with the load that tested it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.units import format_bytes, format_rate
+
+TOLERANCE = {"cpu": 0.03, "disk": 0.05, "network": 0.05, "memory": 0.0}
+"""How far a node may be off, as a share of what is declared, while a load lasts for seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Achieved:
+    """One resource of one node under one load: `ratio` of achieved to declared, and what holds it to that."""
+
+    node: str
+    resource: str
+    ratio: float
+    by: str
+    load: str
+    """What was really tested, in a few words."""
+    tolerance: float | None
+    """None where something else than this limit decides: such a row informs only."""
+
+    @property
+    def error(self) -> float:
+        """How far off, as a share."""
+        return self.ratio - 1
+
+    @property
+    def holds(self) -> bool:
+        """Within the tolerance."""
+        return self.tolerance is None or abs(self.error) <= self.tolerance
+
+    @property
+    def verdict(self) -> str:
+        """The table's last column."""
+        if self.tolerance is None:
+            return "not judged"
+        return "holds" if self.holds else "does not hold"
+
+
+def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
+    """Return the memory of each of the attempts, two of which a node must hold; bytes."""
+    return min(at_most_bytes, node.memory_bytes // 2)
+
+
+def declared(node: NodeSpec, resource: str) -> float:
+    """Return what a node is declared, in cores, bytes/s or (of an attempt) bytes."""
+    return {
+        "cpu": node.cpu_rate,
+        "disk": node.disk_bps,
+        "network": node.network_bps,
+        "memory": attempt_memory(node),
+    }[resource]
+
+
+def show(found: Sequence[Achieved], nodes: Sequence[NodeSpec], console: Console) -> None:
+    """Print the table in the order of `found`; RunFailed when a row is outside its tolerance."""
+    columns = ("node", "resource", "tested with", "configured", "achieved", "error", "by", "")
+    table = Table(*columns, title="Achieved, all nodes busy")
+    specs = {node.node: node for node in nodes}
+    for each in found:
+        value = declared(specs[each.node], each.resource)
+        row = (_shown(each.resource, value), _shown(each.resource, value * each.ratio), f"{each.error:+.1%}")
+        table.add_row(each.node, each.resource, each.load, *row, each.by, each.verdict)
+    console.print(table)
+    outside = [each for each in found if not each.holds]
+    if outside:
+        worst = max(outside, key=lambda each: abs(each.error) - (each.tolerance or 0.0))
+        raise RunFailed(
+            f"{len(outside)} of {len(found)} limits do not hold, the worst is {worst.resource} of {worst.node} "
+            f"under {worst.load} ({worst.error:+.1%}, at most {worst.tolerance or 0.0:.0%}): is the host busy with "
+            "something else?"
+        )
+
+
+def _shown(resource: str, value: float) -> str:
+    if resource == "cpu":
+        return f"{value:.3f} cores"
+    return format_bytes(value) if resource == "memory" else format_rate(value)

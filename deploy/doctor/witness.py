@@ -1,0 +1,243 @@
+"""What the kernel counts of an attempt that is not believed: read on the host, from outside, while it runs.
+
+Two instruments beside each other: the node's own counters (`Machine.totals`: control group, block device, interface),
+and those of each process that writes to the attempt's log, whatever its group, session or parent. Neither counts what
+another node did, so that the higher of the two is the truth, and a process that left its group is still seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import linear_regression
+
+from schedbed.cluster.machines.docker.network import HEADERS
+from schedbed.cluster.machines.machine import KernelTotals, Machine
+
+PROC = Path("/proc")
+GROUPS = Path("/sys/fs/cgroup")
+INTERFACE = "eth0"  # of a container; processes of this host share its loopback interface with everybody
+WARM_S = 1.0  # what a limit may bank is spent by then
+BEGUN = 0.02  # of all that was counted: what comes before and after is not the work itself
+IO_FIELDS = {
+    "read_bytes": "read_bytes:",
+    "write_bytes": "write_bytes:",
+    "sent_bytes": "wchar:",
+    "received_bytes": "rchar:",
+}
+KERNEL_GROUP, DEVICE, NIC = "control group", "block device", "interface"
+CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process memory", "processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The instruments' values at a time: by resource (cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes,
+    received_bytes, processes) and the instrument's name."""
+
+    at_s: float
+    values: dict[tuple[str, str], float]
+
+
+@dataclass(slots=True)
+class AttemptProcesses:
+    """All processes that have the log of one of these attempts as their output, those of the past included.
+
+    `wanted` are resources as in `Reading`: the less, the less a look costs. `counts` has each process's last values.
+    """
+
+    attempts: Sequence[str]
+    wanted: frozenset[str]
+    counts: dict[int, dict[str, float]] = field(default_factory=dict)
+    alive: set[int] = field(default_factory=set)
+
+    def look(self) -> None:
+        """Read each process's counters; what has ended keeps its last totals, and holds no memory."""
+        for pid in _numbers(PROC):
+            if pid not in self.counts and self._is_theirs(pid):
+                self.counts[pid] = {}
+                self.alive.add(pid)
+        for pid in list(self.alive):
+            if _has_ended(pid):
+                self.alive.discard(pid)
+                self.counts[pid].pop("memory_bytes", None)
+            else:
+                with contextlib.suppress(OSError):
+                    self.counts[pid] |= _read_process(pid, self.wanted)
+
+    def totals(self) -> dict[tuple[str, str], float]:
+        """Return the sums over all processes by resource and instrument; nothing before the first was seen."""
+        if not self.counts:
+            return {}
+        found = {
+            (name, instrument): sum(counts.get(name, 0.0) for counts in self.counts.values())
+            for name, instrument in PROCESS_INSTRUMENTS.items()
+            if name in self.wanted
+        }
+        return {**found, ("processes", COUNTED): float(len(self.alive))}
+
+    def _is_theirs(self, pid: int) -> bool:
+        for descriptor in (1, 2):
+            with contextlib.suppress(OSError):
+                target = str((PROC / str(pid) / "fd" / str(descriptor)).readlink())
+                if any(f"/attempts/{attempt}/" in target for attempt in self.attempts):
+                    return True
+        return False
+
+
+class Witness:
+    """Readings of one node while attempts run there; `look` takes one."""
+
+    def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:
+        self._machine = machine
+        self.processes = AttemptProcesses(attempts, frozenset(wanted))
+        self.readings: list[Reading] = []
+        self.pids_limit: int | None = None
+
+    def look(self) -> None:
+        """Take a reading; takes some milliseconds."""
+        self.processes.look()
+        values = totals_of(self._machine.totals()) | self.processes.totals()
+        for pid in list(self.processes.alive)[:1]:
+            values |= _interface(pid)
+            self.pids_limit = self.pids_limit or pids_limit(pid)
+        self.readings.append(Reading(time.monotonic(), values))
+
+
+PROCESS_INSTRUMENTS = {
+    "cpu_s": CLOCKS,
+    "memory_bytes": PSS,
+    "read_bytes": PROCESS_IO,
+    "write_bytes": PROCESS_IO,
+    "sent_bytes": PROCESS_IO,
+    "received_bytes": PROCESS_IO,
+}
+
+
+def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
+    """Return a node's own counters by resource and instrument, without those that this host does not have."""
+    found = {
+        ("cpu_s", KERNEL_GROUP): totals.cpu_s,
+        ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
+        ("read_bytes", DEVICE): totals.disk_read_bytes,
+        ("write_bytes", DEVICE): totals.disk_write_bytes,
+        ("sent_bytes", NIC): None if totals.sent_bytes is None else totals.sent_bytes / HEADERS,
+        ("received_bytes", NIC): None if totals.received_bytes is None else totals.received_bytes / HEADERS,
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
+    """Return the rate a second of the instrument that counted most, with its name; None where none counted."""
+    rates: list[tuple[float, str]] = []
+    for name in _instruments(readings, resource):
+        rate = steady_rate(
+            [(r.at_s, r.values[resource, name]) for r in readings if (resource, name) in r.values]
+        )
+        if rate is not None:
+            rates.append((rate, name))
+    return max(rates, default=None)
+
+
+def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
+    """Return the greatest value that an instrument showed, with its name."""
+    found = [
+        (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
+        for name in _instruments(readings, resource)
+    ]
+    return max(found, default=None)
+
+
+def steady_rate(series: Sequence[tuple[float, float]]) -> float | None:
+    """Return the rate of a running total, given as (time in s, value), while it grows; None when it does not.
+
+    Of what goes on for long, the begin is left out: what a limit may bank is spent then. What is over at once is
+    counted whole, which makes the rate the least that it was.
+    """
+    values = [value for _, value in series]
+    if not values or values[-1] <= values[0]:
+        return None
+    grown = values[-1] - values[0]
+    first = next(index for index, value in enumerate(values) if value > values[0] + BEGUN * grown) - 1
+    last = next(index for index, value in enumerate(values) if value >= values[0] + (1 - BEGUN) * grown)
+    if series[last][0] - series[first][0] > 2 * WARM_S:
+        first = next(index for index in range(first, last) if series[index][0] >= series[first][0] + WARM_S)
+        # A counter that moves by the megabyte would make a difference of two readings some percent wrong.
+        times = [at_s for at_s, _ in series[first : last + 1]]
+        return linear_regression(times, values[first : last + 1]).slope
+    return (values[last] - values[first]) / (series[last][0] - series[first][0])
+
+
+def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
+    """Return the least number of processes that a control group above this process allows; None for any number."""
+    limits: list[int] = []
+    with contextlib.suppress(OSError):
+        for line in (proc / str(pid) / "cgroup").read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            if names not in ("pids", ""):
+                continue
+            for top in (groups / names, groups / "unified") if names == "" else (groups / names,):
+                inside = top / path.lstrip("/")
+                for group in (inside, *inside.parents):
+                    if group.is_relative_to(top):
+                        limits += _limit_in(group / "pids.max")
+    return min(limits, default=None)
+
+
+def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
+    return sorted({name for reading in readings for each, name in reading.values if each == resource})
+
+
+def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
+    """Return a process's own counters. Raises OSError when it has ended, or may not be looked at."""
+    found: dict[str, float] = {}
+    if "cpu_s" in wanted:
+        # The clock of all threads of a process, those that have ended included, to the nanosecond.
+        found["cpu_s"] = time.clock_gettime(~pid << 3 | 2)
+    if "memory_bytes" in wanted:
+        found["memory_bytes"] = _fields(pid, "smaps_rollup")["Pss:"] * 1024
+    if wanted & IO_FIELDS.keys():
+        fields = _fields(pid, "io")
+        found |= {name: fields[field] for name, field in IO_FIELDS.items()}
+    return found
+
+
+def _fields(pid: int, file: str) -> dict[str, float]:
+    lines = [line.split() for line in (PROC / str(pid) / file).read_text().splitlines()]
+    return {words[0]: float(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _interface(pid: int) -> dict[tuple[str, str], float]:
+    """Return what the interface of a process's network namespace has moved, without the headers of packets."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in (PROC / str(pid) / "net" / "dev").read_text().splitlines():
+            name, _, counts = line.partition(":")
+            if name.strip() == INTERFACE and _namespace(pid) != _namespace(os.getpid()):
+                fields = counts.split()
+                sent, received = float(fields[8]) / HEADERS, float(fields[0]) / HEADERS
+                return {("sent_bytes", NIC): sent, ("received_bytes", NIC): received}
+    return {}
+
+
+def _namespace(pid: int) -> str:
+    return str((PROC / str(pid) / "ns" / "net").readlink())
+
+
+def _limit_in(path: Path) -> list[int]:
+    with contextlib.suppress(OSError, ValueError):
+        return [int(path.read_text())]
+    return []
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]

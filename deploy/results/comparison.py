@@ -1,0 +1,183 @@
+"""Which policies a run tells apart: paired tests of the table's rows, adjusted together, and what is best.
+
+All pairs of policies are compared in all rows, and Holm's method adjusts all p-values of a table. A pair whose repeats
+are all equal is not counted: nothing could tell it apart. An untrusted policy is never told apart from any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from schedbed.deploy.results import stats
+from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
+
+Policies = Mapping[str, Mapping[str, Any]]
+IDLE = 0.1  # Share of the slots' time in use, below which nearly every task finds a free slot.
+LEVEL = round(1 - stats.LEVEL, 9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyPair:
+    """Two policies in one row. `differences` are one minus other, a number a repeat that both have."""
+
+    figure: Figure
+    one: str
+    other: str
+    differences: tuple[float, ...]
+
+    @property
+    def key(self) -> tuple[str, frozenset[str]]:
+        """Return the row and the two names, in either order."""
+        return (self.figure.label, frozenset((self.one, self.other)))
+
+
+def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return summary.json's `comparison`, and add `p` and `p_holm` to the leaves of `paired` that a table shows.
+
+    `policies` is summary.json's; `repeats_of` says which repeats the numbers of a policy's leaves belong to.
+    """
+    pairs = [pair for figure in FIGURES for pair in _pairs(figure, policies, repeats_of)]
+    p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
+    adjusted = {
+        pair.key: found
+        for pair, found in zip(pairs, zip(p_values, stats.holm(p_values), strict=True), strict=True)
+    }
+    first = next(iter(policies), "")
+    for pair in pairs:
+        if first in (pair.one, pair.other):
+            _note(policies[pair.other if pair.one == first else pair.one], pair, adjusted[pair.key])
+    by_key = {pair.key: pair for pair in pairs}
+    rows = [_row(figure, policies, by_key, adjusted) for figure in FIGURES if figure.better]
+    return {
+        "level": LEVEL,
+        "comparisons": len(pairs),
+        "repeats": min((len(repeats) for repeats in repeats_of.values()), default=0),
+        "rows": [row for row in rows if row is not None],
+    }
+
+
+def _pairs(figure: Figure, policies: Policies, repeats_of: Mapping[str, Sequence[int]]) -> list[PolicyPair]:
+    """Return the pairs that can be tested: with enough repeats, not all of them equal."""
+    numbers: dict[str, dict[int, float]] = {}
+    for name, policy in policies.items():
+        leaf = leaf_of(policy, figure.path)
+        found = zip(repeats_of[name], leaf["repeats"] if leaf else (), strict=False)
+        numbers[name] = {repeat: value for repeat, value in found if value is not None}
+    made: list[PolicyPair] = []
+    for one, other in combinations(policies, 2):
+        both = [repeat for repeat in numbers[one] if repeat in numbers[other]]
+        differences = tuple(numbers[one][repeat] - numbers[other][repeat] for repeat in both)
+        if len(both) >= stats.REPEATS_LEAST and any(differences):
+            made.append(PolicyPair(figure=figure, one=one, other=other, differences=differences))
+    return made
+
+
+def _note(policy: Mapping[str, Any], pair: PolicyPair, p_values: tuple[float, float]) -> None:
+    leaf = leaf_of(policy.get("paired", {}), pair.figure.path)
+    if isinstance(leaf, dict):
+        leaf["p"], leaf["p_holm"] = p_values
+
+
+def _row(
+    figure: Figure,
+    policies: Policies,
+    pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
+    adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
+) -> dict[str, Any] | None:
+    """Return the row's leader, whether it is the best, and how many repeats it would take to say so.
+
+    None when there is a policy that the leader could not be compared with, or that always equals the leader.
+    """
+    means = {
+        name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
+    }
+    known = {name: mean for name, mean in means.items() if mean is not None}
+    if len(known) < 2:
+        return None
+    leader = max(known, key=lambda name: figure.better * known[name])
+    keys = [(figure.label, frozenset((leader, other))) for other in known if other != leader]
+    if not all(key in pairs for key in keys):
+        return None
+    p_holm = max(adjusted[key][1] for key in keys)
+    trusted = all(policies[name]["fidelity"]["trusted"] for name in known)
+    wins = all(_gains(pairs[key], leader) > 0 for key in keys)
+    needed = [stats.repeats_needed(pairs[key].differences, len(pairs)) for key in keys]
+    return {
+        "figure": figure.label,
+        "leader": leader,
+        "best": leader if trusted and wins and p_holm <= LEVEL else None,
+        "p_holm": p_holm,
+        "repeats_needed": None if None in needed else max(filter(None, needed)),
+    }
+
+
+def _gains(pair: PolicyPair, leader: str) -> float:
+    """Return by how much the leader is better over the repeats that both have: its mean may be over other repeats."""
+    return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
+
+
+def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
+    """Return the policy that is best in a row: trusted, and told apart from each other policy."""
+    rows = summary.get("comparison", {}).get("rows", ())
+    return next((row["best"] for row in rows if row["figure"] == figure.label), None)
+
+
+def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
+    """Return whether a policy differs from the first one in a row: both trusted, the adjusted p-value low."""
+    paired = leaf_of(policies[name].get("paired", {}), figure.path)
+    both = (policies[name], next(iter(policies.values())))
+    sure = paired is not None and paired.get("p_holm") is not None and paired["p_holm"] <= LEVEL
+    return sure and all(policy["fidelity"]["trusted"] for policy in both)
+
+
+def verdicts(summary: Mapping[str, Any]) -> list[str]:
+    """Return what the comparison says in sentences: which rows have a best policy, and what the others would take."""
+    found = summary.get("comparison")
+    if not found or len(summary["policies"]) < 2:
+        return []
+    return [*_idle(summary["policies"]), *_told_apart(summary, found)]
+
+
+def _idle(policies: Policies) -> list[str]:
+    """Return the sentence that says of a nearly idle cluster that there is nothing to schedule."""
+    leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
+    busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
+    if not busy or max(busy) > IDLE:
+        return []
+    return [
+        f"The cluster is {max(busy):.0%} busy: tasks find free slots at once, so policies can hardly differ."
+    ]
+
+
+def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    repeats = found["repeats"]
+    if repeats < stats.REPEATS_LEAST:
+        many = f"{repeats} repeat{'' if repeats == 1 else 's'}"
+        return [
+            f"With {many} there are no intervals, and nothing is called best: "
+            f"--repeats {stats.REPEATS_LEAST} is the least."
+        ]
+    said: list[str] = []
+    sure = [f"{row['figure']} ({row['best']})" for row in found["rows"] if row["best"]]
+    if sure:
+        said.append(f"Best with {repeats} repeats: {'; '.join(sure)}.")
+    trusted = all(policy["fidelity"]["trusted"] for policy in summary["policies"].values())
+    if not trusted:
+        said.append("Nothing is called best where one of the compared policies is not trusted.")
+    open_rows = [row for row in found["rows"] if not row["best"]] if trusted else []
+    if open_rows:
+        told = "; ".join(f"{row['figure']} ({_takes(row['repeats_needed'], repeats)})" for row in open_rows)
+        said.append(
+            f"Cannot tell with {repeats} repeats which policy is best (how many may be enough): {told}."
+        )
+    return said
+
+
+def _takes(needed: int | None, repeats: int) -> str:
+    """Return a number of repeats in words; a run that had enough of them was unlucky."""
+    if needed is None:
+        return f"over {stats.REPEATS_MOST}"
+    return f"about {max(needed, repeats + 1)}"

@@ -1,0 +1,90 @@
+"""The figures that tables show, in order: each with its label, its unit and the place of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.deploy.results import stats
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A row. `path` leads to its leaf below a policy; `better` is -1 when less is better, 0 if neither is."""
+
+    label: str
+    unit: str
+    path: tuple[str, ...]
+    better: int
+    show: Callable[[float], str]
+
+
+def unsigned(text: str) -> str:
+    """Return a rounded number without the sign of zero."""
+    return text if text.strip("-0.") else text.removeprefix("-")
+
+
+def seconds(value: float) -> str:
+    """Return three digits or so, without an exponent."""
+    return unsigned(
+        f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    )
+
+
+def percent(value: float) -> str:
+    """Return a share as per cent, without the sign."""
+    return unsigned(f"{100 * value:.1f}")
+
+
+def count(value: float) -> str:
+    """Return a number of things; a mean of repeats may have a fraction."""
+    return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
+
+
+def ratio(value: float) -> str:
+    """Return a number around one."""
+    return f"{value:.3f}"
+
+
+FIGURES: tuple[Figure, ...] = (
+    Figure("makespan", "s", ("makespan_s",), -1, seconds),
+    Figure("completion, mean", "s", ("completion_s", "mean"), -1, seconds),
+    Figure("completion, median", "s", ("completion_s", "median"), -1, seconds),
+    Figure("completion, p95", "s", ("completion_s", "p95"), -1, seconds),
+    Figure("wait of a job, mean", "s", ("wait_s", "jobs", "mean"), -1, seconds),
+    Figure("wait of a job, p95", "s", ("wait_s", "jobs", "p95"), -1, seconds),
+    Figure("wait of a task, mean", "s", ("wait_s", "tasks", "mean"), -1, seconds),
+    Figure("node-local maps", "%", ("locality", "tasks", "node"), 1, percent),
+    Figure("rack-local maps", "%", ("locality", "tasks", "rack"), 0, percent),
+    Figure("off-rack maps", "%", ("locality", "tasks", "off"), -1, percent),
+    Figure("fairness (Jain)", "", ("fair_share_ratio", "jain"), 1, ratio),
+    Figure("late deadlines", "jobs", ("deadlines", "late"), -1, count),
+    Figure("CPU used", "%", ("utilisation", "cpu"), 0, percent),
+    Figure("running tasks a node", "", ("concurrency",), 0, seconds),
+    Figure("wasted CPU", "core-s", ("waste_cpu_s",), -1, seconds),
+    Figure("jobs succeeded", "", ("jobs", "succeeded"), 1, count),
+    *(
+        Figure(
+            f"predicted {shown} load, {error.upper()}", "%", ("findings", "predictor", key, error), 0, percent
+        )
+        for shown, key in (("CPU", "cpu"), ("IO", "io"))
+        for error in ("mae", "rmse")
+    ),
+)
+"""What the table shows, in this order; the last of policies that predict their nodes' loads (lakshmi2019, Table 3)."""
+
+
+def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the `{"mean", "ci95", "repeats"}` at `path` below a policy's summary, or None."""
+    if path[0] == "findings":
+        values = [_below(each, path[1:]) for each in policy.get("findings", {}).get("repeats", ())]
+        return stats.leaf(values) if any(value is not None for value in values) else None
+    found = _below(policy, path)
+    return found if isinstance(found, Mapping) and "repeats" in found else None
+
+
+def _below(found: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,1 @@
+"""Applications that scenarios bring with them."""

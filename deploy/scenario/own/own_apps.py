@@ -1,0 +1,204 @@
+"""A job's application: a shipped one, or a user's own, found beside the scenario and checked without running it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.scenario.check import did_you_mean
+from schedbed.deploy.scenario.inputs import JobInputs
+from schedbed.deploy.scenario.models import JobModel
+from schedbed.deploy.scenario.params import resolve_params
+from schedbed.deploy.scenario.yaml_file import KeyPath
+from schedbed.tasks.appkit.app import App
+from schedbed.tasks.appkit.app_catalogue import APPS, KINDS
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.class_source import PROGRAM, ClassSource, read_class
+from schedbed.tasks.own.cost_names import COSTS, checked_costs
+from schedbed.tasks.own.imported_files import with_imported
+from schedbed.tasks.own.own_app import app_of_class, completed
+from schedbed.tasks.own.program import FILES, ProgramFile, files_to_json, is_app_file
+from schedbed.tasks.own.stages import COMMANDS
+from schedbed.tasks.own.watch import TIMEOUT, TIMEOUT_S
+
+STREAMING = "streaming"
+INPUTS = (*KINDS, "none")
+"""The kinds of input that a class may ask for."""
+
+Own = dict[str, Any]
+"""The derived parameters of an application of the user's own; empty for a shipped one."""
+
+
+def is_own(app: str) -> bool:
+    """Return whether the name of an application means one that the user brings."""
+    return app == STREAMING or is_app_file(app)
+
+
+def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
+    """Return the application with its derived parameters; None with a complaint when there is none."""
+    try:
+        if is_app_file(given.app):
+            return _of_class(given, path, inputs)
+        if given.app == STREAMING:
+            return _of_commands(given, path, inputs)
+    except _Wrong as wrong:
+        inputs.complaints.add((*path, *wrong.key), str(wrong))
+        return None
+    for key in (*COMMANDS, "files", "folder", "costs"):
+        if key in given.model_fields_set:
+            inputs.complaints.add((*path, key), f"only an own application has {key}, not {given.app}")
+    app = APPS.get(given.app)
+    if app is None:
+        message = f"unknown application {given.app!r}, {did_you_mean(given.app, APPS)}"
+        inputs.complaints.add((*path, "app"), message)
+        return None
+    return app, {}
+
+
+def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
+    """Return the parameters that a job runs with; the time that its own code may do nothing is scaled as all times."""
+    scale = inputs.scenario.scale
+    stated = _given(given) if own else given.params
+    params = resolve_params(app, stated, scale, (*path, "params"), inputs.complaints)
+    if own:
+        timeout_s = params.get(TIMEOUT, TIMEOUT_S)
+        if not timeout_s > 0:
+            inputs.complaints.add((*path, "params", TIMEOUT), f"{timeout_s} s is not above 0")
+        params[TIMEOUT] = timeout_s * scale
+    return {**params, **own}
+
+
+def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
+    """Return what a class `path/to/app.py:NAME` declares, and its file; looked for in `base`, then here.
+
+    BadInput says in one line what is wrong with it.
+    """
+    name, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
+    if not class_name:
+        raise BadInput(f"{spec!r}: expected path/to/app.py:NAME")
+    path = Path(name).expanduser()
+    real = next((folder / path for folder in (base, Path.cwd()) if (folder / path).is_file()), base / path)
+    return read_class(real, class_name), real.resolve()
+
+
+class _Wrong(Exception):
+    """A complaint about a key of the job."""
+
+    def __init__(self, key: str | tuple[str | int, ...], message: str) -> None:
+        super().__init__(message)
+        self.key = (key,) if isinstance(key, str) else key
+
+
+def _given(job: JobModel) -> dict[str, Any]:
+    """Return the parameters with the commands, which have keys of their own."""
+    commands = {"mapper": job.mapper, "combiner": job.combiner, "reducer": job.reducer}
+    return {role: text for role, text in commands.items() if text is not None} | job.params
+
+
+def _of_class(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own]:
+    for role in COMMANDS:
+        if role in given.model_fields_set:
+            raise _Wrong(role, f"only streaming has a {role}; {given.app} is a class")
+    folder = _folder(given, inputs)
+    try:
+        source, real = read_app(given.app, folder)
+    except BadInput as error:
+        raise _Wrong("app", str(error)) from None
+    if source.input is not None and source.input not in INPUTS:
+        raise _Wrong(
+            "app", f"{real}: {source.name}.input is {source.input!r}, {did_you_mean(source.input, INPUTS)}"
+        )
+    own: Own = {PROGRAM: source.to_json()}
+    costs = source.costs if given.costs is None else given.costs
+    if costs is not None:
+        own[COSTS] = _costs(costs, "app" if given.costs is None else "costs")
+    beside = {str(file.relative_to(real.parent)): file for file in with_imported(real)}
+    own[FILES] = _shipped(beside | _extra(given, folder), path, inputs)
+    return completed(app_of_class(given.app, source), own), own
+
+
+def _of_commands(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own]:
+    folder = _folder(given, inputs)
+    commands = _given(given)
+    files: dict[str, Path] = {}
+    for role in COMMANDS:
+        if role in given.model_fields_set and role in given.params:
+            raise _Wrong(("params", role), f"{role} is given twice")
+        if role in commands:
+            key = role if role in given.model_fields_set else ("params", role)
+            files |= _named_in(commands[role], key, folder)
+    if commands.get("combiner") and not commands.get("reducer"):
+        raise _Wrong("combiner", "there is no reducer that it could combine for")
+    if given.reduces and not commands.get("reducer"):
+        raise _Wrong("reduces", "streaming without a reducer has none: reducer: cat gives the sorted lines")
+    own: Own = {FILES: _shipped(files | _extra(given, folder), path, inputs)}
+    if given.costs is not None:
+        own[COSTS] = _costs(given.costs, "costs")
+    return completed(APPS[STREAMING], {**commands, **own}), own
+
+
+def _folder(given: JobModel, inputs: JobInputs) -> Path:
+    folder = (inputs.base / Path(given.folder or ".").expanduser()).resolve()
+    if not folder.is_dir():
+        raise _Wrong("folder", f"{given.folder!r} is no folder (looked for {folder})")
+    return folder
+
+
+def _costs(costs: Any, key: str) -> dict[str, float]:
+    try:
+        return checked_costs(costs)
+    except ValueError as error:
+        raise _Wrong(key, str(error).removeprefix("costs: ") if key == "costs" else str(error)) from None
+
+
+def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
+    """Return the files beside the scenario that the words of a command name, with what Python files import."""
+    if not isinstance(command, str) or not command.strip():
+        raise _Wrong(key, f"{command!r} is no command")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise _Wrong(key, f"{command!r} is no command: {str(error).lower()}") from None
+    return {name: file for word in words for name, file in _files_of(word, folder)}
+
+
+def _files_of(word: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    path = Path(word)
+    if path.is_absolute() or ".." in path.parts or not _is_file(folder / path):
+        return
+    beside = (folder / path).parent
+    for file in with_imported(folder / path):
+        yield str(path.parent / file.relative_to(beside)), file
+
+
+def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
+    """Return the files that the job lists, each under its own name in the working folder."""
+    found: dict[str, Path] = {}
+    for index, name in enumerate(given.files):
+        real = folder / Path(name).expanduser()
+        if not _is_file(real):
+            raise _Wrong(("files", index), f"{name!r} is no file that can be read (looked for {real})")
+        found[real.name] = real
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # such as a name that is too long
+        return False
+
+
+def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[dict[str, Any]]:
+    """Return the parameter `files`, each file noted as an input of the scenario."""
+    shipped: list[ProgramFile] = []
+    for name, real in files.items():
+        try:
+            file = ProgramFile.of(name, real)
+        except OSError as error:
+            raise _Wrong("app", f"{real}: cannot be read: {error.strerror}") from None
+        inputs.program(file, real, path)
+        shipped.append(file)
+    return files_to_json(shipped)

@@ -1,0 +1,28 @@
+"""The longest line for each first letter: mapper, combiner and reducer of a streaming job in one script."""
+
+import sys
+
+
+def mapper(lines):
+    """Print the first letter of each line, and the line's length."""
+    for line in lines:
+        text = line.rstrip("\n")
+        if text:
+            print(f"{text[0]}\t{len(text)}")
+
+
+def reducer(lines):
+    """Print the greatest value of each key; its lines come together."""
+    last, longest = None, 0
+    for line in lines:
+        key, _, value = line.rstrip("\n").partition("\t")
+        if key != last and last is not None:
+            print(f"{last}\t{longest}")
+        longest = max(longest, int(value)) if key == last else int(value)
+        last = key
+    if last is not None:
+        print(f"{last}\t{longest}")
+
+
+if __name__ == "__main__":
+    {"map": mapper, "reduce": reducer}[sys.argv[1]](sys.stdin)

@@ -1,0 +1,1 @@
+"""What stands between the core and a policy that a user wrote: read-only faces, checked answers, bounded time."""

@@ -1,0 +1,82 @@
+"""Which line of a user's policy an error, an answer or a delay goes back to."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+TEXT_MAX = 300
+"""Characters of an error's text that are told."""
+
+
+class Culprit:
+    """The code of one policy: its file, and what lies in the folder beside it."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._folder = str(Path(file).parent)
+
+    @staticmethod
+    def of_class(made: type) -> Culprit:
+        """Return the code of a class that a program has given."""
+        try:
+            return Culprit(inspect.getfile(made))
+        except (TypeError, OSError):  # such as a class that was typed in
+            return Culprit(next((code.co_filename for code in _codes(made)), "<unknown>"))
+
+    def _owns(self, frame: FrameType) -> bool:
+        file = frame.f_code.co_filename
+        if file == self.file:
+            return True
+        ours = str(frame.f_globals.get("__name__", "")).startswith("schedbed.")
+        beside = file.startswith(f"{self._folder}/") and "site-packages" not in file
+        return beside and not ours and not file.startswith(sys.prefix)
+
+    def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
+        """Return the innermost line of the policy's own code, `mine.py, line 7`; None when there is none."""
+        found = None
+        while traceback is not None:
+            if self._owns(traceback.tb_frame):
+                found = _line(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            traceback = traceback.tb_next
+        return found
+
+    def line_of_thread(self, thread: int) -> str | None:
+        """Return the line of the policy's own code at which the thread is now."""
+        frame = sys._current_frames().get(thread)
+        while frame is not None:
+            if self._owns(frame):
+                return _line(frame.f_code.co_filename, frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+    def line_of_method(self, made: type, name: str) -> str:
+        """Return where the policy's method begins; the file alone when that is not in it."""
+        code = getattr(getattr(made, name, None), "__code__", None)
+        if isinstance(code, CodeType) and code.co_filename == self.file:
+            return _line(self.file, code.co_firstlineno)
+        first = min(
+            (code.co_firstlineno for code in _codes(made) if code.co_filename == self.file), default=0
+        )
+        return _line(self.file, first) if first else Path(self.file).name
+
+
+def told(error: BaseException) -> str:
+    """Return an error as one line of bounded length, whatever its class makes of itself."""
+    text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+
+
+def _line(file: str, number: int) -> str:
+    return f"{Path(file).name}, line {number}"
+
+
+def _codes(made: type) -> Iterator[CodeType]:
+    for value in vars(made).values():
+        code: Any = getattr(value, "__code__", None)
+        if isinstance(code, CodeType):
+            yield code

@@ -1,0 +1,349 @@
+"""Read-only faces of the core's objects: what a user's policy gets in place of the objects themselves.
+
+A face has what the protocols of `scheduler.view` promise and nothing else. What never changes is kept in the face,
+the rest is looked up in C. `Faces` makes one face an object, so that `is` and dictionaries work as with the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from schedbed.cluster.messages import Usage
+from schedbed.scheduler.core.entities import MAP, Attempt, Job, Node, Stage, Tally, Task
+from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.guard.read_only import Face, MapFace, faces_of, frozen, live, put, raw_of, still
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
+
+
+class Faces(dict[Any, Any]):
+    """The faces by the core's objects, made when first asked for.
+
+    `withheld` are jobs that the offer of the moment is not for: they say that they have nothing to start.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.withheld: dict[Job, None] = {}
+
+    def __missing__(self, raw: Any) -> Any:
+        face = self[raw] = _FACES[type(raw)](self, raw)
+        return face
+
+    def raw(self, face: Any, kind: type) -> Any:
+        """Return the core's object of that type behind a face of ours; None when there is none (any more)."""
+        if not isinstance(face, Face):
+            return None
+        raw = raw_of(face)
+        return raw if type(raw) is kind and self.get(raw) is face else None
+
+    def forget(self, job: Job) -> None:
+        """Let go of a job that ends, but for what still has to be killed of it."""
+        for stage in (job.maps, job.reduces):
+            for task in stage.tasks:
+                self.pop(task, None)
+            if not job.attempts:
+                self.pop(stage, None)
+        if not job.attempts:
+            self.pop(job, None)
+
+
+class JobsFace(MapFace):
+    """The jobs; one that the offer of the moment is not for is passed over, but can be looked up."""
+
+    __slots__ = ("__faces", "__raw")
+
+    def __init__(self, faces: Faces, raw: Mapping[str, Any]) -> None:
+        super().__init__(faces, raw)
+        put(self, "_JobsFace__faces", faces)
+        put(self, "_JobsFace__raw", raw)
+
+    def __iter__(self) -> Iterator[str]:
+        withheld = self.__faces.withheld
+        if not withheld:
+            return iter(self.__raw)
+        return iter([key for key, job in self.__raw.items() if job not in withheld])
+
+    def __len__(self) -> int:
+        return len(self.__raw) - len(self.__faces.withheld)
+
+    def values(self) -> Any:
+        """Return the faces, in the order of submission."""
+        faces = self.__faces
+        withheld = faces.withheld
+        if not withheld:
+            return tuple([faces[job] for job in self.__raw.values()])
+        return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
+
+    def items(self) -> Any:
+        """Return the keys with the faces, in the order of submission."""
+        return tuple([(job.job, job) for job in self.values()])
+
+
+class TallyFace(Face):
+    """As in `TallyView`."""
+
+    __slots__ = ()
+    name = live("name")
+    running = live("running")
+    killing = live("killing")
+    unstarted = live("unstarted")
+
+
+class TaskFace(Face):
+    """As in `TaskView`."""
+
+    __slots__ = ("index", "job", "kind", "task")
+
+    def __init__(self, faces: Faces, raw: Task) -> None:
+        super().__init__(faces, raw)
+        stage = raw.stage
+        put(self, "task", raw.task)
+        put(self, "job", faces[stage.job])
+        put(self, "kind", stage.kind)
+        put(self, "index", raw.index)
+
+    split = live("split")
+    hosts = live("hosts")
+    racks = live("racks")
+    state = live("state")
+    failures = live("failures")
+
+    @property
+    def part(self) -> Part | None:
+        """As in `TaskView`."""
+        part: Part | None = raw_of(self).part
+        return None if part is None else still(part)
+
+    @property
+    def attempts(self) -> tuple[Any, ...]:
+        """As in `TaskView`."""
+        faces = faces_of(self)
+        return tuple([faces[attempt] for attempt in raw_of(self).attempts])
+
+
+class AttemptFace(Face):
+    """As in `AttemptView`."""
+
+    __slots__ = ("assigned_s", "attempt", "node", "serial", "task")
+
+    def __init__(self, faces: Faces, raw: Attempt) -> None:
+        super().__init__(faces, raw)
+        put(self, "attempt", raw.attempt)
+        put(self, "task", faces[raw.task])
+        put(self, "node", faces[raw.node])
+        put(self, "serial", raw.serial)
+        put(self, "assigned_s", raw.assigned_s)
+
+    speculative = live("speculative")
+    state = live("state")
+    started_s = live("started_s")
+    progress = live("progress")
+    phase = live("phase")
+    locality = live("locality")
+    end_s = live("end_s")
+    reason = live("reason")
+
+    @property
+    def counters(self) -> Counters:
+        """As in `AttemptView`."""
+        return still(raw_of(self).counters)
+
+
+class StageFace(Face):
+    """As in `StageView`."""
+
+    __slots__ = ("_tasks", "demand", "kind", "queue", "user")
+
+    def __init__(self, faces: Faces, raw: Stage) -> None:
+        super().__init__(faces, raw)
+        put(self, "_tasks", ())
+        put(self, "kind", raw.kind)
+        put(self, "demand", replace(raw.demand))
+        put(self, "user", faces[raw.user])
+        put(self, "queue", faces[raw.queue])
+
+    total = live("total")
+    unstarted = live("unstarted")
+    running = live("running")
+    killing = live("killing")
+    done = live("done")
+
+    @property
+    def ready(self) -> bool:
+        """As in `StageView`."""
+        raw = raw_of(self)
+        return raw.ready and raw.job not in faces_of(self).withheld
+
+    @property
+    def tasks(self) -> tuple[Any, ...]:
+        """As in `StageView`; tasks are only added while a job runs, and all go at the job's end."""
+        raw = raw_of(self).tasks
+        if len(self._tasks) != len(raw):
+            faces = faces_of(self)
+            put(self, "_tasks", tuple([faces[task] for task in raw]))
+        return self._tasks
+
+
+class JobFace(Face):
+    """As in `JobView`."""
+
+    __slots__ = (
+        "_spec",
+        "attempts",
+        "deadline_s",
+        "excluded",
+        "job",
+        "maps",
+        "priority",
+        "queue",
+        "reduces",
+        "serial",
+        "submit_s",
+        "user",
+    )
+
+    def __init__(self, faces: Faces, raw: Job) -> None:
+        super().__init__(faces, raw)
+        put(self, "job", raw.job)
+        put(self, "user", raw.user)
+        put(self, "queue", raw.queue)
+        put(self, "priority", raw.priority)
+        put(self, "submit_s", raw.submit_s)
+        put(self, "deadline_s", raw.deadline_s)
+        put(self, "serial", raw.serial)
+        put(self, "_spec", (None, None))
+        put(self, "maps", faces[raw.maps])
+        put(self, "reduces", faces[raw.reduces])
+        put(self, "attempts", MapFace(faces, raw.attempts))
+        put(self, "excluded", MappingProxyType(raw.excluded))
+
+    active = live("active")
+    state = live("state")
+    finish_s = live("finish_s")
+
+    @property
+    def spec(self) -> JobSpec:
+        """As in `JobView`: a copy, whose parameters nobody can change."""
+        raw: JobSpec = raw_of(self).spec
+        if self._spec[0] is not raw:
+            put(self, "_spec", (raw, replace(raw, params=frozen(raw.params))))
+        return self._spec[1]
+
+    def stage(self, kind: TaskKind) -> Any:
+        """As in `JobView`."""
+        return self.maps if kind is MAP or kind == "map" else self.reduces
+
+    def _found(self, question: Callable[..., Task | None], *about: str) -> Any:
+        if raw_of(self) in faces_of(self).withheld:
+            return None
+        task = question(*about)
+        return None if task is None else faces_of(self)[task]
+
+    def local_map(self, node: NodeId) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).local_map, node)
+
+    def rack_map(self, rack: str) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).rack_map, rack)
+
+    def free_map(self) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).free_map)
+
+    def any_map(self) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).any_map)
+
+    def whole_map(self, rack: str) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).whole_map, rack)
+
+    def any_reduce(self) -> Any:
+        """As in `JobView`."""
+        return self._found(raw_of(self).any_reduce)
+
+
+class NodeFace(Face):
+    """As in `NodeView`."""
+
+    __slots__ = ("attempts", "node", "rack", "spec")
+
+    def __init__(self, faces: Faces, raw: Node) -> None:
+        super().__init__(faces, raw)
+        put(self, "node", raw.node)
+        put(self, "rack", raw.rack)
+        put(self, "spec", replace(raw.spec))
+        put(self, "attempts", MapFace(faces, raw.attempts))
+
+    alive = live("alive")
+    running_maps = live("running_maps")
+    running_reduces = live("running_reduces")
+    free_memory_bytes = live("free_memory_bytes")
+    free_vcores = live("free_vcores")
+
+    @property
+    def usage(self) -> Usage:
+        """As in `NodeView`."""
+        return still(raw_of(self).usage)
+
+    def free_slots(self, kind: TaskKind) -> int:
+        """As in `NodeView`."""
+        return raw_of(self).free_slots(MAP if kind == "map" else kind)
+
+
+class ViewFace(Face):
+    """As in `View`."""
+
+    __slots__ = ("jobs", "nodes", "records_skips", "seed")
+
+    def __init__(self, faces: Faces, raw: Ledger) -> None:
+        super().__init__(faces, raw)
+        put(self, "records_skips", raw.records_skips)
+        put(self, "seed", raw.seed)
+        put(self, "jobs", JobsFace(faces, raw.jobs))
+        put(self, "nodes", MapFace(faces, raw.nodes))
+
+    now_s = live("now_s")
+    beats = live("beats")
+
+    def slots(self, kind: TaskKind) -> int:
+        """As in `View`."""
+        return raw_of(self).slots(MAP if kind == "map" else kind)
+
+    def fits(self, node: Any, stage: Any) -> bool:
+        """As in `View`."""
+        return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
+
+    def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
+        """As in `View`."""
+        return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
+
+    def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
+        """As in `View`."""
+        if type(reason) is not str:
+            raise TypeError(f"skip: the reason {reason!r} is no text")
+        raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, reason)
+
+
+def _core(face: Any, kind: type) -> Any:
+    """Return the core's object behind what a policy has handed to the view."""
+    raw = raw_of(face) if isinstance(face, Face) else None
+    if type(raw) is not kind:
+        raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")
+    return raw
+
+
+_FACES: dict[type, Callable[[Faces, Any], Face]] = {
+    Tally: TallyFace,
+    Task: TaskFace,
+    Attempt: AttemptFace,
+    Stage: StageFace,
+    Job: JobFace,
+    Node: NodeFace,
+    Ledger: ViewFace,
+}

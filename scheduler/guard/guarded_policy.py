@@ -1,0 +1,289 @@
+"""A user's policy as the core calls it: it sees faces, its answers are checked, its time and its errors are bounded.
+
+The policies that are shipped go to the core without this; tests prove that both doors give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
+from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.core.states import SUCCEEDED
+from schedbed.scheduler.guard.blame import Culprit, told
+from schedbed.scheduler.guard.faces import Faces
+from schedbed.scheduler.guard.idle_watch import IdleWatch
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
+from schedbed.scheduler.guard.user_interrupt import is_raised
+from schedbed.scheduler.policies.keeper_choice import Keeping
+from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal, says
+from schedbed.tasks.specs import TaskKind
+
+REJECTS = 100
+"""So many wrong proposals in a row end a run."""
+REASON_MAX = 1000
+"""Characters of a reason that are kept."""
+
+
+class Guard:
+    """Calls of one policy's code."""
+
+    def __init__(self, culprit: Culprit, made: type = object) -> None:
+        self._culprit = culprit
+        self._made = made
+        TIME_BOUND.watch()
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
+        try:
+            return TIME_BOUND.call(what, self._culprit, self._tried, what, function, arguments)
+        except Overdue:
+            raise PolicyFailed(TIME_BOUND.trouble) from None
+
+    def _tried(self, what: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        try:
+            return function(*arguments)
+        except (Overdue, PolicyFailed):
+            raise
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not is_raised(error):
+                raise  # Ctrl-C while the policy thinks
+            place = self._culprit.line_of_traceback(error.__traceback__)
+            place = place or self._culprit.line_of_method(self._made, what)
+            raise PolicyFailed(f"{told(error)} ({place})") from error
+
+    def failed(self, text: str, method: str) -> PolicyFailed:
+        """Return the failure that the text tells, with the line where that method begins."""
+        return PolicyFailed(f"{text} ({self._culprit.line_of_method(self._made, method)})")
+
+
+class GuardedPolicy:
+    """A policy around the user's own; it has the hooks and says what that one says."""
+
+    def __init__(self, make: Callable[[], Any], culprit: Culprit, made: type) -> None:
+        self._guard = Guard(culprit, made)
+        self.own: Any = self._guard.call("__init__", make)
+        self._faces = Faces()
+        self._ledger: Ledger | None = None
+        self._stale = True
+        self._avoiding: list[Job] = []
+        self._rejects = 0
+        self._asked: dict[str, Callable[..., Any]] = {}
+        self._guard.call("__init__", self._take_over)
+
+    # ------------------------------------------------------------- what it says
+
+    def _take_over(self) -> None:
+        """Look at what the policy has and says of itself."""
+        own = self.own
+        self._asked["decide"] = _method(own, "decide")
+        if hasattr(own, "limits"):
+            self.limits = Limits(*own.limits)
+        patience_s = getattr(own, "patience_s", 0.0)
+        self._idle = IdleWatch(float(patience_s))
+        self._own_ended = _method(own, "ended") if hasattr(own, "ended") else None
+        self._own_finished = _method(own, "finished") if hasattr(own, "finished") else None
+        for name in ("submitted", "beat", "changed", "tick"):
+            if hasattr(own, name):
+                setattr(self, name, self._hook(name, _method(own, name)))
+        if hasattr(own, "preempt"):
+            self._own_preempt = _method(own, "preempt")
+            self.preempt = self._preempt
+        self._say(own)
+        if getattr(own, "speculation", None) is not None:
+            self.speculation = self._speculation_of(own.speculation)
+        if getattr(own, "admission", None) is not None:
+            self.admission = GuardedAdmission(own.admission, self._hook)
+
+    def _say(self, own: Any) -> None:
+        if says(own, "elidable") is True:
+            self.elidable = True
+        ticks = getattr(own, "acts_on_ticks", None)
+        if ticks is not None:
+            self.acts_on_ticks = bool(ticks)
+        keeping = getattr(own, "keeping", None) or getattr(getattr(own, "locality", None), "keeping", None)
+        if keeping is not None:
+            self.keeping = Keeping(*keeping)
+        waiting = [part for part in (own, *getattr(own, "axes", ())) if hasattr(part, "awaits_beat")]
+        if waiting:
+            self.awaits_beat = self._hook("awaits_beat", lambda: any(part.awaits_beat() for part in waiting))
+        if hasattr(own, "report"):
+            self.report = self._hook("report", _method(own, "report"))
+
+    def _speculation_of(self, own: Any) -> Any:
+        if type(own).__module__.startswith("schedbed."):
+            return own
+        return GuardedSpeculation(own, self._hook, self._answer)
+
+    def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def hook(*arguments: Any) -> Any:
+            return self._guard.call(name, method, *[self._shown(each) for each in arguments])
+
+        return hook
+
+    def _shown(self, argument: Any) -> Any:
+        if isinstance(argument, Ledger) and argument is not self._ledger:
+            self._ledger = argument
+            self._faces = Faces()
+        return argument if isinstance(argument, TaskKind) else self._faces[argument]
+
+    # -------------------------------------------------------------------- hooks
+
+    def ended(self, view: Ledger, attempt: Attempt) -> None:
+        """As in `Hooks`; the attempt is forgotten after it."""
+        self._stale = True
+        if attempt.state is SUCCEEDED:
+            self._idle.succeeded()
+        if self._own_ended is not None:
+            self._guard.call("ended", self._own_ended, self._shown(view), self._shown(attempt))
+        self._faces.pop(attempt, None)
+
+    def finished(self, view: Ledger, job: Job) -> None:
+        """As in `Hooks`; the job's tasks are forgotten after it."""
+        self._stale = True
+        if self._own_finished is not None:
+            self._guard.call("finished", self._own_finished, self._shown(view), self._shown(job))
+        self._faces.forget(job)
+
+    def _preempt(self, view: Ledger) -> list[Kill]:
+        """As in `Hooks`: what can be killed of what the policy wants killed."""
+        most = view.live_attempts + REJECTS
+        kills: list[Kill] = []
+        for own in self._guard.call("preempt", self._listed, self._shown(view), most):
+            attempt: Attempt | None = self._faces.raw(getattr(own, "attempt", None), Attempt)
+            if attempt is None or attempt.state not in ("assigned", "running"):
+                self._reject_kill(view, own, attempt)
+                continue
+            if any(kill.attempt is attempt for kill in kills):
+                continue
+            kills.append(Kill(attempt, _text(own.reason)))
+            trouble = self._idle.killed(view)
+            if trouble:
+                raise self._guard.failed(trouble, "preempt")
+        return kills
+
+    def _reject_kill(self, view: Ledger, own: Any, attempt: Attempt | None) -> None:
+        if attempt is None:
+            fault = f"the {type(own).__name__} is no Kill of an attempt that lives"
+            self._reject(view, "", None, "", fault, "preempt")
+        else:
+            fault = f"{attempt.attempt} is {attempt.state}, it cannot be pre-empted"
+            self._reject(view, attempt.node.node, attempt.task, attempt.task.kind.value, fault, "preempt")
+
+    def _listed(self, view: Any, most: int) -> list[Any]:
+        answer: Iterable[Any] | None = self._own_preempt(view)
+        return [] if answer is None else list(islice(answer, most))
+
+    # ------------------------------------------------------------------- offers
+
+    def decide(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
+        """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
+        return self._answer(view, node, kind, "decide", self._asked["decide"])
+
+    def _answer(
+        self, view: Ledger, node: Node, kind: TaskKind, method: str, own: Callable[..., Any]
+    ) -> Proposal | None:
+        if view is not self._ledger:
+            self._shown(view)
+        faces = self._faces
+        if self._stale:
+            self._stale = False
+            self._avoiding = [job for job in view.jobs.values() if job.excluded]
+        faces.withheld = {job: None for job in self._avoiding if job.active and view.avoids(job, node, kind)}
+        try:
+            while True:
+                answer = self._guard.call(method, own, faces[view], faces[node], kind)
+                if answer is None:
+                    trouble = self._idle.none(view) if method == "decide" else ""
+                    if trouble:
+                        raise self._guard.failed(trouble, method)
+                    return None
+                task, fault, proposal = self._checked(view, node, kind, answer)
+                if proposal is not None:
+                    self._rejects = 0
+                    self._idle.launched()
+                    return proposal
+                self._reject(view, node.node, task, kind.value, fault, method)
+                if task is None or task.stage.job in faces.withheld:
+                    return None
+                faces.withheld[task.stage.job] = None
+        finally:
+            if faces.withheld:
+                faces.withheld = {}
+
+    def _checked(
+        self, view: Ledger, node: Node, kind: TaskKind, answer: Any
+    ) -> tuple[Task | None, str, Proposal | None]:
+        """Return the task, and either what is wrong with the proposal or the proposal as the core takes it."""
+        if not isinstance(answer, Proposal):
+            return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
+        task: Task | None = self._faces.raw(answer.task, Task)
+        if task is None or view.jobs.get(task.stage.job.job) is not task.stage.job:
+            return None, f"the proposed {type(answer.task).__name__} is not a task of a running job", None
+        split: Any = answer.split
+        if split is not None and not (isinstance(split, int | float) and isfinite(split)):
+            return task, f"the split {type(split).__name__} is not a number between 0 and 1", None
+        proposal = Proposal(task, _text(answer.reason), split, bool(answer.speculative))
+        fault = view.why_not(node, kind, task, proposal)
+        return task, fault or "", proposal if fault is None else None
+
+    def _reject(self, view: Ledger, node: str, task: Task | None, kind: str, fault: str, method: str) -> None:
+        self._rejects += 1
+        view.reject(node, task, kind, fault)
+        if self._rejects >= REJECTS:
+            about = f"{task.task} on {node}: " if task is not None else ""
+            text = f"{self._rejects} answers in a row were rejected, the last one: {about}{fault}"
+            raise self._guard.failed(text, method)
+
+
+MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+
+
+class GuardedAdmission:
+    """A user's admission as copies of running tasks ask it."""
+
+    def __init__(self, own: Any, hook: MakeHook) -> None:
+        self.room = hook("room", _method(own, "room"))
+        self.refuses = hook("refuses", _method(own, "refuses"))
+
+
+class GuardedSpeculation:
+    """A user's own speculation."""
+
+    def __init__(self, own: Any, hook: MakeHook, answer: Callable[..., Proposal | None]) -> None:
+        self._own_copy = _method(own, "copy")
+        self._answer = answer
+        for name in ("tick", "ended", "finished"):
+            setattr(self, name, hook(name, getattr(own, name, _nothing)))
+
+    def copy(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
+        """As in `Speculation`: the first copy that can be."""
+        return self._answer(view, node, kind, "copy", self._own_copy)
+
+
+def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
+    """Return the policy that `make` makes, of the class `made` in a user's file, as the core may call it.
+
+    Raises PolicyFailed in one line when it cannot be made.
+    """
+    culprit = Culprit(file) if file is not None else Culprit.of_class(made)
+    policy: Any = GuardedPolicy(make, culprit, made)
+    return policy
+
+
+def _method(own: Any, name: str) -> Callable[..., Any]:
+    method = getattr(own, name)
+    if not callable(method):
+        raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
+    return method
+
+
+def _text(reason: Any) -> str:
+    return reason[:REASON_MAX] if type(reason) is str else f"{reason!r:.100}"
+
+
+def _nothing(*_: Any) -> None:
+    """Do nothing."""

@@ -1,0 +1,123 @@
+"""Read-only ground of all faces: objects, dictionaries and values that nobody can change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from schedbed.cluster.messages import Usage
+from schedbed.tasks.parts import Part
+from schedbed.tasks.specs import Counters
+
+put = object.__setattr__
+"""Sets what a face keeps, past the face's own refusal."""
+raw_of, faces_of = attrgetter("_Face__raw"), attrgetter("_Face__faces")
+"""The core's object behind a face, and where other faces come from."""
+
+
+def _refuse(self: object, name: str, *_: object) -> NoReturn:
+    """Refuse to change an attribute."""
+    raise TypeError(f"{_label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
+
+
+def _label(of: object) -> str:
+    return type(of).__name__.removesuffix("Face").lower()
+
+
+def live(name: str) -> property:
+    """Look the attribute up in the core's object each time; for values that nobody can change."""
+    return property(attrgetter(f"_Face__raw.{name}"))
+
+
+class Face:
+    """What all faces have."""
+
+    __slots__ = ("__faces", "__raw")
+
+    def __init__(self, faces: dict[Any, Any], raw: Any) -> None:
+        put(self, "_Face__faces", faces)
+        put(self, "_Face__raw", raw)
+
+    __setattr__ = _refuse
+    __delattr__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a policy's {_label(self)} has no {name!r}")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"a policy's {_label(self)} cannot be copied: keep the values that are needed")
+
+    def __repr__(self) -> str:
+        return f"<{_label(self)}>"
+
+
+class MapFace(Mapping[str, Any]):
+    """A read-only face of a dictionary of the core's objects."""
+
+    __slots__ = ("__faces", "__raw")
+
+    def __init__(self, faces: dict[Any, Any], raw: Mapping[str, Any]) -> None:
+        put(self, "_MapFace__faces", faces)
+        put(self, "_MapFace__raw", raw)
+
+    __setattr__ = _refuse
+    __delattr__ = _refuse
+
+    def _refuse_items(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the view is read-only: a policy looks and proposes, it changes nothing")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = update = setdefault = __ior__ = _refuse_items
+    __reduce_ex__ = _refuse_items
+
+    def __getitem__(self, key: str) -> Any:
+        return self.__faces[self.__raw[key]]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.__raw
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__raw)
+
+    def __len__(self) -> int:
+        return len(self.__raw)
+
+    def values(self) -> Any:
+        """Return the faces, in the core's order."""
+        faces = self.__faces
+        return tuple([faces[raw] for raw in self.__raw.values()])
+
+    def items(self) -> Any:
+        """Return the keys with the faces, in the core's order."""
+        faces = self.__faces
+        return tuple([(key, faces[raw]) for key, raw in self.__raw.items()])
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self)}>"
+
+
+def _read_only(cls: type) -> type:
+    """Return a subclass whose objects nobody can change."""
+    return type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__delattr__": _refuse})
+
+
+_FIELDS = {cls: [field.name for field in fields(cls)] for cls in (Usage, Counters, Part)}
+_STILL = {cls: (_read_only(cls), names, attrgetter(*names)) for cls, names in _FIELDS.items()}
+
+
+def still(value: Any) -> Any:
+    """Return a copy that nobody can change."""
+    cls, names, values = _STILL[type(value)]
+    copy = object.__new__(cls)
+    for name, each in zip(names, values(value), strict=True):
+        put(copy, name, each)
+    return copy
+
+
+def frozen(value: Any) -> Any:
+    """Return JSON values that nobody can change."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: frozen(each) for key, each in value.items()})
+    return tuple(frozen(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,135 @@
+"""A bound on the time that a user's code may take in one call, whatever that code does.
+
+One thread looks four times a second at which call goes on. In a call that takes too long it raises `Overdue`: by a
+signal where the call runs in the main thread, which wakes also what sleeps or waits, else through the interpreter,
+which reaches loops only. Code that goes on all the same ends the process, with its last words.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock, Thread, current_thread, get_ident, main_thread
+from types import FrameType
+from typing import Any, NoReturn
+
+from schedbed.scheduler.guard.blame import Culprit
+
+LIMIT_S = 5.0
+"""For so long a policy may think about one answer."""
+GRACE_S = 1.5
+"""For so long after that it may refuse to be interrupted."""
+TICK_S = 0.25
+
+LastWords = Callable[[str], NoReturn]
+
+
+class Overdue(BaseException):
+    """The call takes too long."""
+
+
+def _say_and_exit(text: str) -> NoReturn:
+    """End the process: nothing else stops what neither returns nor can be interrupted."""
+    print(f"schedbed: {text}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+class TimeBound:
+    """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed."""
+
+    def __init__(self, last_words: LastWords = _say_and_exit, limit_s: float = LIMIT_S) -> None:
+        self.last_words = last_words
+        self.limit_s = limit_s
+        self.trouble = ""  # of the call that was interrupted last
+        self._lock = Lock()
+        self._watcher: Thread | None = None
+        self._pid = 0
+        self._serial = 0
+        self._thread = 0
+        self._call: tuple[str, Culprit] | None = None
+        self._struck = False
+
+    def call(self, what: str, culprit: Culprit, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the function. Raises Overdue when it was interrupted, whatever it made of that."""
+        try:
+            return self._timed(what, culprit, function, arguments)
+        except Overdue:
+            with self._lock:
+                self._call = None
+                self._struck = False
+            raise Overdue from None
+
+    def _timed(
+        self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Any:
+        self._serial += 1
+        self._thread = get_ident()
+        self._call = (what, culprit)
+        try:
+            return function(*arguments)
+        finally:
+            self._call = None
+            if self._struck:
+                self._settle()
+
+    def _settle(self) -> None:
+        """Wait until a blow that is on its way has come, so that it hits nobody else."""
+        with self._lock:
+            pass
+        for _ in range(1000):
+            pass
+        raise Overdue
+
+    def watch(self) -> None:
+        """Start looking, in this process."""
+        if current_thread() is main_thread() and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
+            signal.signal(signal.SIGURG, self._on_signal)
+        if self._watcher is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._lock = Lock()
+            self._watcher = Thread(target=self._look, name="policy-watch", daemon=True)
+            self._watcher.start()
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._struck and self._call is not None:
+            raise Overdue
+
+    def _look(self) -> None:
+        seen = ticks = 0
+        while True:
+            time.sleep(TICK_S)
+            if self._call is None or self._serial != seen:
+                seen, ticks = self._serial, 0
+                continue
+            ticks += 1
+            if ticks * TICK_S >= self.limit_s:
+                self._strike(seen, ticks * TICK_S - self.limit_s >= GRACE_S)
+
+    def _strike(self, serial: int, last: bool) -> None:
+        with self._lock:
+            call = self._call
+            if call is None or self._serial != serial:
+                return
+            what, culprit = call
+            if not self._struck:
+                place = culprit.line_of_thread(self._thread) or culprit.file
+                self.trouble = f"{what} has not ended after {self.limit_s:g} s ({place})"
+            if last:
+                self.last_words(self.trouble)
+            self._struck = True
+            if self._thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:
+                with suppress(ProcessLookupError):
+                    signal.pthread_kill(self._thread, signal.SIGURG)
+            else:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(Overdue)
+                )
+
+
+TIME_BOUND = TimeBound()
+"""That of this process."""

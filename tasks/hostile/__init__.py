@@ -1,0 +1,1 @@
+"""Attempts that do not cooperate: what `schedbed doctor --hostile` runs to see whether limits hold for any code."""

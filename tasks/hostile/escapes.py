@@ -1,0 +1,104 @@
+"""Tries to leave its control group or to raise its own limits, then burns in children.
+
+It joins no group but those that lie above its own, and writes limits of groups that are schedbed's alone: a host is
+never left changed by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wait_for
+
+PIDFD_GETFD = 438  # the same number on every architecture
+UNLIMITED = {"cpu.cfs_quota_us": "-1", "cpu.max": "max", "memory.limit_in_bytes": "-1", "memory.max": "max"}
+OURS = "schedbed"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def other_group(work: HostileWork) -> None:
+    """Write itself into each group above its own, and no limit into its own and into the node's."""
+    for top, own in group_folders():
+        if OURS in str(own):
+            _lift(own)
+            _lift(own.parent)
+        for above in (top, *(path for path in own.parents if path.is_relative_to(top))):
+            with contextlib.suppress(OSError):
+                (above / "cgroup.procs").write_text(str(os.getpid()))
+                break
+    wait_for([fork(lambda: spin(work.seconds)) for _ in range(CHILDREN)])
+
+
+def stolen_descriptors(work: HostileWork) -> None:
+    """Take the agent's open files of control groups from it, and write no limit into them."""
+    for file in stolen_files():
+        name = _name_of(os.getpid(), file)
+        for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):
+            if text is not None:
+                with contextlib.suppress(OSError):
+                    os.pwrite(file, text.encode(), 0)
+        os.close(file)
+    wait_for([fork(lambda: spin(work.seconds)) for _ in range(CHILDREN)])
+
+
+def group_folders() -> list[tuple[Path, Path]]:
+    """Return for each hierarchy that is mounted its top and this process's own group, as far as both can be seen."""
+    own: dict[str, str] = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        own.update(dict.fromkeys(names.split(","), path))
+    found: list[tuple[Path, Path]] = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split(maxsplit=2)
+        names = [""] if kind == "cgroup2" else options.split(",") if kind == "cgroup" else []
+        for path in (own[name] for name in names if name in own):
+            inside = path.removeprefix(root) if root != "/" else path
+            found.append((Path(point), Path(point) / inside.lstrip("/")))
+            break
+    return found
+
+
+def stolen_files() -> Iterator[int]:
+    """Yield duplicates of files of control groups that the node's own processes have open, where the kernel gives them.
+
+    These are the parent and its parent, the warm process and the agent, and no other process of the host.
+    """
+    for process in (os.getppid(), _parent_of(os.getppid())):
+        try:
+            numbers = [int(path.name) for path in Path(f"/proc/{process}/fd").iterdir()]
+            handle = os.pidfd_open(process)
+        except OSError:
+            continue
+        try:
+            for number in numbers:
+                with contextlib.suppress(OSError):
+                    if _name_of(process, number) in {*UNLIMITED, "cgroup.procs"}:
+                        file = int(_libc.syscall(PIDFD_GETFD, handle, number, 0))
+                        if file >= 0:
+                            yield file
+        finally:
+            os.close(handle)
+
+
+def _parent_of(process: int) -> int:
+    """Returns the parent of a process. Raises OSError."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _name_of(process: int, descriptor: int) -> str:
+    """Returns the name of a file that a process has open. Raises OSError."""
+    return Path(f"/proc/{process}/fd/{descriptor}").readlink().name
+
+
+def _lift(group: Path) -> None:
+    """Writes that there is no limit into a group of ours."""
+    for name, text in UNLIMITED.items():
+        if OURS in str(group) and (group / name).exists():
+            with contextlib.suppress(OSError):
+                (group / name).write_text(text)

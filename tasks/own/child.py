@@ -1,0 +1,74 @@
+"""Runs a function that may run a user's code in a child process: a request as JSON in, an answer as JSON out.
+
+The driver never runs such code itself. The child is a session of its own, which is killed with all that it has started
+when it has answered, or takes too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.units import format_duration
+
+Answer = dict[str, Any]
+
+
+def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
+    """Return what the `main` of a module answers in a child process.
+
+    Raises BadInput with what the child raised as such, or when it ends without an answer or not within the limit.
+    """
+    answers, theirs = os.pipe()
+    with os.fdopen(answers, "rb") as answer:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(theirs)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        try:
+            process.communicate(json.dumps(request).encode(), limit_s)
+        except subprocess.TimeoutExpired:
+            raise BadInput(f"it did not end within {format_duration(limit_s)}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):  # what it has not read
+                    process.stdin.close()
+        return _read(answer.read(), process.returncode)
+
+
+def _read(text: bytes, code: int) -> Answer:
+    try:
+        answer: Answer = json.loads(text)
+    except ValueError:
+        raise BadInput(f"its process ended with status {code} and no answer") from None
+    if "error" in answer:
+        raise BadInput(answer["error"])
+    return answer
+
+
+def answer_with(work: Callable[[Answer], Answer]) -> None:
+    """Be such a child: read the request, do the work, write the answer. What the code prints goes nowhere."""
+    with os.fdopen(int(sys.argv[1]), "w") as out:
+        os.set_inheritable(out.fileno(), False)
+        try:
+            answer = work(json.load(sys.stdin))
+        except BadInput as error:
+            answer = {"error": str(error)}
+        json.dump(answer, out)

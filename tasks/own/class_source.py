@@ -1,0 +1,219 @@
+"""A user's application class as its source says, read without running it: its methods, parameters, input and costs."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedbed.tasks.errors import BadInput
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "map": ("record",),
+    "combine": ("key", "values"),
+    "reduce": ("key", "values"),
+    "partition": ("key", "reduces"),
+    "check": ("records", "output"),
+}
+"""The methods that are called, with what each is given."""
+REQUIRED = "required"
+"""In place of the default of a parameter that has none."""
+PROGRAM = "program"
+"""The parameter of a job that describes the class of its application."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSource:
+    """What a class declares; `costs` and `input` are None where the class says nothing.
+
+    `parameters` are the arguments of its constructor with their defaults, `computed` those whose default is no plain
+    value, `lines` where each method begins.
+    """
+
+    file: str
+    name: str
+    summary: str = ""
+    input: str | None = None
+    costs: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def has(self, method: str) -> bool:
+        """Return whether the class, or a class of the same file that it extends, has this method."""
+        return method in self.lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, as a job's parameter `program` keeps them."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> ClassSource:
+        """Return the inverse of `to_json`."""
+        return ClassSource(**{**raw, "required": tuple(raw["required"]), "computed": tuple(raw["computed"])})
+
+
+def class_of(params: Mapping[str, Any]) -> ClassSource | None:
+    """Return the class of the application of a job with these parameters, None when it is no user's class."""
+    raw = params.get(PROGRAM)
+    return None if raw is None else ClassSource.from_json(raw)
+
+
+def read_class(path: Path, name: str) -> ClassSource:
+    """Return what the class `name` of a Python file declares; BadInput says file, line and what was expected."""
+    tree = _parsed(path)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = classes.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, classes, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(classes) or 'no class at all'}"
+        raise BadInput(f"{path}: there is no class {name!r}, {hint}")
+    members, foreign = _members(found, classes)
+    if "map" not in members and not foreign:
+        raise BadInput(
+            f"{path}:{found.lineno}: class {name} has no method map, expected def map(self, record)"
+        )
+    for method, given in METHODS.items():
+        if method in members:
+            _check_method(path, name, method, members[method], given)
+    _check_together(path, found, members)
+    parameters, required, computed = _parameters(path, name, members.get("__init__"))
+    return ClassSource(
+        file=path.name,
+        name=name,
+        summary=(ast.get_docstring(found) or "").partition("\n")[0],
+        input=_text(path, name, members.get("input")),
+        costs=_mapping(path, name, members.get("costs")),
+        parameters=parameters,
+        required=required,
+        computed=computed,
+        lines={method: members[method].lineno for method in METHODS if method in members}
+        or {"map": found.lineno},
+    )
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as error:
+        raise BadInput(f"there is no file {path} that can be read: {error.strerror}") from None
+    except SyntaxError as error:
+        line = f":{error.lineno}" if error.lineno else ""
+        raise BadInput(f"{path}{line}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: not Python: {error}") from None
+
+
+Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
+
+
+def _members(
+    found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
+) -> tuple[dict[str, Member], bool]:
+    """Return what is defined in a class and the classes of the file that it extends, and whether others extend it."""
+    members: dict[str, Member] = {}
+    foreign = depth > len(classes)
+    for base in reversed(found.bases):
+        parent = classes.get(base.id) if isinstance(base, ast.Name) else None
+        if parent is not None and parent is not found and not foreign:
+            inherited, unknown = _members(parent, classes, depth + 1)
+            members |= inherited
+            foreign |= unknown
+        elif not (isinstance(base, ast.Name) and base.id == "object"):
+            foreign = True
+    members |= {name: node for node in found.body for name in _named(node)}  # type: ignore[misc]
+    return members, foreign
+
+
+def _named(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+        yield node.target.id
+
+
+def _check_method(path: Path, owner: str, method: str, node: Member, given: tuple[str, ...]) -> None:
+    expected = f"expected def {method}(self, {', '.join(given)})"
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise BadInput(f"{path}:{node.lineno}: {owner}.{method} is async, {expected}")
+    if not isinstance(node, ast.FunctionDef) or node.decorator_list:
+        return  # only running it would tell
+    plain = [*node.args.posonlyargs, *node.args.args]
+    needed = len(plain) - len(node.args.defaults)
+    most = float("inf") if node.args.vararg else len(plain)
+    without = [
+        arg for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if not default
+    ]
+    if without or not needed <= len(given) + 1 <= most:
+        names = ", ".join(arg.arg for arg in [*plain, *without])
+        raise BadInput(f"{path}:{node.lineno}: {owner}.{method} takes ({names}), {expected}")
+
+
+def _check_together(path: Path, found: ast.ClassDef, members: Mapping[str, Member]) -> None:
+    for method in ("combine", "partition"):
+        if method in members and "reduce" not in members:
+            line = members[method].lineno
+            raise BadInput(f"{path}:{line}: {found.name} has {method} but no reduce, which it is for")
+
+
+def _parameters(
+    path: Path, owner: str, made: Member | None
+) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+    """Return the constructor's arguments: defaults, those without one, and those whose default is computed."""
+    if not isinstance(made, ast.FunctionDef):
+        return {}, (), ()
+    plain = [*made.args.posonlyargs, *made.args.args][1:]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(made.args.defaults))
+    pairs = [*zip(plain, [*defaults, *made.args.defaults], strict=False)]
+    pairs += [*zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True)]
+    values: dict[str, Any] = {}
+    required: list[str] = []
+    computed: list[str] = []
+    for argument, default in pairs:
+        if default is None:
+            required.append(argument.arg)
+            continue
+        try:
+            values[argument.arg] = ast.literal_eval(default)
+        except ValueError:
+            computed.append(argument.arg)
+            continue
+        if not isinstance(values[argument.arg], bool | int | float | str | list | type(None)):
+            computed.append(argument.arg)
+            del values[argument.arg]
+    return values, tuple(required), tuple(computed)
+
+
+def _literal(node: Member | None) -> Any:
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        return ast.literal_eval(node.value)
+    return None
+
+
+def _text(path: Path, owner: str, node: Member | None) -> str | None:
+    try:
+        value = _literal(node)
+    except ValueError:
+        value = node
+    if value is None or isinstance(value, str):
+        return value
+    assert node is not None
+    raise BadInput(f"{path}:{node.lineno}: {owner}.input must be a plain text, such as input = 'text'")
+
+
+def _mapping(path: Path, owner: str, node: Member | None) -> dict[str, Any] | None:
+    try:
+        value = _literal(node)
+    except ValueError:
+        value = node
+    if value is None or isinstance(value, dict):
+        return value
+    assert node is not None
+    example = 'costs = {"map_s_per_mb": 0.02}'
+    raise BadInput(f"{path}:{node.lineno}: {owner}.costs must be a plain mapping, such as {example}")

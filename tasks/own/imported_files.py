@@ -1,0 +1,51 @@
+"""Which files beside a Python file belong to it: what it imports, and what these import, found without running them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def with_imported(file: Path) -> list[Path]:
+    """Return the file and the files of its folder that it imports, directly or not, packages whole.
+
+    What cannot be parsed is listed and imports nothing. Imports by a computed name are not seen. Raises OSError.
+    """
+    folder, found, todo = file.parent, dict[Path, None](), [file]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found[path] = None
+            todo.extend(_imports(path, folder))
+    return sorted(found, key=lambda path: (path != file, path))
+
+
+def _imports(file: Path, folder: Path) -> Iterator[Path]:
+    if file.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            # A relative import names a module of the package, which is taken whole.
+            names = [node.module] if node.module and not node.level else []
+        else:
+            continue
+        for name in names:
+            yield from _module(folder, name.partition(".")[0])
+
+
+def _module(folder: Path, name: str) -> Iterator[Path]:
+    if name == "schedbed":
+        return
+    if (folder / name / "__init__.py").is_file():
+        for path in sorted((folder / name).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
+    elif (folder / f"{name}.py").is_file():
+        yield folder / f"{name}.py"

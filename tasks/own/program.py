@@ -1,0 +1,104 @@
+"""The files of a user's application: found on the driver's host, kept in the block store, laid out for an attempt.
+
+A job's parameter `files` names each with its digest. Like files of Hadoop's distributed cache they travel through the
+block store, so that containers and other hosts have them, and each node keeps what its attempts have read by digest.
+Nothing of them runs but in an attempt, or in a child process of the driver (`tasks.own.child`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from schedbed.tasks.errors import BadInput
+
+FILES = "files"
+"""The parameter of a job that lists the files of its application."""
+PROGRAMS = "/apps/"
+"""Where such files lie in the block store."""
+KEPT = "programs"
+"""The folder of a node in which attempts keep the files that they have read, each under its digest."""
+
+
+def is_app_file(name: str) -> bool:
+    """Return whether the name of an application means a class in a Python file."""
+    return name.endswith(".py") or ".py:" in name
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """One file: `name` is where it lies in the attempt's working folder, `sha256` the digest of its bytes."""
+
+    name: str
+    sha256: str
+    length: int
+    executable: bool = False
+
+    @property
+    def path(self) -> str:
+        """Return where the file lies in the block store; the same bytes lie there once."""
+        return f"{PROGRAMS}{self.sha256}"
+
+    @staticmethod
+    def of(name: str, real: Path) -> ProgramFile:
+        """Return the description of a file of this host. Raises OSError."""
+        data = real.read_bytes()
+        executable = bool(real.stat().st_mode & 0o100)
+        return ProgramFile(name, hashlib.sha256(data).hexdigest(), len(data), executable)
+
+
+def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
+    """Return the value of the parameter `files`."""
+    return [asdict(file) for file in files]
+
+
+def files_of(params: Mapping[str, Any]) -> tuple[ProgramFile, ...]:
+    """Return the files of the application of a job with these parameters; () for a shipped one."""
+    return tuple(ProgramFile(**file) for file in params.get(FILES, ()))
+
+
+def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramFile], bytes]) -> None:
+    """Write the files into a folder as they lie beside each other; `read` gives the bytes of one.
+
+    Raises BadInput when the bytes are not those that the job was planned with.
+    """
+    for file in files:
+        data = read(file) if file.length else b""
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise BadInput(f"{file.name} has changed since the scenario was read: start the run again")
+        target = folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        if file.executable:
+            target.chmod(0o755)
+
+
+class NodeFiles:
+    """Reads program files on a node: from what an earlier attempt has kept, else from the block store.
+
+    What is kept is only taken when its digest is right, so that no attempt can give another one false code.
+    """
+
+    def __init__(self, root: Path, fetch: Callable[[ProgramFile], bytes]) -> None:
+        self._kept = root / KEPT
+        self._fetch = fetch
+
+    def read(self, file: ProgramFile) -> bytes:
+        """Return the bytes of a file. Raises OSError when no replica can be read."""
+        kept = self._kept / file.sha256
+        with contextlib.suppress(OSError):
+            data = kept.read_bytes()
+            if hashlib.sha256(data).hexdigest() == file.sha256:
+                return data
+        data = self._fetch(file)
+        # A node whose attempts may not write there reads from the block store each time.
+        with contextlib.suppress(OSError):
+            self._kept.mkdir(exist_ok=True)
+            aside = self._kept / f"{file.sha256}.{id(data):x}"
+            aside.write_bytes(data)
+            aside.rename(kept)
+        return data

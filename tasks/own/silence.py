@@ -1,0 +1,51 @@
+"""Attempts that no longer show that they live: a user's code that even its own watch (`tasks.own.watch`) cannot stop.
+
+The watch touches the attempt's status file each second. Time counts by heartbeats of the agent, none for more than a
+second or two: while the whole node is frozen nothing is silent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schedbed.tasks.own.watch import TIMEOUT
+from schedbed.tasks.specs import AttemptSpec
+from schedbed.tasks.units import format_duration
+
+GRACE_S = 10.0  # beyond the limit, for the attempt's own watch, which can say more
+GAP_MAX_S = 2.0  # that counts between two looks
+
+
+class Silence:
+    """How long the status file of one attempt has stayed as it is."""
+
+    def __init__(self, status: Path, limit_s: float) -> None:
+        self._status = status
+        self._limit_s = limit_s
+        self._seen_ns = -1
+        self._looked_s: float | None = None
+        self._silent_s = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Return why the attempt is ended, in one line."""
+        limit = format_duration(self._limit_s)
+        return f"hangs: its code did nothing for {limit} (task_timeout) and could not be interrupted"
+
+    def too_long(self, now_s: float) -> bool:
+        """Look at the file at the time `now_s`, and return whether the attempt is to be ended."""
+        gap_s = 0.0 if self._looked_s is None else min(GAP_MAX_S, now_s - self._looked_s)
+        self._looked_s = now_s
+        try:
+            changed_ns = self._status.stat().st_mtime_ns
+        except OSError:
+            return False  # its code has not begun
+        self._silent_s = 0.0 if changed_ns != self._seen_ns else self._silent_s + gap_s
+        self._seen_ns = changed_ns
+        return self._silent_s > self._limit_s + GRACE_S
+
+
+def silence_of(spec: AttemptSpec, status: Path) -> Silence | None:
+    """Return what watches over an attempt of a user's application, None for a shipped one."""
+    limit_s = spec.params.get(TIMEOUT)
+    return None if limit_s is None else Silence(status, float(limit_s))

@@ -1,0 +1,185 @@
+"""Lines in the order of their bytes, as `LC_ALL=C sort` gives them: what travels between a user's maps and reduces.
+
+A line is `key<TAB>value`, or a key alone. Lines of one key stand together. Equal lines are held once with a count while
+they are sorted, which is what makes text with repeated words cheap; they are written as often as they came.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.readers import line_batches
+
+BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
+ENTRY_BYTES = 150  # of memory for a counted line, beside its bytes
+PIECE_BYTES = 256 * 1024
+WINDOW_BYTES = 2 * 2**20  # of all runs together are merged at a time
+WINDOW_MIN_BYTES = 16 * 1024
+
+Stage = Callable[[Iterable[Buffer]], Iterator[bytes]]
+"""Turns lines into other lines, both in pieces of whole lines."""
+Partition = Callable[[bytes, int], int]
+"""The reduce that gets a key, of so many."""
+
+
+class SortedLines:
+    """The format of such runs; a record is a line, and its key in the sense of `RunFormat` is the line itself."""
+
+    def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
+        """Merge; lines stay as often as they are."""
+        if len(runs) == 1:
+            yield runs[0]
+        elif sum(map(len, runs)) <= WINDOW_BYTES:
+            yield from _merged(runs)
+        else:
+            yield from self._by_windows(runs)
+
+    def records(self, data: Buffer) -> int:
+        """Count the lines."""
+        return _plain(data).count(b"\n")
+
+    def whole(self, window: Buffer) -> int:
+        """Return the bytes up to the last newline."""
+        return _plain(window).rfind(b"\n") + 1
+
+    def last_key(self, window: Buffer) -> bytes:
+        """Return the last line."""
+        data = _plain(window)
+        return bytes(data[data.rfind(b"\n", 0, len(data) - 1) + 1 : len(data) - 1])
+
+    def upto(self, window: Buffer, key: bytes) -> int:
+        """Bisect among the bytes."""
+        return _upto(_plain(window), key, 0, len(window))
+
+    def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
+        """Merge as much at a time as `WINDOW_BYTES`, so that memory is bound by that and not by the runs."""
+        share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
+        left = [(_plain(run), 0) for run in runs if len(run)]
+        while left:
+            ends = [_line_end(data, at + share) for data, at in left]
+            more = [
+                self.last_key(memoryview(data)[at:end])
+                for (data, at), end in zip(left, ends, strict=True)
+                if end < len(data)
+            ]
+            cut = min(more, default=None)
+            pieces: list[Buffer] = []
+            rest: list[tuple[bytes | bytearray, int]] = []
+            for (data, at), end in zip(left, ends, strict=True):
+                upto = end if cut is None else _upto(data, cut, at, end)
+                pieces.append(memoryview(data)[at:upto])
+                if upto < len(data):
+                    rest.append((data, upto))
+            yield from _merged(pieces)
+            left = rest
+
+
+def _plain(data: Buffer) -> bytes | bytearray:
+    """Return what has methods to search in; a view is copied."""
+    return bytes(data) if isinstance(data, memoryview) else data
+
+
+def _line_end(data: bytes | bytearray, at: int) -> int:
+    return data.find(b"\n", at) + 1 or len(data) if at < len(data) else len(data)
+
+
+def _upto(data: bytes | bytearray, key: bytes, low: int, high: int) -> int:
+    """Return where the first line above `key` begins in the sorted lines [low, high)."""
+    while low < high:
+        middle = (low + high) // 2
+        start = max(low, data.rfind(b"\n", low, middle) + 1)
+        end = data.find(b"\n", start)
+        if data[start:end] <= key:
+            low = end + 1
+        else:
+            high = start
+    return low
+
+
+def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
+    counts: Counter[bytes] = Counter()
+    for run in runs:
+        if len(run):
+            counts.update(bytes(run)[:-1].split(b"\n"))
+    yield from expanded(counts, list(counts))
+
+
+def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
+    """Yield these lines, sorted, each as often as it was counted, in pieces; sorts `lines`."""
+    lines.sort()
+    piece: list[bytes] = []
+    size = 0
+    for line in lines:
+        whole, count = line + b"\n", counts[line]
+        at_once = max(1, PIECE_BYTES // len(whole))
+        while count > at_once:
+            yield b"".join((*piece, whole * at_once))
+            piece, size, count = [], 0, count - at_once
+        piece.append(whole * count if count > 1 else whole)
+        size += len(whole) * count
+        if size >= PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+def by_crc(key: bytes, reduces: int) -> int:
+    """Return the reduce of a key as the shipped applications choose it: by its CRC-32."""
+    return zlib.crc32(key) % reduces
+
+
+class LineCollector:
+    """Collects lines for the reduces, as a map's collector; `combine` shortens each sorted run before it is kept."""
+
+    def __init__(self, reduces: int, partition: Partition = by_crc, combine: Stage | None = None) -> None:
+        self._reduces = reduces
+        self._partition = partition
+        self._combine = combine
+        self._counts: Counter[bytes] = Counter()
+        self._bytes = self._lines = 0  # fed since the last drain
+
+    @property
+    def buffered(self) -> int:
+        """Return about how many bytes the counted lines take."""
+        return len(self._counts) * (ENTRY_BYTES + self._bytes // max(1, self._lines))
+
+    def feed(self, chunk: bytes) -> None:
+        """Count the lines of a chunk of whole lines."""
+        for text in line_batches(chunk, BATCH_BYTES):
+            lines = text.removesuffix(b"\n").split(b"\n")
+            self._counts.update(lines)
+            self._lines += len(lines)
+        self._bytes += len(chunk)
+
+    def drain(self) -> list[Iterable[Buffer]]:
+        """Return the sorted lines of each partition."""
+        counts, self._counts = self._counts, Counter()
+        self._bytes = self._lines = 0
+        parts: list[list[bytes]] = [list(counts)] if self._reduces == 1 else self._dealt(counts)
+        sorted_parts = [expanded(counts, part) for part in parts]
+        if self._combine is None:
+            return list(sorted_parts)
+        return [self._combined(part) for part in sorted_parts]
+
+    def _dealt(self, counts: Iterable[bytes]) -> list[list[bytes]]:
+        parts: list[list[bytes]] = [[] for _ in range(self._reduces)]
+        for line in counts:
+            parts[self._partition(line.partition(b"\t")[0], self._reduces)].append(line)
+        return parts
+
+    def _combined(self, run: Iterator[bytes]) -> Iterator[Buffer]:
+        first = next(run, None)
+        if first is None:
+            return
+        assert self._combine is not None
+        # A combiner may write in any order.
+        yield from _merged(self._combine(_again(first, run)))
+
+
+def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

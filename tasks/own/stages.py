@@ -1,0 +1,191 @@
+"""What an attempt of a user's application does: lays out its files, and passes lines through its class or commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.mapper import MapTask
+from schedbed.tasks.node_client.node import Output
+from schedbed.tasks.own.bounded_log import trim
+from schedbed.tasks.own.class_source import ClassSource, class_of
+from schedbed.tasks.own.command import Command
+from schedbed.tasks.own.program import NodeFiles, ProgramFile, files_of, lay_out
+from schedbed.tasks.own.sorted_lines import LineCollector, Partition, SortedLines, Stage, by_crc
+from schedbed.tasks.own.user_class import UserClass
+from schedbed.tasks.own.watch import TIMEOUT, Idle, Watch
+from schedbed.tasks.reducer import ReduceTask
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.units import format_bytes
+
+STDERR = 2
+WORK = "work"
+"""The folder of an attempt's scratch in which its application runs."""
+COMMANDS = ("mapper", "combiner", "reducer")
+"""The parameters of streaming."""
+LIMIT = "output_limit"
+"""The parameter of a job: bytes that the code of one attempt may write."""
+
+Task = MapTask | ReduceTask
+
+
+class Program(Protocol):
+    """The code of an application in one attempt: a class or commands."""
+
+    combine: Stage | None
+    partition: Partition
+
+    def mapped(self, task: MapTask) -> Iterator[bytes]:
+        """Yield what the code makes of the split."""
+        ...
+
+    def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+        """Yield what the code makes of the sorted lines of a reduce."""
+        ...
+
+
+class ClassProgram:
+    """A user's class."""
+
+    def __init__(self, task: Task, source: ClassSource, folder: Path) -> None:
+        self.user = UserClass(source, folder, task.params)
+        self.combine: Stage | None = self.user.combined if source.has("combine") else None
+        self.partition: Partition = self.user.partition if source.has("partition") else by_crc
+        self._kind = source.input or "text"
+
+    def mapped(self, task: MapTask) -> Iterator[bytes]:
+        """As in `Program`."""
+        last = not task.spec.reduces
+        if self._kind == "none":
+            return self.user.mapped_once(task.spec.index, last=last)
+        return self.user.mapped(self._kind, task.chunks(reader_of(self._kind)), last=last)
+
+    def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+        """As in `Program`."""
+        return self.user.reduced(pieces)
+
+
+class CommandProgram:
+    """The commands of a streaming job."""
+
+    def __init__(self, task: Task, folder: Path, idle: Idle) -> None:
+        self._task, self._folder, self._idle = task, folder, idle
+        self.partition: Partition = by_crc
+        self.combine: Stage | None = self._stage("combiner") if task.params.get("combiner") else None
+
+    def mapped(self, task: MapTask) -> Iterator[bytes]:
+        """As in `Program`."""
+        return self._stage("mapper")(task.chunks("text"))
+
+    def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+        """As in `Program`."""
+        return self._stage("reducer")(pieces)
+
+    def _stage(self, role: str) -> Stage:
+        task = self._task
+        text = str(task.params[role])
+        return Command(role, text, self._folder, environment_of(task), self._idle).through
+
+
+def reader_of(kind: str) -> str:
+    """Return the reader of a kind of input: all but 100-byte records are lines."""
+    return kind if kind == "records" else "text"
+
+
+def environment_of(task: Task) -> dict[str, str]:
+    """Return what Hadoop Streaming tells a command of its task, under the same names."""
+    spec = task.spec
+    known = {
+        "job_id": spec.job,
+        "task_id": spec.task,
+        "task_attempt_id": spec.attempt,
+        "task_partition": str(spec.index),
+        "task_ismap": str(spec.kind is TaskKind.MAP).lower(),
+        "job_maps": str(spec.maps),
+        "job_reduces": str(spec.reduces),
+    }
+    if spec.file is not None:
+        known |= {
+            "map_input_file": spec.file,
+            "map_input_start": str(spec.offset),
+            "map_input_length": str(spec.length),
+        }
+    return {f"mapreduce_{name}": value for name, value in known.items()}
+
+
+@contextlib.contextmanager
+def _opened(task: Task) -> Iterator[Program]:
+    """Lay out the program, in whose folder the process then works, and watch over a class while it runs."""
+    folder = task.scratch / WORK
+    folder.mkdir()
+    try:
+        files = files_of(task.params)
+        lay_out(files, folder, NodeFiles(task.root, lambda file: _fetched(task, file)).read)
+        idle = Idle(float(task.params[TIMEOUT]), task.progress)
+        source = class_of(task.params)
+        if source is None:
+            yield CommandProgram(task, folder, idle)
+            return
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            made = ClassProgram(task, source, folder)
+            made.user.watch = Watch(idle, made.user.mark, lambda: trim_own_log(STDERR))
+            with made.user.watch.watching():
+                yield made
+        finally:
+            os.chdir(before)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def trim_own_log(log: int) -> None:
+    """Keep what the class prints within bounds; a standard error that is no file is left alone."""
+    with contextlib.suppress(OSError):
+        trim(log)
+
+
+def _fetched(task: Task, file: ProgramFile) -> bytes:
+    return b"".join(bytes(piece) for piece in task.node.read(file.path, 0, file.length))
+
+
+def run_map(task: MapTask) -> None:
+    """Map the split; with reduces, sort what comes out."""
+    with _opened(task) as program:
+        pieces = _bounded(task, program.mapped(task))
+        if task.spec.reduces:
+            collector = LineCollector(task.spec.reduces, program.partition, program.combine)
+            task.gather(pieces, collector, SortedLines())
+        else:
+            _write(task, task.create(), pieces)
+
+
+def run_reduce(task: ReduceTask) -> None:
+    """Reduce the merged lines into the output."""
+    with _opened(task) as program:
+        pieces = program.reduced(task.merged(SortedLines()))
+        _write(task, task.create(), _bounded(task, pieces))
+
+
+def _write(task: Task, output: Output, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        output.write(piece)
+        task.node.meter.add("records_out", piece.count(b"\n"))
+    output.close()
+
+
+def _bounded(task: Task, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces. Raises BadInput when there are more bytes than one attempt may write."""
+    most, written = int(task.params[LIMIT]), 0
+    kind = task.spec.kind.value
+    for piece in pieces:
+        written += len(piece)
+        if written > most:
+            raise BadInput(f"the {kind} wrote more than {format_bytes(most)}: {LIMIT} in params allows more")
+        yield piece

@@ -1,0 +1,264 @@
+"""Runs a user's class: records into its methods, the pairs that they yield into lines.
+
+Between maps and reduces a line is `key<TAB>value`, the value as JSON. In the output a text stands as it is and other
+values as JSON. What fails in the class is told with its file and line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from schedbed.tasks.blockfile import Buffer
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.own.beside import load_with_files_beside
+from schedbed.tasks.own.class_source import ClassSource
+from schedbed.tasks.own.watch import Hung, Watch
+from schedbed.tasks.readers import RECORD_BYTES, line_batches
+from schedbed.tasks.units import format_duration
+
+BATCH_BYTES = 256 * 1024
+LINES_A_PIECE = 5_000
+SHOWN_CHARS = 40  # of a value in a message
+TEXT = ("utf-8", "surrogateescape")  # bytes that are no UTF-8 come out as they went in
+
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+Encode = Callable[[Any], str]
+
+
+class UserClass:
+    """An object of the user's class, with how its methods are called. Raises BadInput when it cannot be made."""
+
+    def __init__(self, source: ClassSource, folder: Path, params: Mapping[str, Any]) -> None:
+        self._source = source
+        self._folder = folder
+        self.watch: Watch | None = None
+        self._done = [0, 0]  # records or values taken, lines made
+        with _Blamed(self, "its own code"):
+            module = load_with_files_beside(folder / source.file)
+            made = getattr(module, source.name)
+            given = {name: params[name] for name in (*source.parameters, *source.required)}
+            given |= {name: params[name] for name in source.computed if params[name] is not None}
+            self._object = made(**given)
+
+    def mark(self) -> object:
+        """Return what changes whenever the class does something."""
+        return tuple(self._done)
+
+    def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
+        """Yield the lines that `map` gives for the records of chunks; `last` when they are the job's output."""
+        method = self._method("map")
+        encode = shown_value if last else encoded
+        for chunk in chunks:
+            for records in records_of_kind(kind, chunk):
+                yield from self._called("map", self._pairs(method, records), encode)
+
+    def mapped_once(self, number: int, *, last: bool) -> Iterator[bytes]:
+        """Yield the lines of a map without input: `map` is called once, with the number of the map."""
+        encode = shown_value if last else encoded
+        return self._called("map", self._pairs(self._method("map"), [number]), encode)
+
+    def combined(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+        """Yield what `combine` makes of sorted lines."""
+        return self._grouped("combine", pieces, encoded)
+
+    def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+        """Yield what `reduce` makes of sorted lines."""
+        return self._grouped("reduce", pieces, shown_value)
+
+    def partition(self, key: bytes, reduces: int) -> int:
+        """Return the reduce that the class names for a key."""
+        with _Blamed(self, "partition"):
+            chosen = self._method("partition")(key.decode(*TEXT), reduces)
+        if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < reduces:
+            raise self.wrong(
+                "partition", f"gave {_short(chosen)}, expected a whole number from 0 to {reduces - 1}"
+            )
+        return chosen
+
+    def judged(self, records: Iterable[Any], output: Iterable[tuple[str, str]]) -> str | None:
+        """Return what `check` finds wrong; None when it finds nothing."""
+        with _Blamed(self, "check"):
+            said = self._method("check")(records, output)
+        if said is None or said is True or said == "":
+            return None
+        return said if isinstance(said, str) else "check says that it is wrong"
+
+    def wrong(self, method: str, what: str) -> BadInput:
+        """Return the error of a method that gave something wrong."""
+        return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
+
+    def blamed(self, error: BaseException, method: str) -> BadInput:
+        """Return the error with the place of the user's files that it came from."""
+        place = self._place(error, method)
+        if isinstance(error, Hung):
+            limit = "its task_timeout" if self.watch is None else format_duration(self.watch.limit_s)
+            return BadInput(f"{place}: {method} hangs: it did nothing for {limit} (task_timeout)")
+        text = " ".join(str(error).split())
+        if isinstance(error, SystemExit):
+            return BadInput(f"{place}: {method} ended the process with exit({text})")
+        name = type(error).__name__
+        return BadInput(f"{place}: {name}: {text}" if text else f"{place}: {name}")
+
+    def _place(self, error: BaseException, method: str) -> str:
+        root = os.fspath(self._folder.resolve())
+        if isinstance(error, SyntaxError) and (error.filename or "").startswith(root):
+            return f"{os.path.relpath(error.filename or '', root)}:{error.lineno}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__)):
+            if frame.filename.startswith(root):
+                return f"{os.path.relpath(frame.filename, root)}:{frame.lineno}"
+        line = self._source.lines.get(method)
+        return f"{self._source.file}:{line}" if line else self._source.file
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        found = getattr(self._object, name, None)
+        if not callable(found):
+            raise BadInput(f"{self._source.file}: class {self._source.name} has no method {name}")
+        return found
+
+    # ---------------------------------------------------------- calling and encoding
+
+    def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
+        """Yield lines in pieces; the class runs only while a piece is made."""
+        while True:
+            lines: list[str] = []
+            with _Blamed(self, method):
+                ended = self._take(method, pairs, lines, encode)
+            if lines:
+                yield "".join(lines).encode(*TEXT)
+            if ended:
+                return
+
+    def _take(self, method: str, pairs: Iterator[Any], lines: list[str], encode: Encode) -> bool:
+        done = self._done
+        for pair in pairs:
+            try:
+                key, value = pair
+            except (TypeError, ValueError):
+                raise self.wrong(method, f"gave {_short(pair)}, expected a pair (key, value)") from None
+            if type(key) is not str:
+                raise self.wrong(method, f"gave the key {_short(key)}, expected a text, such as str(key)")
+            if "\t" in key or "\n" in key:
+                raise self.wrong(method, f"gave the key {_short(key)}, expected no tab and no newline in it")
+            try:
+                lines.append(f"{key}\t{value}\n" if type(value) is int else f"{key}{encode(value)}\n")
+            except (TypeError, ValueError) as error:
+                raise self.wrong(method, f"gave the value {_short(value)}: {error}") from None
+            done[1] += 1
+            if len(lines) == LINES_A_PIECE:
+                return False
+        return True
+
+    def _pairs(self, method: Callable[..., Any], records: Iterable[Any]) -> Iterator[Any]:
+        done = self._done
+        for record in records:
+            done[0] += 1
+            pairs = method(record)
+            if pairs is not None:
+                yield from pairs
+
+    def _grouped(self, name: str, pieces: Iterable[Buffer], encode: Encode) -> Iterator[bytes]:
+        method = self._method(name)
+        feed = _Feed(self, pieces, self._done)
+
+        def pairs() -> Iterator[Any]:
+            for key, group in groupby(feed.pairs(), key=itemgetter(0)):
+                found = method(key, (decoded(value) for _, value in group))
+                if found is not None:
+                    yield from found
+
+        try:
+            yield from self._called(name, pairs(), encode)
+        except BadInput:
+            if feed.error is not None:  # of what feeds the class, not the class's own
+                raise feed.error from None
+            raise
+
+    def taken(self, busy: bool) -> None:
+        """Note that the class runs, or waits for its input."""
+        if self.watch is not None:
+            self.watch.busy = busy
+
+
+class _Feed:
+    """The sorted lines as pairs for the class, which pulls them; an error of theirs is kept, as it passes the class."""
+
+    def __init__(self, user: UserClass, pieces: Iterable[Buffer], done: list[int]) -> None:
+        self._user = user
+        self._done = done
+        self._pieces = iter(pieces)
+        self.error: BaseException | None = None
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        while True:
+            self._user.taken(busy=False)
+            try:
+                piece = next(self._pieces, None)
+            except BaseException as error:
+                self.error = error
+                raise
+            self._user.taken(busy=True)
+            if piece is None:
+                return
+            for text in line_batches(bytes(piece), BATCH_BYTES):
+                lines = text.decode(*TEXT).removesuffix("\n").split("\n")
+                for line in lines:
+                    self._done[0] += 1
+                    key, _, value = line.partition("\t")
+                    yield key, value
+
+
+class _Blamed:
+    """Turns what the class raises inside the block into BadInput with the place; what is BadInput already stays."""
+
+    def __init__(self, user: UserClass, method: str) -> None:
+        self._user, self._method = user, method
+
+    def __enter__(self) -> None:
+        self._user.taken(busy=True)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._user.taken(busy=False)
+        if isinstance(error, Exception | SystemExit | Hung) and not isinstance(error, BadInput | MemoryError):
+            raise self._user.blamed(error, self._method) from error
+
+
+def encoded(value: Any) -> str:
+    """Return the tab and the value as they travel to the reduces."""
+    return "\t" + _encoded(value)
+
+
+def decoded(text: str) -> Any:
+    """Return the value that `encoded` was given."""
+    return int(text) if text.isdecimal() else json.loads(text)
+
+
+def shown_value(value: Any) -> str:
+    """Return the tab and the value as the output shows them; nothing for None, which leaves the key alone."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else _encoded(value)
+    if "\n" in text:
+        raise ValueError("a text in the output cannot hold a newline")
+    return "\t" + text
+
+
+def records_of_kind(kind: str, chunk: Buffer) -> Iterator[list[Any]]:
+    """Yield the records of a chunk of whole records in batches: lines as text, 100-byte records as bytes."""
+    data = bytes(chunk)
+    if kind == "records":
+        yield [data[at : at + RECORD_BYTES] for at in range(0, len(data), RECORD_BYTES)]
+        return
+    for text in line_batches(data, BATCH_BYTES):
+        yield text.decode(*TEXT).removesuffix("\n").split("\n")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

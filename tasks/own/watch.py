@@ -1,0 +1,82 @@
+"""Finds out that a user's code hangs: nothing goes in or out of it for as long as the job's `task_timeout`.
+
+Time is counted in ticks, so that a node that is frozen, whose clock goes on, is not taken for an attempt that hangs.
+Each tick also touches the attempt's status file. The agent kills an attempt whose status file stays as it is, for
+instance because C code holds the interpreter (`tasks.own.silence`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from schedbed.tasks.attempt_status import StatusFile
+
+TICK_S = 1.0
+TICKS = 4  # at least within the limit
+TIMEOUT = "task_timeout"
+"""The parameter of a job: seconds that its code may do nothing."""
+TIMEOUT_S = 600.0  # unless the job says otherwise, as in Hadoop
+
+
+class Hung(BaseException):
+    """Raised where a user's code stands when it has done nothing for too long; no `except Exception` keeps it."""
+
+
+class Idle:
+    """Counts the ticks in which nothing moved."""
+
+    def __init__(self, limit_s: float, progress: StatusFile) -> None:
+        self.limit_s = limit_s
+        self.tick_s = min(TICK_S, limit_s / TICKS)
+        self._progress = progress
+        self._ticks = 0
+
+    def note(self, moved: bool) -> bool:
+        """Count a tick, or begin again when something has moved; False when it is too long."""
+        self._ticks = 0 if moved else self._ticks + 1
+        return self.idle_s < self.limit_s
+
+    @property
+    def idle_s(self) -> float:
+        """Return for how long nothing has moved."""
+        return self._ticks * self.tick_s
+
+    def touch(self) -> None:
+        """Tell the agent that the attempt still counts."""
+        self._progress.touch()
+
+
+class Watch:
+    """Watches code that runs in this process's main thread; `mark` changes whenever the code does something."""
+
+    def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:
+        self._idle = idle
+        self._mark = mark
+        self._also = also
+        self._last: object = None
+        self.limit_s = idle.limit_s
+        self.busy = False  # the code runs, and is not waiting for its input
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Raise Hung in the code when it hangs; only from the main thread."""
+        before = signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, self._idle.tick_s, self._idle.tick_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _tick(self, _signal: int, _frame: FrameType | None) -> None:
+        self._also()
+        mark = self._mark()
+        moved = not self.busy or mark != self._last
+        self._last = mark
+        self._idle.touch()
+        if not self._idle.note(moved):
+            self._idle.note(True)
+            raise Hung

@@ -1,0 +1,73 @@
+"""Tables of what limits give to cooperating and to hostile code, from files of `schedbed doctor --hostile --save`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedbed.deploy.doctor.limit_rows import LimitsFile, amounts
+from schedbed.deploy.doctor.trials import BREAKS, HOLDS, TRUSTING, UNLIMITED, UNTRIED, LimitRow
+
+WORST_FIRST = (BREAKS, UNTRIED, UNLIMITED, TRUSTING, HOLDS)
+RESOURCES = ("cpu", "memory", "disk", "network", "processes")
+PLACE = re.compile(r"(<!-- limits: [^\n]* -->\n).*?(<!-- /limits -->)", re.DOTALL)
+
+
+def load_all(folder: Path) -> Mapping[str, LimitsFile]:
+    """Return the files of a folder by their names, which are those of the tables' places."""
+    return {path.stem: LimitsFile.load(path) for path in sorted(folder.glob("*.json"))}
+
+
+def table(kept: LimitsFile) -> str:
+    """Return a file as markdown: how it was measured, a row a limit and kind of code."""
+    lines = [
+        f"Measured on {kept.date}. Host: {kept.host}. Command: `{kept.command}`.\n",
+        "| limit | an attempt that | declared | gets | by | counted by | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(kept.rows, key=lambda row: (RESOURCES.index(row.resource), row.hostile)):
+        verdict = f"{row.verdict}: {row.note}" if row.note else row.verdict
+        does = row.code if row.hostile else f"**{row.code}**"
+        cells = (row.resource, does, *amounts(row), row.by, row.witness, verdict)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def short_table(files: Mapping[str, LimitsFile]) -> str:
+    """Return a row a resource, with the worst of each kind of machine and of code as a share of what is declared."""
+    heads = [f"{name}: cooperating | {name}: hostile, at most" for name in files]
+    lines = ["| limit | " + " | ".join(heads) + " |", "|---" * (1 + 2 * len(files)) + "|"]
+    for resource in RESOURCES[:4]:
+        cells = [resource]
+        for kept in files.values():
+            rows = [row for row in kept.rows if row.resource == resource]
+            cells += [_cell([row for row in rows if row.hostile is hostile]) for hostile in (False, True)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def put_into(text: str, short: str) -> str:
+    """Return a page's text with the short table between its marks. ValueError when it has none."""
+    if not PLACE.search(text):
+        raise ValueError("the page has no <!-- limits: ... --> and <!-- /limits -->")
+    return PLACE.sub(lambda place: f"{place[1]}{short}{place[2]}", text)
+
+
+def _cell(rows: list[LimitRow]) -> str:
+    """Return the row that is worst by its verdict, and among equals the furthest off what was declared."""
+    judged = [row for row in rows if row.verdict in WORST_FIRST]
+    if not judged:
+        return "not measured"
+    worst = min(judged, key=lambda row: (WORST_FIRST.index(row.verdict), -_distance(row)))
+    verdict = f", {worst.by.partition(' (')[0]}" if worst.verdict == HOLDS else f": {worst.verdict}"
+    return f"{_share(worst):.0%}{verdict}"
+
+
+def _distance(row: LimitRow) -> float:
+    """How far it is off; of hostile code only what is too much counts."""
+    return _share(row) if row.hostile else abs(_share(row) - 1)
+
+
+def _share(row: LimitRow) -> float:
+    return row.achieved / row.declared if row.achieved and row.declared else 0.0

@@ -1,0 +1,107 @@
+"""Whether limits are right at the scale of a task: transfers of 1 to 16 MB after a pause, and tasks of one second.
+
+    python tests/bench/task_scale.py [--repeats 5] [--limits software cgroup docker]
+
+Starts two nodes without Ray, as `schedbed doctor --measure` does, and runs one attempt at a time, so that disk and NIC
+are idle. Transfers run at half a host core, where their CPU time does not decide; the task of one emulated second runs
+at a twentieth of a core. Every figure is the time from an attempt's start to its end over size / rate (or one second);
+of a transfer 3 ms are subtracted, which an attempt takes that does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.deploy.doctor.achieved import loads_on, nodes_alone
+from schedbed.deploy.doctor.loads import Loads, Message, Work
+from schedbed.deploy.doctor.short import KINDS, MEGABYTE, PAUSE_S, SIZES, START_S
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost
+from tests.bench.figures import Figure, parser, publish, say
+
+MODES = ("software", "cgroup", "docker")
+FAST, SLOW = 0.5, 0.05  # host cores
+
+
+def cluster(limits: str, core_speed: float) -> ClusterSpec:
+    """Two nodes in a rack."""
+    nodes = tuple(
+        NodeSpec(
+            node=name,
+            rack="r1",
+            cores=2,
+            core_speed=core_speed,
+            memory_bytes=2**29,
+            disk_bps=40e6,
+            network_bps=12.5e6,
+            map_slots=2,
+            reduce_slots=1,
+        )
+        for name in ("n1", "n2")
+    )
+    return ClusterSpec(nodes=nodes, limits=limits, heartbeat_s=0.2)
+
+
+async def took(loads: Loads, work: Work, repeats: int) -> list[float]:
+    """Seconds of the attempt, alone and after a pause, each time."""
+    found: list[float] = []
+    for _ in range(repeats):
+        await asyncio.sleep(PAUSE_S)
+        reports: list[Message] = await loads.run([work])
+        found.append(reports[0]["end_s"] - reports[0]["start_s"])
+    return found
+
+
+async def transfers(mode: str, repeats: int) -> list[Figure]:
+    """Each kind and size."""
+    machines, limits = ("docker", "auto") if mode == "docker" else ("process", mode)
+    figures: list[Figure] = []
+    with nodes_alone(cluster(limits, FAST), machines) as config:
+        async with loads_on(config, 8.0) as loads:
+            node, source = loads.nodes
+            for kind in KINDS:
+                by = node.hello.limits[kind.resource]
+                for size in SIZES:
+                    wanted_s = size / kind.rate_bps(node, source)
+                    seconds = await took(loads, kind.work(node, source, size), repeats)
+                    name = f"{kind.resource}, {kind.name} of {size // MEGABYTE} MB; by {by}, {mode}"
+                    values = [(each - START_S) / wanted_s for each in seconds]
+                    figures.append(Figure(name=name, values=values, unit="x", low=0.9, high=1.1))
+                    say(f"{name}: {values}")
+    return figures
+
+
+async def task(mode: str, repeats: int) -> Figure:
+    """One emulated second of CPU time."""
+    machines, limits = ("docker", "auto") if mode == "docker" else ("process", mode)
+    with nodes_alone(cluster(limits, SLOW), machines) as config:
+        async with loads_on(config, 8.0) as loads:
+            node = loads.nodes[0]
+            values = await took(loads, (node, Cost(cpu_s=1.0), None), repeats)
+            name = f"a task of 1 s at {SLOW} host cores; by {node.hello.limits['cpu']}, {mode}"
+            say(f"{name}: {values}")
+            return Figure(name=name, values=values, unit="x", low=0.99, high=1.01)
+
+
+def main() -> None:
+    """Measures and prints."""
+    options = parser(__doc__)
+    options.add_argument("--limits", nargs="+", choices=MODES, default=list(MODES))
+    asked = options.parse_args()
+    figures: list[Figure] = []
+    for mode in asked.limits:
+        try:
+            figures += asyncio.run(transfers(mode, asked.repeats))
+            figures.append(asyncio.run(task(mode, asked.repeats)))
+        except BadInput as error:
+            say(f"{mode}: left out: {error}")
+    publish("task_scale", "Limits at the scale of a task: achieved / declared time", figures, asked.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Applications of a user's own on live nodes, processes and containers: real outputs, and one line for each failure."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schedbed.scheduler.history import read_tables
+from schedbed.tasks.appkit.app_catalogue import generate
+from tests.harness.command import Command, outputs
+from tests.harness.engine import engine_or_skip, left_of
+
+pytestmark = pytest.mark.live
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEXT = {"generate": "text", "size": "600kB", "seed": 5}
+GOOD = [
+    {
+        "app": f"{EXAMPLES}/word_pairs/word_pairs.py:WordPairs",
+        "input": TEXT,
+        "reduces": 2,
+        "params": {"least": 2},
+    },
+    {
+        "app": "streaming",
+        "folder": f"{EXAMPLES}/longest_lines",
+        "mapper": "python3 longest.py map",
+        "combiner": "python3 longest.py reduce",
+        "reducer": "python3 longest.py reduce",
+        "input": TEXT,
+    },
+]
+BAD = {
+    "exit": ({"mapper": "echo here >&2; exit 3"}, "exited with status 3: here"),
+    "missing": ({"mapper": "no-such-tool"}, "`no-such-tool` was not found on the node: "),
+    "hang": ({"mapper": "sleep 1000", "params": {"task_timeout": "2s"}}, "hangs: it neither reads, writes nor ends"),
+    "fork": ({"mapper": "sleep 1001 & exit 5"}, "exited with status 5"),
+    "loud": ({"mapper": "yes | head -c 50000000 >&2; exit 6"}, "exited with status 6: y | y | y"),
+    "endless": ({"mapper": "yes", "params": {"output_limit": "2MiB"}}, "the map wrote more than 2.0 MiB"),
+    "class": ({"app": "bad.py:Bad"}, "bad.py:4: ZeroDivisionError: division by zero"),
+}  # fmt: skip
+CODE = "class Bad:\n    def map(self, line):\n        print(line)\n        return 1 / 0\n"
+
+
+def scenario(folder: Path, jobs: list[dict[str, Any]]) -> Path:
+    path = folder / "scenario.yaml"
+    node = {"cores": 2, "core_speed": 0.3, "map_slots": 2}
+    values = {
+        "cluster": {"nodes": 3, "heartbeat": "250ms", "node": node},
+        "blocks": {"size": "250kB", "replication": 2},
+        "workload": {"jobs": jobs},
+        "policies": ["fifo"],
+    }
+    path.write_text(yaml.safe_dump(values))
+    (folder / "bad.py").write_text(CODE)
+    return path
+
+
+def run(folder: Path, machines: str, jobs: list[dict[str, Any]]) -> Command:
+    if machines == "docker":
+        engine_or_skip()
+    path = scenario(folder, jobs)
+    options = ["--machines", machines, "--keep-outputs", "--no-live", "--out", str(folder / "out")]
+    return Command(folder, "run", str(path), *options)
+
+
+@pytest.mark.parametrize("machines", ["process", "docker"])
+def test_right_outputs_and_a_line_for_each_failure(tmp_path: Path, machines: str) -> None:
+    bad = [
+        {"app": "streaming", "name": name, "input": TEXT | {"size": "1kB"}, **job}
+        for name, (job, _) in BAD.items()
+    ]
+    command = run(tmp_path, machines, [*GOOD, *bad])
+    assert command.wait() == 1, command.text()
+    assert command.left_behind() == []
+    if machines == "docker":
+        assert left_of(command.mark()) == []
+    found = outputs(tmp_path / "out")
+    text = b"".join(generate("text", 600_000, 5)).decode()
+    assert sum((pairs(found[name]) for name in found if name.startswith("job_0001")), Counter()) == wanted(
+        text
+    )
+    longest = {line[0]: len(line) for line in sorted(text.splitlines(), key=len)}
+    assert {
+        key: n for name in found if name.startswith("job_0002") for key, n in pairs(found[name]).items()
+    } == longest
+    jobs = read_tables(tmp_path / "out")["jobs"].set_index("name")["state"].to_dict()
+    assert {name for name, state in jobs.items() if state == "succeeded"} == {"WordPairs", "streaming"}
+    attempts = read_tables(tmp_path / "out")["attempts"]
+    for number, (_, line) in enumerate(BAD.values(), start=3):
+        mine = attempts[(attempts["job"] == f"job_{number:04d}") & (attempts["state"] == "failed")]
+        assert len(mine) == 4 and mine["reason"].str.contains(line, regex=False).all(), mine[
+            "reason"
+        ].tolist()
+        assert line in command.text()
+    assert not (attempts["reason"].str.len() > 400).any()
+    left = subprocess.run(["pgrep", "-f", "^sleep 100[01]$"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
+
+
+def pairs(part: bytes) -> Counter[str]:
+    """The lines key<TAB>count of a part."""
+    return Counter({key: int(n) for key, n in (line.split("\t") for line in part.decode().splitlines())})
+
+
+def wanted(text: str) -> Counter[str]:
+    """The pairs of words that come up twice or more."""
+    counts = Counter(f"{a} {b}" for line in text.splitlines() for a, b in pairwise(line.split()))
+    return Counter({pair: n for pair, n in counts.items() if n >= 2})
+
+
+def test_a_wrong_output_is_told_by_the_class(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "class Wrong:\n    def map(self, line): yield 'a', 1\n"
+        "    def check(self, lines, output):\n        return f'{len(list(output))} of {len(list(lines))} lines'\n"
+    )
+    command = run(tmp_path, "process", [{"app": "wrong.py:Wrong", "input": TEXT | {"size": "10kB"}}])
+    assert command.wait() == 1, command.text()
+    lines = sum(1 for _ in b"".join(generate("text", 10_000, 5)).splitlines())
+    assert f"job_0001 Wrong: wrong output: {lines} of {lines} lines" in command.text()

@@ -1,0 +1,201 @@
+"""Each hostile program does what it says where nothing limits it, and ends by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedbed.deploy.doctor.witness import AttemptProcesses
+from schedbed.tasks.hostile.escapes import group_folders
+from schedbed.tasks.hostile.fork_bomb import PROCESSES
+from schedbed.tasks.hostile.orders import CHILDREN
+from schedbed.tasks.hostile.spinners import SHELLS
+from tests.harness.agents import ROOT
+
+PATIENCE_S = 90.0
+MIB = 2**20
+RUN = """
+import json, sys
+from pathlib import Path
+from schedbed.tasks.hostile.hostile_runner import PROGRAMS
+from schedbed.tasks.hostile.orders import HostileWork
+orders = json.loads(sys.argv[2])
+PROGRAMS[sys.argv[1]](HostileWork(folder=Path.cwd(), **orders))
+"""
+
+
+class Watched:
+    """A program that runs as a process of its own, with the greatest values that the kernel's counters had."""
+
+    def __init__(self, folder: Path, program: str, **orders: Any) -> None:
+        log = folder / "attempts" / program / "log"
+        log.parent.mkdir(parents=True)
+        with log.open("wb") as out:
+            command = [sys.executable, "-c", RUN, program, json.dumps({"seconds": 1.0, **orders})]
+            self.process = subprocess.Popen(
+                command,
+                cwd=log.parent,
+                stdout=out,
+                stderr=out,
+                env=os.environ | {"PYTHONPATH": f"{ROOT}/src"},
+                start_new_session=True,
+            )
+        self.log = log
+        wanted = ("cpu_s", "memory_bytes", "write_bytes", "sent_bytes", "received_bytes")
+        self._processes = AttemptProcesses([program], frozenset(wanted))
+        self.most: dict[str, float] = {}
+
+    def to_end(self, *others: Watched) -> dict[str, float]:
+        """Waits until all of it and of the others has ended."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        runs, go_on = (self, *others), [True]
+        while any(go_on) and time.monotonic() < give_up_s:
+            go_on = [run.goes_on() for run in runs]  # looks at each of them
+            time.sleep(0.02)
+        for run in runs:
+            assert run.process.poll() == 0 and not run.goes_on(), run.log.read_text()
+        return self.most
+
+    def goes_on(self) -> bool:
+        """Looks at its processes; whether there are any."""
+        self._processes.look()
+        for (name, _), value in self._processes.totals().items():
+            self.most[name] = max(self.most.get(name, 0.0), value)
+        return self.process.poll() is None or bool(self._processes.alive)
+
+    def close(self) -> None:
+        """Leaves nothing of it behind."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, 9)
+        self.process.wait()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Any]:
+    made: list[Watched] = []
+
+    def start(program: str, **orders: Any) -> Watched:
+        made.append(Watched(tmp_path / str(len(made)), program, **orders))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "processes"),
+    [
+        ("timer_off", 1),
+        ("waited_children", 1 + CHILDREN),
+        ("unwaited_children", 1 + CHILDREN),
+        ("shells", 1 + SHELLS),
+        ("native_threads", 1),
+        ("other_group", 1 + CHILDREN),
+        ("stolen_descriptors", 1 + CHILDREN),
+    ],
+)
+def test_it_burns(watched: Any, program: str, processes: int) -> None:
+    most = watched(program, seconds=1.5).to_end()
+    assert most["cpu_s"] > 0.3  # of a core and a half or more, on a host with something else to do
+    assert most["processes"] == processes
+
+
+@pytest.mark.parametrize("program", ["private", "shared", "shared_files", "children"])
+def test_it_holds_memory(watched: Any, program: str) -> None:
+    assert watched(program, size_bytes=96 * MIB).to_end()["memory_bytes"] > 90 * MIB
+
+
+def test_files_in_memory_that_is_full_become_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from schedbed.tasks.hostile import hoarders
+    from schedbed.tasks.hostile.orders import HostileWork
+
+    monkeypatch.setattr(hoarders, "SHARED_MEMORY", tmp_path / "no-such-folder")
+    hoarders.shared_files(HostileWork(folder=tmp_path, seconds=0.0, size_bytes=MIB))
+
+
+@pytest.mark.parametrize("program", ["buffered", "direct", "synced"])
+def test_it_writes_no_more_than_it_was_told(watched: Any, program: str, tmp_path: Path) -> None:
+    if program == "direct" and not has_direct(tmp_path):
+        pytest.skip("this file system has no O_DIRECT")
+    run = watched(program, seconds=30.0, size_bytes=16 * MIB)
+    most = run.to_end()
+    assert 15 * MIB < most["sent_bytes"] < 24 * MIB
+    assert [path.name for path in run.log.parent.iterdir()] == ["log"]
+
+
+def test_it_reads_more_than_there_is(watched: Any) -> None:
+    most = watched("cold_reads", seconds=30.0, size_bytes=16 * MIB).to_end()
+    assert most["received_bytes"] > 15 * MIB
+    assert 4 * MIB <= most["sent_bytes"] < 8 * MIB  # the file that is read
+
+
+def test_raw_sockets_move_bytes_both_ways(watched: Any) -> None:
+    with socket.create_server(("", 0)) as door:
+        port = door.getsockname()[1]
+    receiver = watched("receive", port=port)
+    sender = watched("send", port=port, peer="127.0.0.1")
+    sender.to_end(receiver)
+    assert sender.most["sent_bytes"] > MIB and receiver.most["received_bytes"] > MIB
+
+
+def test_the_bomb_is_bounded_and_gone_at_its_end(watched: Any) -> None:
+    assert 50 < watched("fork_bomb", seconds=2.0).to_end()["processes"] <= PROCESSES + 1
+
+
+def test_a_process_finds_its_own_groups() -> None:
+    for top, own in group_folders():
+        assert own.is_relative_to(top)
+        if own.exists():
+            assert os.getpid() in map(int, (own / "cgroup.procs").read_text().split())
+
+
+def test_open_files_of_the_parent_are_taken_where_the_kernel_gives_them(tmp_path: Path) -> None:
+    """As `cpu.max`, a file of this test's is open in the parent of a process that looks for such files."""
+    script = (
+        "import os, sys\n"
+        "from schedbed.tasks.hostile.escapes import stolen_descriptors\n"
+        "from schedbed.tasks.hostile.orders import HostileWork\n"
+        "from pathlib import Path\n"
+        "stolen_descriptors(HostileWork(folder=Path('.'), seconds=0.0))\n"
+    )
+    if not may_take_descriptors():
+        pytest.skip("this kernel gives no process the files of another")
+    with (tmp_path / "cpu.max").open("w+") as limit:
+        subprocess.run(
+            [sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": f"{ROOT}/src"}
+        )
+        assert limit.read() == "max"
+
+
+def has_direct(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder / "direct", os.O_CREAT | os.O_WRONLY | os.O_DIRECT))
+    except OSError as error:
+        assert error.errno == errno.EINVAL
+        return False
+    return True
+
+
+def may_take_descriptors() -> bool:
+    script = (
+        "import ctypes, os, sys\n"
+        "libc = ctypes.CDLL(None)\n"
+        "sys.exit(libc.syscall(438, os.pidfd_open(os.getppid()), int(sys.argv[1]), 0) < 0)\n"
+    )
+    with tempfile.TemporaryFile() as file:
+        return subprocess.run([sys.executable, "-c", script, str(file.fileno())], check=False).returncode == 0
