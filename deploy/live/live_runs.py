@@ -10,8 +10,10 @@ from typing import Any
 
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
+from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.conditions import by_nature
 from schedbed.cluster.machines.make import check_machines, machines_ready
+from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.failures import RunFailed
@@ -101,7 +103,7 @@ class LiveRuns:
             self._judge(record, session)
             if self._options.keep_outputs:
                 session.save_outputs(self._folder / "outputs" / config.policy / str(repeat))
-        except RunFailed as error:
+        except (RunFailed, MasterGone, BlockStoreError) as error:
             record.state, record.note = "failed", str(error)
         except BaseException as error:
             record.state, record.note = "interrupted", type(error).__name__

@@ -104,11 +104,8 @@ class Session:
         self.watch = HostWatch(self._clock)
 
     def _introduce(self) -> None:
-        self._cluster.introduce(*self._introduction())
-
-    def _introduction(self) -> tuple[dict[str, str], dict[str, str], float]:
         racks = {node.node: node.rack for node in self._config.cluster.nodes}
-        return self._peers, racks, self._config.epoch_s
+        self._cluster.introduce(self._peers, racks, self._config.epoch_s)
 
     # ------------------------------------------------------- jobs that come later
 
@@ -208,7 +205,7 @@ class Session:
         moved = [node for node, url in found.items() if url != self._peers.get(node)]
         if moved:
             self._peers.update(found)
-            self._cluster.introduce(*self._introduction(), to_all=False)
+            self._introduce()
         return moved
 
     # ------------------------------------------------------------------ stop

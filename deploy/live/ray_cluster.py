@@ -216,15 +216,14 @@ class RayCluster:
         """Kills the process of a master or of a node's TaskTracker; Ray starts another."""
         ray.kill(self._masters.get(name) or self.trackers[name].actor, no_restart=False)
 
-    def introduce(
-        self, peers: dict[str, str], racks: dict[str, str], epoch_s: float, *, to_all: bool = True
-    ) -> None:
+    def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
         """Tell every node where the others are and when the run began.
 
-        Raises MasterGone when a TaskTracker is down; unless `to_all`: then that node, or its host, does not hear it.
+        Raises RunFailed when a node is down and the run has not begun (`epoch_s` 0). Later the node is lost like any
+        other: it does not hear, and is told when it is back.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
-        _ = self.wait(list(calls.values())) if to_all else self._answers(calls, LOOK_S)
+        _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
         """What the calls (by node, host or master) that ended well within the time returned.

@@ -1,0 +1,61 @@
+"""A node that dies as it is told when the run began is lost like any other; before that a run needs all its nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.exceptions import RayActorError
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live import ray_cluster
+from schedbed.deploy.live.ray_cluster import RayCluster
+
+
+class FakeTracker:
+    """A node's TaskTracker; the call of one that is down is the error that Ray raises."""
+
+    def __init__(self, *, down: bool = False) -> None:
+        self.down = down
+        self.heard_s: list[float] = []
+
+    def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
+        if self.down:
+            return RayActorError()
+        self.heard_s.append(epoch_s)
+        return "heard"
+
+
+def get(calls: list[Any], timeout: float) -> list[Any]:
+    for call in calls:
+        if isinstance(call, Exception):
+            raise call
+    return calls
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayCluster:
+    fake = SimpleNamespace(get=get, wait=lambda calls, num_returns, timeout: (calls, []))
+    monkeypatch.setattr(ray_cluster, "ray", fake)
+    cluster = RayCluster([], tmp_path)
+    trackers: dict[str, Any] = {"n1": FakeTracker(), "n2": FakeTracker(down=True), "n3": FakeTracker()}
+    cluster.trackers = trackers
+    return cluster
+
+
+def test_a_node_that_is_lost_as_the_run_begins_does_not_end_the_run(cluster: RayCluster) -> None:
+    cluster.introduce({}, {}, 100.0)
+    heard: dict[str, Any] = cluster.trackers
+    assert {name: tracker.heard_s for name, tracker in heard.items()} == {
+        "n1": [100.0],
+        "n2": [],
+        "n3": [100.0],
+    }
+
+
+def test_before_the_run_has_begun_a_lost_node_ends_it_in_one_line(cluster: RayCluster) -> None:
+    with pytest.raises(RunFailed, match=r"^a run needs all its nodes: .+$") as caught:
+        cluster.introduce({}, {}, 0.0)
+    assert "\n" not in str(caught.value)
