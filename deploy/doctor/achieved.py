@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 
 from schedbed.cluster.machines.machine import MachineFailed
 from schedbed.cluster.machines.make import machines_ready, make_machine
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import ClusterSpec
-from schedbed.deploy.doctor.loads import Loads, Ratios, connected
+from schedbed.deploy.doctor.host_load import HostClock
+from schedbed.deploy.doctor.loads import LoadedNode, Loads, Ratios, connected
 from schedbed.deploy.doctor.short import short_rows
 from schedbed.deploy.doctor.verdicts import TOLERANCE, Achieved
 from schedbed.deploy.failures import RunFailed
@@ -67,29 +69,26 @@ async def loads_on(config: RunConfig, seconds: float) -> AsyncIterator[Loads]:
 
 async def _measure(config: RunConfig, seconds: float) -> list[Achieved]:
     async with loads_on(config, seconds) as loads:
-        rows = [
-            Achieved(
-                node.spec.node,
-                resource,
-                ratios[node.spec.node],
-                node.hello.limits[resource],
-                load,
-                TOLERANCE[resource],
-            )
-            for (resource, load), ratios in (await _ratios(loads)).items()
-            for node in loads.nodes
-        ]
+        rows = await _steady_rows(loads)
         return sorted(rows, key=lambda row: loads.names.index(row.node)) + await short_rows(loads)
 
 
-async def _ratios(loads: Loads) -> dict[tuple[str, str], Ratios]:
-    """By resource and what it was tested with."""
+async def _steady_rows(loads: Loads) -> list[Achieved]:
+    """A row for each node and resource."""
     stream = f"cooperating attempts, {loads.seconds:g} s stream"
-    found = {
-        ("memory", "an attempt at its limit, one beyond"): await loads.memory(loads.nodes),
-        ("cpu", f"cooperating attempts, two a core, {loads.seconds:g} s"): await loads.cpu(loads.nodes),
-        ("disk", stream): await loads.disk(loads.nodes),
-    }
-    if len(loads.nodes) > 1:
-        found["network", stream] = await loads.network(loads.nodes)
-    return found
+    tests: list[tuple[str, str, Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]]] = [
+        ("memory", "an attempt at its limit, one beyond", loads.memory),
+        ("cpu", f"cooperating attempts, two a core, {loads.seconds:g} s", loads.cpu),
+        ("disk", stream, loads.disk),
+        ("network", stream, loads.network),
+    ]
+    rows: list[Achieved] = []
+    for resource, load, test in tests if len(loads.nodes) > 1 else tests[:3]:
+        before = HostClock.read()
+        ratios = await test(loads.nodes)
+        busy = before.busy_until(HostClock.read())
+        for node in loads.nodes:
+            found, by = ratios[node.spec.node], node.hello.limits[resource]
+            row = Achieved(node.spec.node, resource, found.per_s, by, load, TOLERANCE[resource])
+            rows.append(replace(row, resolution=found.resolution, busy=busy))
+    return rows

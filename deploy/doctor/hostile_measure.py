@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from schedbed.tasks.specs import AttemptSpec, Cost
 HOSTILE_NODES = 3
 HOSTILE_S = 4.0
 LOOK_S = 0.1
+CPU_LOOK_S = 0.02  # near a quota's period, so that a line through many readings evens it out
 PATIENCE_S = 20.0  # beyond the program's own time
 KILLED_S = 10.0
 LIVES_S = 15.0  # until a node that lives has said so
@@ -108,13 +110,16 @@ class _Run:
         """Run it, and judge what was seen."""
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = Witness(self._node.machine, names, self._trial.counter)
-        for attempt in (*self._tried, *self._helping):
-            await attempt.node.send("launch", spec=attempt.spec.to_json())
-        reports = asyncio.create_task(self._reports())
-        while not reports.done():
-            await asyncio.to_thread(witness.look)
-            await asyncio.wait([reports], timeout=LOOK_S)
-        report = reports.result()[names[0]]
+        pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
+        over = threading.Event()
+        watching = asyncio.create_task(asyncio.to_thread(witness.watch, over, pause_s))
+        try:
+            for attempt in (*self._tried, *self._helping):
+                await attempt.node.send("launch", spec=attempt.spec.to_json())
+            report = (await self._reports())[names[0]]
+        finally:
+            over.set()
+            await watching
         lives = await self._lives()
         return judge(
             self._trial,
@@ -179,6 +184,7 @@ class _Run:
         """Wait a moment for the attempts' processes to go, end the others, and return how many these were."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
+            await asyncio.to_thread(witness.processes.search)
             await asyncio.to_thread(witness.processes.look)
             left = list(witness.processes.alive)
             if not left or time.monotonic() > give_up_s:
@@ -190,10 +196,14 @@ class _Run:
         return len(left)
 
     def _seen(self, witness: Witness, report: Message, lives: bool, left: int) -> TrialSeen:
-        value = highest_value if self._trial.resource in ("memory", "processes") else highest_rate
-        achieved, by = value(witness.readings, self._trial.counter) or (None, "none")
+        achieved, resolution, by = None, 0.0, "none"
+        if self._trial.resource in ("memory", "processes"):
+            achieved, by = highest_value(witness.readings, self._trial.counter) or (None, by)
+        elif found := highest_rate(witness.readings, self._trial.counter):
+            achieved, resolution, by = found[0].per_s, found[0].resolution, found[1]
         return TrialSeen(
             achieved=achieved,
+            resolution=resolution,
             witness=by,
             state=report["state"],
             reason=report["reason"],

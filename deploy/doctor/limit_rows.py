@@ -13,7 +13,7 @@ from rich.console import Console
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.doctor.trials import TRUSTING, UNLIMITED, LimitRow
-from schedbed.deploy.doctor.verdicts import Achieved, declared
+from schedbed.deploy.doctor.verdicts import HOST_BUSY, Achieved, declared
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.hostwatch import describe_host
 from schedbed.tasks.errors import BadInput
@@ -81,6 +81,8 @@ def _cooperating(each: Achieved, allowed: float) -> LimitRow:
         by=each.by,
         witness="attempts",
         verdict=each.verdict,
+        resolution=allowed * each.resolution,
+        note=each.busy if each.verdict == HOST_BUSY else "",
     )
 
 

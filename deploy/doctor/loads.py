@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import os
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
@@ -15,6 +16,7 @@ import aiohttp
 
 from schedbed.cluster.machines.machine import Hello, Machine
 from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.doctor.rate_fit import LEAST_READINGS, FittedRate, fit_rate
 from schedbed.deploy.doctor.verdicts import attempt_memory
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_id
@@ -23,10 +25,11 @@ BLOCK_BYTES = 8 * 2**20
 ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
 BEYOND_BYTES = 4 * 2**20  # of what it holds at its start it may have given some back
 WARM_S = 1.5
+READ_S = 0.03
 PATIENCE = 12  # times the seconds that a load should take
 
 Message = dict[str, Any]
-Ratios = dict[str, float]
+Ratios = dict[str, FittedRate]
 """Achieved over declared, by node."""
 
 
@@ -40,6 +43,8 @@ class LoadedNode:
     socket: aiohttp.ClientWebSocketResponse
     reports: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     beats: list[Message] = field(default_factory=list)
+    cpu_counts: list[tuple[float, float]] = field(default_factory=list)
+    """Readings of what the kernel has counted: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
         """Sorts what the agent says, until it is gone."""
@@ -49,6 +54,17 @@ class LoadedNode:
                 self.reports.put_nowait(said)
             elif said["type"] == "beat":
                 self.beats.append(said["usage"])
+
+    def count_cpu(self) -> None:
+        """Takes a reading, where the kernel counts."""
+        if (used_s := self.machine.totals().cpu_s) is not None:
+            self.cpu_counts.append((time.monotonic(), used_s))
+
+    def cpu_ratio(self) -> FittedRate:
+        """What the readings, or else what the agent's own, make of the declared CPU."""
+        if len(self.cpu_counts) >= LEAST_READINGS:
+            return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
+        return FittedRate(mean(beat["cpu_util"] for beat in self.beats))
 
     async def send(self, type_: str, **message: Any) -> None:
         """Tells the agent something."""
@@ -91,19 +107,21 @@ class Loads:
         """CPU of one attempt a node over its time, against one emulated core."""
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
-            node.spec.node: report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed
+            node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
             for node, report in zip(nodes, made, strict=True)
         }
 
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """CPU of a node with twice as many attempts as cores, by the CPU clocks of its attempts."""
+        """CPU of a node with twice as many attempts as cores, by the kernel's counter of its group; where there is
+        none, as its agent says."""
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
         await asyncio.sleep(WARM_S)
         for node in nodes:
             node.beats.clear()
-        await asyncio.sleep(self.seconds)
-        found = {node.spec.node: mean(beat["cpu_util"] for beat in node.beats) for node in nodes}
+            node.cpu_counts.clear()
+        await asyncio.to_thread(self._count_cpu, nodes)
+        found = {node.spec.node: node.cpu_ratio() for node in nodes}
         for node, spec in launched:
             await node.send("kill", attempt=spec.attempt, reason="measured")
         await self.reports(launched)
@@ -119,7 +137,7 @@ class Loads:
         found = {}
         for node, pair in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
             moved = sum(r["counters"]["read_local_bytes"] + r["counters"]["spill_bytes"] for r in pair)
-            found[node.spec.node] = moved / _span_s(pair) / node.spec.disk_bps
+            found[node.spec.node] = FittedRate(moved / _span_s(pair) / node.spec.disk_bps)
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
@@ -138,7 +156,7 @@ class Loads:
         for node in nodes:
             own = [next(made) for _ in range(node.spec.cores)]
             moved = sum(report["counters"]["read_remote_bytes"] for report in own)
-            found[node.spec.node] = moved / _span_s(own) / rates[node.spec.node]
+            found[node.spec.node] = FittedRate(moved / _span_s(own) / rates[node.spec.node])
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
@@ -158,8 +176,16 @@ class Loads:
         for node, (kept, dead) in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
             room = ROOM_BYTES / attempt_memory(node.spec)
             too_little, too_much = kept["state"] != "succeeded", "over its memory limit" not in dead["reason"]
-            found[node.spec.node] = 1.0 - room * too_little + room * too_much
+            found[node.spec.node] = FittedRate(1.0 - room * too_little + room * too_much)
         return found
+
+    def _count_cpu(self, nodes: Sequence[LoadedNode]) -> None:
+        """Takes readings of all nodes for the seconds of a load."""
+        end_s = time.monotonic() + self.seconds
+        while time.monotonic() < end_s:
+            for node in nodes:
+                node.count_cpu()
+            time.sleep(READ_S)
 
     # ------------------------------------------------------------- attempts
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from schedbed.deploy.doctor.host_load import HostClock
 from schedbed.deploy.doctor.loads import LoadedNode, Loads, Message, Work
 from schedbed.deploy.doctor.verdicts import Achieved
 from schedbed.tasks.specs import Cost
@@ -59,7 +60,9 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 async def _tasks(loads: Loads) -> list[Achieved]:
     """One attempt a node of `TASK_CPU_S`."""
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
+    before = HostClock.read()
     took = await _took(loads, work)
+    busy = before.busy_until(HostClock.read())
     return [
         Achieved(
             node.spec.node,
@@ -68,6 +71,7 @@ async def _tasks(loads: Loads) -> list[Achieved]:
             node.hello.limits["cpu"],
             f"a task of {TASK_CPU_S:g} s",
             TASK_TOLERANCE,
+            busy=busy,
         )
         for node, reports in zip(loads.nodes, took, strict=True)
     ]
@@ -80,8 +84,9 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
     the transfer's time for it, the row says so and is not judged.
     """
     sources = loads.next_of()
+    before = HostClock.read()
     took = await _took(loads, [kind.work(node, sources[node.spec.node], size) for node in loads.nodes])
-    rows = []
+    busy, rows = before.busy_until(HostClock.read()), []
     for node, reports in zip(loads.nodes, took, strict=True):
         moving_s = size / kind.rate_bps(node, sources[node.spec.node])
         computing_s = median(report["counters"]["cpu_s"] for report in reports) / node.spec.core_speed
@@ -90,7 +95,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
             load, tolerance = f"{load}, with {1000 * computing_s:.0f} ms of computing", None
         ratio = moving_s / median(max(_seconds(report) - START_S, 1e-6) for report in reports)
         by = node.hello.limits[kind.resource]
-        rows.append(Achieved(node.spec.node, kind.resource, ratio, by, load, tolerance))
+        rows.append(Achieved(node.spec.node, kind.resource, ratio, by, load, tolerance, busy=busy))
     return rows
 
 

@@ -95,21 +95,27 @@ TRIALS: Sequence[HostileTrial] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeen:
-    """What was seen of a trial: `achieved` by the kernel's counters and the `witness` that counted it, None when none
-    did; how the first attempt ended; whether the node lives; the host's own bound on processes."""
+    """What was seen of a trial.
+
+    `achieved` is by the kernel's counters, with the `resolution` of that measurement, and the `witness` the one that
+    counted it; None when none did. Then how the first attempt ended, whether the node lives, the host's own bound on
+    processes.
+    """
 
     achieved: float | None
     witness: str
     state: str
     reason: str
     node_lives: bool
+    resolution: float = 0.0
     pids_limit: int | None = None
     left_behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit beside what one kind of code got of it. Values are in the unit of `UNITS`."""
+    """A limit beside what one kind of code got of it. Values are in the unit of `UNITS`; `resolution` is by how much
+    `achieved` may be wrong, as the time was as short as it was."""
 
     node: str
     resource: str
@@ -120,6 +126,7 @@ class LimitRow:
     by: str
     witness: str
     verdict: str
+    resolution: float = 0.0
     note: str = ""
 
     @property
@@ -174,6 +181,7 @@ def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_pr
         by=by or "nothing",
         witness=seen.witness,
         verdict=verdict,
+        resolution=seen.resolution,
         note=note,
     )
 
@@ -183,7 +191,15 @@ def _too_fast(trial: HostileTrial, node: NodeSpec, seen: TrialSeen) -> tuple[str
     if seen.achieved is None or seen.achieved < LEAST * allowed:
         ended = f": {seen.reason}" if seen.reason else ""
         return UNTRIED, f"it used too little to tell{ended}"
-    return None if seen.achieved <= allowed * (1 + TOO_MUCH[trial.resource]) else (BREAKS, "")
+    beyond = seen.achieved - allowed * (1 + TOO_MUCH[trial.resource])
+    if beyond <= 0:
+        return None
+    if beyond > seen.resolution:
+        return BREAKS, ""
+    return (
+        UNTRIED,
+        f"it got too much, but {seen.resolution / allowed:.1%} of that cannot be told in so short a time",
+    )
 
 
 def _too_much_memory(node: NodeSpec, seen: TrialSeen) -> tuple[str, str] | None:

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import linear_regression
 
 from schedbed.cluster.machines.docker.network import HEADERS
 from schedbed.cluster.machines.machine import KernelTotals, Machine
+from schedbed.deploy.doctor.rate_fit import FittedRate, steady_rate
 
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
+SEARCH_S = 0.1
+PROMPT_S, TRIES = 0.003, 3
+AHEAD = -15  # of a thread's niceness; needs root
 INTERFACE = "eth0"  # of a container; processes of this host share its loopback interface with everybody
-WARM_S = 1.0  # what a limit may bank is spent by then
-BEGUN = 0.02  # of all that was counted: what comes before and after is not the work itself
 IO_FIELDS = {
     "read_bytes": "read_bytes:",
     "write_bytes": "write_bytes:",
@@ -54,12 +56,15 @@ class AttemptProcesses:
     counts: dict[int, dict[str, float]] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
 
-    def look(self) -> None:
-        """Read each process's counters; what has ended keeps its last totals, and holds no memory."""
+    def search(self) -> None:
+        """Look for new ones; takes some milliseconds."""
         for pid in _numbers(PROC):
             if pid not in self.counts and self._is_theirs(pid):
                 self.counts[pid] = {}
                 self.alive.add(pid)
+
+    def look(self) -> None:
+        """Read each one's counters; what has ended keeps its last totals, and holds no memory."""
         for pid in list(self.alive):
             if _has_ended(pid):
                 self.alive.discard(pid)
@@ -89,22 +94,42 @@ class AttemptProcesses:
 
 
 class Witness:
-    """Readings of one node while attempts run there; `look` takes one."""
+    """Readings of one node while attempts run there."""
 
     def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:
         self._machine = machine
         self.processes = AttemptProcesses(attempts, frozenset(wanted))
         self.readings: list[Reading] = []
         self.pids_limit: int | None = None
+        self._searched_s = 0.0
+
+    def watch(self, over: threading.Event, pause_s: float) -> None:
+        """Take a reading each `pause_s`, ahead of all others that want the CPU: call it in a thread."""
+        with _ahead_of_others():
+            while not over.wait(pause_s):
+                self.look()
 
     def look(self) -> None:
-        """Take a reading; takes some milliseconds."""
-        self.processes.look()
-        values = totals_of(self._machine.totals()) | self.processes.totals()
-        for pid in list(self.processes.alive)[:1]:
-            values |= _interface(pid)
-            self.pids_limit = self.pids_limit or pids_limit(pid)
-        self.readings.append(Reading(time.monotonic(), values))
+        """Take a reading."""
+        if time.monotonic() >= self._searched_s + SEARCH_S:
+            self._searched_s = time.monotonic()
+            self.processes.search()
+            for pid in list(self.processes.alive)[:1]:
+                self.pids_limit = self.pids_limit or pids_limit(pid)
+        self.readings.append(self._prompt())
+
+    def _prompt(self) -> Reading:
+        """Read until nothing has come between: what was counted when nobody knows tells nothing of a rate."""
+        tries = 0
+        while True:
+            tries, began_s = tries + 1, time.monotonic()
+            self.processes.look()
+            values = totals_of(self._machine.totals()) | self.processes.totals()
+            for pid in list(self.processes.alive)[:1]:
+                values |= _interface(pid)
+            took_s = time.monotonic() - began_s
+            if took_s < PROMPT_S or tries == TRIES:
+                return Reading(began_s + took_s / 2, values)
 
 
 PROCESS_INSTRUMENTS = {
@@ -115,6 +140,20 @@ PROCESS_INSTRUMENTS = {
     "sent_bytes": PROCESS_IO,
     "received_bytes": PROCESS_IO,
 }
+
+
+@contextlib.contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """This thread before others, as far as it may."""
+    thread = threading.get_native_id()
+    before = os.getpriority(os.PRIO_PROCESS, thread)
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, thread, AHEAD)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, thread, before)
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
@@ -130,9 +169,9 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the rate a second of the instrument that counted most, with its name; None where none counted."""
-    rates: list[tuple[float, str]] = []
+def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
+    """Return the rate of the instrument that counted most, with its name; None where none counted."""
+    rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
         rate = steady_rate(
             [(r.at_s, r.values[resource, name]) for r in readings if (resource, name) in r.values]
@@ -149,26 +188,6 @@ def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, st
         for name in _instruments(readings, resource)
     ]
     return max(found, default=None)
-
-
-def steady_rate(series: Sequence[tuple[float, float]]) -> float | None:
-    """Return the rate of a running total, given as (time in s, value), while it grows; None when it does not.
-
-    Of what goes on for long, the begin is left out: what a limit may bank is spent then. What is over at once is
-    counted whole, which makes the rate the least that it was.
-    """
-    values = [value for _, value in series]
-    if not values or values[-1] <= values[0]:
-        return None
-    grown = values[-1] - values[0]
-    first = next(index for index, value in enumerate(values) if value > values[0] + BEGUN * grown) - 1
-    last = next(index for index, value in enumerate(values) if value >= values[0] + (1 - BEGUN) * grown)
-    if series[last][0] - series[first][0] > 2 * WARM_S:
-        first = next(index for index in range(first, last) if series[index][0] >= series[first][0] + WARM_S)
-        # A counter that moves by the megabyte would make a difference of two readings some percent wrong.
-        times = [at_s for at_s, _ in series[first : last + 1]]
-        return linear_regression(times, values[first : last + 1]).slope
-    return (values[last] - values[first]) / (series[last][0] - series[first][0])
 
 
 def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:

@@ -67,7 +67,7 @@ async def _measure(loads: Loads, mode: str, repeats: int) -> list[Figure]:
     for repeat in range(repeats):
         for resource, name, load in of:
             for busy in (1, NODES):
-                ratio = worst(list((await load(loads.nodes[:busy])).values()))
+                ratio = worst([each.per_s for each in (await load(loads.nodes[:busy])).values()])
                 found.setdefault((resource, name, busy), []).append(ratio)
                 say(f"{mode}, repeat {repeat + 1}: {name}, {busy} busy: {ratio:.3f}")
     by = loads.nodes[0].hello.limits

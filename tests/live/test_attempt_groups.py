@@ -140,7 +140,7 @@ def test_shared_memory_counts_and_only_its_attempt_dies(told: Callable[[Story], 
                     report = await node.reports.get()
                 assert report["state"] == "failed" and "over its memory limit" in report["reason"]
                 assert node.machine.is_alive()
-                assert (await loads.core(loads.nodes))["n1"] > 0.2
+                assert (await loads.core(loads.nodes))["n1"].per_s > 0.2
             finally:
                 child.kill()
                 child.wait()

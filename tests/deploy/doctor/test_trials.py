@@ -46,11 +46,13 @@ def row(
     state: str = "failed",
     reason: str = "",
     lives: bool = True,
+    resolution: float = 0.0,
     pids_limit: int | None = None,
     left: int = 0,
 ) -> LimitRow:
     seen = TrialSeen(
         achieved=achieved,
+        resolution=resolution,
         witness="control group",
         state=state,
         reason=reason,
@@ -79,6 +81,13 @@ def test_a_rate_holds_within_its_tolerance(program: str, achieved: float | None,
     found = row(program, achieved)
     assert found.verdict == verdict
     assert found.fails is (verdict != HOLDS)
+
+
+def test_too_much_is_a_breach_only_as_far_as_the_time_could_tell() -> None:
+    assert row("timer_off", 0.1055, resolution=0.002).verdict == BREAKS
+    close = row("timer_off", 0.1055, resolution=0.003)
+    assert (close.verdict, close.fails, "3.0%" in close.note) == (UNTRIED, True, True)
+    assert row("timer_off", 0.1029, resolution=0.02).verdict == HOLDS
 
 
 def test_a_limit_that_trusts_is_shown_as_such_and_fails_nothing() -> None:

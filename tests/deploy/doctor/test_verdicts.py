@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.doctor.loads import LoadedNode, Loads, Work
 from schedbed.deploy.doctor.short import PAUSE_S, REPEATS, SIZES, START_S, short_rows
-from schedbed.deploy.doctor.verdicts import Achieved, show
+from schedbed.deploy.doctor.verdicts import HOST_BUSY, Achieved, show
 from schedbed.deploy.failures import RunFailed
 from tests.harness.agents import node_spec
 
@@ -45,6 +46,15 @@ def test_the_worst_of_the_rows_that_do_not_hold_is_named() -> None:
 
 def test_a_row_that_only_informs_is_not_judged() -> None:
     assert "not judged" in shown([a_row(0.2, tolerance=None)])
+
+
+def test_what_a_busy_host_did_not_give_is_no_fault_of_the_limit() -> None:
+    busy, wide = replace(a_row(0.8), busy="idle for 2%"), replace(a_row(1.12), resolution=0.03)
+    assert (busy.verdict, wide.verdict) == (HOST_BUSY, "holds")
+    assert "The host was busy: idle for 2%." in shown([busy, wide])
+    for bad in (replace(busy, ratio=1.2), replace(busy, busy=""), replace(wide, ratio=1.14)):
+        assert bad.verdict == "does not hold"
+    assert replace(busy, tolerance=None).verdict == "not judged"
 
 
 class FakeLoads:

@@ -1,0 +1,40 @@
+"""Whether the host had CPU time to spare: where it had none, an attempt that got little was not held by its limit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+IDLE_LEAST = 0.1  # of all cores' time
+STEAL_MOST = 0.02
+TOLD_S = 0.3  # of all cores' time, in ticks of 10 ms
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostClock:
+    """The time of all cores together since boot: in all, idle, and that of other machines on the same hardware."""
+
+    total_s: float
+    idle_s: float
+    steal_s: float
+
+    @classmethod
+    def read(cls, stat: Path = Path("/proc/stat")) -> HostClock:
+        """Return the kernel's present count."""
+        user, nice, system, idle, wait, irq, soft, steal = (
+            int(ticks) * TICK_S for ticks in stat.read_text().split(maxsplit=9)[1:9]
+        )
+        spent_s = user + nice + system + irq + soft
+        return cls(total_s=spent_s + idle + wait + steal, idle_s=idle + wait, steal_s=steal)
+
+    def busy_until(self, now: HostClock) -> str:
+        """Return in words how busy the host was from this to that moment; empty when it had time to spare."""
+        total_s = now.total_s - self.total_s
+        if total_s < TOLD_S:
+            return ""
+        idle, steal = (now.idle_s - self.idle_s) / total_s, (now.steal_s - self.steal_s) / total_s
+        if idle >= IDLE_LEAST and steal <= STEAL_MOST:
+            return ""
+        return f"its cores were idle for {idle:.0%} of the time, stolen for {steal:.0%}"

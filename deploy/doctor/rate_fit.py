@@ -1,0 +1,75 @@
+"""The rate at which a running total grows, by a line through many readings, and how far that can be told at all.
+
+A limit hands out its amount in lumps: a quota each period, a bucket that fills. Two readings differ by a lump more or
+less at either end of the time between them, and by what came before the limit was laid on: in 1.5 s of 0.1 host core
+launching alone is 3%. The line leaves the begin out, and what lumps do to it is in its resolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, linear_regression
+
+WARM_S = 1.0  # what a limit may bank is spent by then
+WARM_SHARE = 0.25  # of what is shorter
+LEAST_S, LEAST_READINGS = 0.5, 5  # of a line
+BEGUN = 0.02  # of all that was counted: what comes before and after is not the work itself
+ERRORS, FEW = 2.0, 3.5  # standard errors of the slope, in which it lies 19 times of 20: Student's t, nearly
+ALIKE_MOST = 0.95
+
+Series = Sequence[tuple[float, float]]
+"""Readings of a running total: (time in s, value)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FittedRate:
+    """A rate a second, and by how much it may be wrong; 0 for what is known to be the least that it was."""
+
+    per_s: float
+    resolution: float = 0.0
+
+    def times(self, factor: float) -> FittedRate:
+        """Return it in another unit."""
+        return FittedRate(self.per_s * factor, self.resolution * factor)
+
+
+def steady_rate(series: Series) -> FittedRate | None:
+    """Return the rate of a running total while it grows; None when it does not.
+
+    What is over at once is counted whole, which makes the rate the least that it was.
+    """
+    values = [value for _, value in series]
+    if not values or values[-1] <= values[0]:
+        return None
+    grown = values[-1] - values[0]
+    first = next(index for index, value in enumerate(values) if value > values[0] + BEGUN * grown) - 1
+    last = next(index for index, value in enumerate(values) if value >= values[0] + (1 - BEGUN) * grown)
+    span_s = series[last][0] - series[first][0]
+    warm_s = series[first][0] + min(WARM_S, WARM_SHARE * span_s)
+    steady = [reading for reading in series[first : last + 1] if reading[0] >= warm_s]
+    if len(steady) >= LEAST_READINGS and steady[-1][0] - steady[0][0] >= LEAST_S:
+        return fit_rate(steady)
+    return FittedRate((values[last] - values[first]) / span_s)
+
+
+def fit_rate(series: Series) -> FittedRate:
+    """Return the slope of the line through at least three readings.
+
+    Readings that follow each other are off the line to the same side where lumps last longer than the time between two
+    readings: so many less are counted as readings of their own.
+    """
+    times, values = zip(*series, strict=True)
+    slope, at_zero = linear_regression(times, values)
+    off = [value - slope * time_s - at_zero for time_s, value in series]
+    squares = sum(each * each for each in off)
+    if squares == 0:
+        return FittedRate(slope)
+    alike = sum(one * two for one, two in pairwise(off)) / squares
+    alike = min(ALIKE_MOST, max(0.0, alike))
+    middle_s = fmean(times)
+    spread = sum((time_s - middle_s) ** 2 for time_s in times)
+    free = len(series) - 2
+    error = (squares / free / spread) ** 0.5
+    return FittedRate(slope, (ERRORS + FEW / free) * error * ((1 + alike) / (1 - alike)) ** 0.5)
