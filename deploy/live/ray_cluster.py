@@ -26,6 +26,7 @@ os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log:
 
 import psutil
 import ray.job_config
+from ray._private import node as ray_nodes
 from ray._private import services as ray_services
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -40,6 +41,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor, shares
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
+from schedbed.deploy.live.lean_ray import lean
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.signals import sigterm_stays
@@ -135,11 +137,10 @@ class RayCluster:
             ray.shutdown()
 
     def _start_ray(self) -> None:
-        # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
-        ray_services.resolve_ip_for_localhost = lambda address: address
         for last in (False, True):  # Ray gives its own processes 30 s, which a host that is busy may not keep
             try:
-                self._init_ray()
+                with lean(ray_nodes, ray_services):
+                    self._init_ray()
                 break
             except Exception as error:
                 ray.shutdown()

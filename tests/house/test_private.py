@@ -15,7 +15,7 @@ PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace", "_value_"}
 ELSEWHERE = {
     ("cluster/machines/docker/streams.py", "_sock is private"),
     ("cluster/machines/docker/streams.py", "_response is private"),
-    ("deploy/live/ray_cluster.py", "ray_services.resolve_ip_for_localhost is patched"),
+    ("deploy/live/lean_ray.py", "services.resolve_ip_for_localhost is patched"),
     ("deploy/live/worker_imports.py", "job_config._py_driver_sys_path is private"),
     ("scheduler/guard/blame.py", "sys._current_frames is private"),
 }
