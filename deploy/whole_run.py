@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -60,6 +61,7 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
                 finish(folder, plots=options.plots)
             else:  # nothing has begun
                 (folder / NAME).unlink()
+    _tell_what_differed(record)
     if scenario.profiles.learn:
         learnt = learn(folder, record, scenario)
         print(f"Profiles: {named_store(scenario.profiles.store)} ({', '.join(learnt) or 'nothing new'})")
@@ -77,6 +79,13 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
     ]
     if readers and store != "none" and named_store(store).is_file():
         print(f"Profiles of earlier runs: {named_store(store)}, read by {', '.join(readers)}")
+
+
+def _tell_what_differed(record: RunFile) -> None:
+    """Say which policies answered otherwise when the JobTracker replayed its journal."""
+    for run in record.runs:
+        if "replay" in run.findings:
+            print(f"note: {run.policy}: {run.findings['replay']}", file=sys.stderr)
 
 
 def finish(folder: Path, *, plots: bool = True) -> None:

@@ -20,11 +20,16 @@ from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Effect, NodeLost, Sink
 from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.guard.answers import Answers, Replies
+from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
+from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
 
 Event = tuple[float, str, tuple[Any, ...]]
-"""The time, the kind (a key of `Driver.kinds`) and the arguments of what has happened."""
+"""The time, the kind (a key of `Driver.kinds`, or ANSWERED) and the arguments of what has happened."""
+ANSWERED = "answered"
+"""Follows an event in the journal, with what a user's policy has answered to the event."""
 
 Serve = Callable[[Core, float, Heartbeat], Reply]
 
@@ -94,7 +99,10 @@ class Driver:
 
     def _start_over(self) -> None:
         """Forget everything but the journal."""
-        self.policy = self._make_policy()
+        policy = self.policy = self._make_policy()
+        self._answers: Answers | None = None
+        if self._journal is not None and isinstance(policy, GuardedPolicy):
+            self._answers = Answers(policy)
         core = self.core = Core(self._config, self.policy, self._sink, seed=self._seed)
         self.jobs: dict[str, JobSpec] = {}
         self.waiting: deque[JobSpec] = deque()
@@ -123,9 +131,23 @@ class Driver:
 
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
         """Write an event into the journal, then apply it; return the answer."""
-        if self._journal is not None:
-            self._journal.append(now_s, kind, *arguments)
-        return self.kinds[kind](now_s, *arguments)
+        if self._journal is None:
+            return self.kinds[kind](now_s, *arguments)
+        self._journal.append(now_s, kind, *arguments)
+        answer = self.kinds[kind](now_s, *arguments)
+        self._keep_answers()
+        return answer
+
+    def _keep_answers(self) -> None:
+        """Write what a user's policy has answered to the last event, before anybody hears of the answers."""
+        replies = None if self._answers is None else self._answers.take()
+        if replies is not None and self._journal is not None:
+            self._journal.append(self.books.now_s, ANSWERED, replies)
+
+    def report(self) -> dict[str, Any]:
+        """Return the policy's own report, and under `replay` what it answered otherwise after a restart."""
+        difference = "" if self._answers is None else self._answers.difference
+        return {**report_of(self.policy), **({"replay": difference} if difference else {})}
 
     def recover(self) -> list[Effect]:
         """Replay the journal from nothing; return the effects that may not have been carried out, oldest first.
@@ -135,12 +157,15 @@ class Driver:
         assert self._journal is not None, "only a journal can be replayed"
         self._start_over()
         effects: dict[object, Effect] = {}
-        for now_s, kind, arguments in self._journal.events():
+        for (now_s, kind, arguments), replies in _with_replies(self._journal.events()):
+            if self._answers is not None:
+                self._answers.replay(replies)
             self.kinds[kind](now_s, *arguments)
             if kind == "committed":
                 effects.pop(arguments[0], None)
             for effect in self.core.take_effects():
                 effects[getattr(effect, "attempt", effect)] = effect
+        self._keep_answers()
         nodes = self.books.nodes
         # A node that is back holds blocks again.
         return [e for e in effects.values() if not (isinstance(e, NodeLost) and nodes[e.node].alive)]
@@ -219,3 +244,19 @@ class Driver:
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
         """Return the blocks of a split's file with their present replicas; () for a split without a file."""
         return () if split is None or split.file is None else self.files[split.file]
+
+
+def _with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Replies | None]]:
+    """Yield each event with what the policy answered to the event, None where it was asked nothing or not heard."""
+    waiting: Event | None = None
+    for event in events:
+        if event[1] == ANSWERED:
+            assert waiting is not None, "answers follow an event"
+            yield waiting, event[2][0]
+            waiting = None
+            continue
+        if waiting is not None:
+            yield waiting, None
+        waiting = event
+    if waiting is not None:
+        yield waiting, None

@@ -27,7 +27,6 @@ from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.journal import Journal
-from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.tasks.specs import AttemptSpec
@@ -110,8 +109,15 @@ class JobTracker:
         if self._last_words.is_file():
             self._failure = self._last_words.read_text()
         else:
-            self._unfinished = self._driver.recover()
+            self._recover()
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
+
+    def _recover(self) -> None:
+        """Replay the journal; a policy that fails only now ends the run, as at any other time."""
+        try:
+            self._unfinished = self._driver.recover()
+        except PolicyFailed as error:
+            self._failure = str(error)
 
     def _leave(self, why: str) -> NoReturn:
         """Die of a policy that cannot be interrupted; the JobTracker that comes back says so, and asks it no more."""
@@ -198,7 +204,7 @@ class JobTracker:
             "status": {**status, "now_s": self._clock.now_s()},
             "rows": self._recorder.fetch(cursors),
             "ended": ended,
-            "report": report_of(self._driver.policy) if ended else {},
+            "report": self._driver.report() if ended else {},
             "failure": self._failure,
         }
 

@@ -56,8 +56,8 @@ class Policy(Protocol):
     """Decides, never acts. The core calls `decide` for each kind until it answers None, while tasks of that kind
     could start and (under typed slots) a slot is free.
 
-    The same events must give the same answers: no clock, no I/O, chance only through `tasks.chance` with
-    `view.seed`. Beside `decide` a policy may have any of the attributes and methods of `Hooks`.
+    The same events must give the same answers: no clock, no I/O, chance only from `view.random`. Beside `decide` a
+    policy may have any of the attributes and methods of `Hooks`.
     """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:

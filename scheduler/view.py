@@ -7,6 +7,7 @@ from typing import Protocol
 
 from schedbed.cluster.messages import Usage
 from schedbed.cluster.spec import NodeSpec
+from schedbed.tasks.chance import Coin
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskKind
 
@@ -218,7 +219,8 @@ class NodeView(Protocol):
 class View(Protocol):
     """The cluster at `now_s`, the only time a policy knows. `beats` counts heartbeats served.
 
-    `jobs` are those that have not ended, in order of submission. With `seed` and counters, name a coin toss.
+    `jobs` are those that have not ended, in order of submission. All chance comes from `random`, a generator of the
+    run's seed that gives the same draws when the JobTracker replays its journal.
     """
 
     @property
@@ -229,6 +231,8 @@ class View(Protocol):
     def records_skips(self) -> bool: ...
     @property
     def seed(self) -> int: ...
+    @property
+    def random(self) -> Coin: ...
     @property
     def jobs(self) -> Mapping[str, JobView]: ...
     @property

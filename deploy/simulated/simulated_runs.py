@@ -18,7 +18,6 @@ from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, History
-from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
@@ -217,7 +216,7 @@ class SimRuns:
                 history.close()
                 if simulation is not None:
                     record.duration_s = simulation.now_s
-                    record.findings = report_of(simulation.master.policy)
+                    record.findings = simulation.master.report()
                     progress.end(simulation.now_s, simulation.statistics.ends)
 
     def _run(self, simulation: Simulation, progress: Progress) -> None:

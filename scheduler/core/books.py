@@ -14,6 +14,7 @@ from schedbed.scheduler.core.rows import DecisionRow, attempt_row, decision_row,
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.core.states import KILLING, SUCCEEDED, TASK_UNSTARTED, AttemptState, step
 from schedbed.scheduler.view import JobView, NodeView, StageView
+from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind
 
 RECENT = 12
@@ -38,6 +39,7 @@ class Books:
         self._slowstart = config.slowstart
         self._node_failures = config.node_failures_to_exclude
         self.seed = seed
+        self.random = chance(seed, "policy")
         self.now_s = 0.0
         self.beats = 0
         self.launches = 0

@@ -299,12 +299,13 @@ class NodeFace(Face):
 class ViewFace(Face):
     """As in `View`."""
 
-    __slots__ = ("jobs", "nodes", "records_skips", "seed")
+    __slots__ = ("jobs", "nodes", "random", "records_skips", "seed")
 
     def __init__(self, faces: Faces, raw: Ledger) -> None:
         super().__init__(faces, raw)
         put(self, "records_skips", raw.records_skips)
         put(self, "seed", raw.seed)
+        put(self, "random", raw.random)
         put(self, "jobs", JobsFace(faces, raw.jobs))
         put(self, "nodes", MapFace(faces, raw.nodes))
 

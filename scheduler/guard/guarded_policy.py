@@ -57,7 +57,11 @@ class Guard:
 
     def failed(self, text: str, method: str) -> PolicyFailed:
         """Return the failure that the text tells, with the line where that method begins."""
-        return PolicyFailed(f"{text} ({self._culprit.line_of_method(self._made, method)})")
+        return PolicyFailed(f"{text} ({self.line_of(method)})")
+
+    def line_of(self, method: str) -> str:
+        """Return the line where that method of the policy begins."""
+        return self._culprit.line_of_method(self._made, method)
 
 
 class GuardedPolicy:
@@ -129,6 +133,10 @@ class GuardedPolicy:
             self._ledger = argument
             self._faces = Faces()
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
+
+    def line_of(self, method: str) -> str:
+        """Return the file and line of a method of the user's own."""
+        return self._guard.line_of(method)
 
     # -------------------------------------------------------------------- hooks
 

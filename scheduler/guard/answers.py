@@ -1,0 +1,117 @@
+"""What a user's policy has answered, for the journal: a replay applies these answers, whatever the policy says then.
+
+The policy is asked in a replay too, so that what it keeps from question to question, draws of chance included, is
+again what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from schedbed.scheduler.core.entities import Node, Task
+from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
+from schedbed.scheduler.policy import Kill, Proposal
+from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.values import value
+
+Answer = tuple[Any, ...]
+"""One answer in plain values: a launch as job, kind, index, reason, split and copy; kills as pairs; () for None."""
+
+
+@value
+class Replies:
+    """The answers of the policy to one event of the journal, in the order of the questions."""
+
+    answers: tuple[Answer, ...]
+
+
+class Answers:
+    """Stands between the core and a guarded policy, and keeps or gives back the answers to one event at a time."""
+
+    def __init__(self, policy: GuardedPolicy) -> None:
+        self._policy: Any = policy
+        self._given: list[Answer] = []
+        self._known: list[Answer] | None = None
+        self.difference = ""
+        """What the policy answered otherwise in a replay than before, one line; empty while nothing differs."""
+        self._policy.decide = self._asking(policy.decide, "decide")
+        if hasattr(policy, "preempt"):
+            self._policy.preempt = self._killing(policy.preempt)
+        speculation: Any = getattr(policy, "speculation", None)
+        if speculation is not None:
+            speculation.copy = self._asking(speculation.copy, "copy")
+
+    def take(self) -> Replies | None:
+        """Return the answers since the last call; None when nothing was asked."""
+        given, self._given = self._given, []
+        return Replies(tuple(given)) if given else None
+
+    def replay(self, replies: Replies | None) -> None:
+        """Give these answers to the coming event; None: ask the policy, whose answers nobody has heard yet."""
+        self._known = None if replies is None else list(reversed(replies.answers))
+
+    def _next(self, view: Ledger, now: Answer, method: str) -> Answer:
+        """Return the answer that counts."""
+        if not self._known:
+            self._given.append(now)
+            return now
+        before = self._known.pop()
+        if before != now and not self.difference:
+            line = self._policy.line_of(method)
+            self.difference = (
+                f"the policy answers otherwise than before the JobTracker's restart ({line}): "
+                f"{_shown(before)} at {view.now_s:.1f} s, now {_shown(now)}; the first answer holds, "
+                "chance belongs to view.random"
+            )
+        return before
+
+    def _asking(
+        self, own: Callable[[Ledger, Node, TaskKind], Proposal | None], method: str
+    ) -> Callable[[Ledger, Node, TaskKind], Proposal | None]:
+        def ask(view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
+            proposal = own(view, node, kind)
+            now = _plain(proposal)
+            answer = self._next(view, now, method)
+            return proposal if answer is now else _proposal(view, answer)
+
+        return ask
+
+    def _killing(self, own: Callable[[Ledger], list[Kill]]) -> Callable[[Ledger], Iterable[Kill]]:
+        def ask(view: Ledger) -> Iterable[Kill]:
+            kills = own(view)
+            now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
+            answer = self._next(view, now, "preempt")
+            return kills if answer is now else _kills(view, answer)
+
+        return ask
+
+
+def _plain(proposal: Proposal | None) -> Answer:
+    if proposal is None:
+        return ()
+    task: Any = proposal.task
+    job = task.stage.job.job
+    return (job, task.stage.kind, task.index, proposal.reason, proposal.split, proposal.speculative)
+
+
+def _proposal(view: Ledger, answer: Answer) -> Proposal | None:
+    if not answer:
+        return None
+    job, kind, index, reason, split, speculative = answer
+    task: Task = view.jobs[job].stage(kind).tasks[index]
+    return Proposal(task, reason, split, speculative)
+
+
+def _kills(view: Ledger, answer: Answer) -> list[Kill]:
+    live = {name: attempt for job in view.jobs.values() for name, attempt in job.attempts.items()}
+    return [Kill(live[name], reason) for name, reason in answer]
+
+
+def _shown(answer: Answer) -> str:
+    if not answer:
+        return "nothing"
+    if isinstance(answer[0], tuple):
+        return "kill " + ", ".join(name for name, _ in answer)
+    return f"{answer[1].value} {answer[2]} of {answer[0]}"
