@@ -172,6 +172,8 @@ class Attempts:
         self._limits.rebalance()
         self._spares.kill_strays()
         for running in list(self._running.values()):
+            if running.begun_s is not None and running.spare is not None:
+                self._limits.look_at_memory(running.spare.place)
             if running.spare is not None and (
                 over := running.over_limit(self._limits.losses(running.spare.place))
             ):
@@ -204,6 +206,7 @@ class Attempts:
             case "begin":
                 running.begun_s = self._used_s(spare)
                 spare.go(self._limits.hold(spare.place))
+                self._limits.count_memory(spare.place)
             case "done":
                 self._note_cpu(running)
                 running.done = True
@@ -255,6 +258,14 @@ class Attempts:
 
     # -------------------------------------------------------------- reports
 
+    def _counted_peak(self, running: Running, over: str | None) -> Message:
+        """The field of Counters for what an attempt has held, where the kernel counts that. What its group holds beside
+        its limit is no part of it, unless it was too much."""
+        peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
+        if peak is None:
+            return {}
+        return {"memory_peak_bytes": peak if over else min(peak, running.spec.memory_bytes)}
+
     def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
         """Publishes the report of an attempt that has ended, then clears up after it."""
         running = self._running.pop(attempt, None)
@@ -267,8 +278,10 @@ class Attempts:
         folder, now_s = self._where.attempt(attempt), self._clock.now_s()
         report = report_of(running, folder, code, error, over=over, now_s=now_s)
         counters: Message = {name: value for name, value in report["counters"].items() if name in _COUNTERS}
-        counters |= used | {"cpu_s": running.worked_s}
+        counters |= used | {"cpu_s": running.worked_s} | self._counted_peak(running, over)
         report["counters"] = asdict(Counters(**counters))
+        if self._limits.drops and report["state"] == "succeeded":
+            self._where.seal_output(attempt)
         self._publish(report)
         if report["state"] != "succeeded":
             shutil.rmtree(self._where.map_output(attempt), ignore_errors=True)

@@ -155,6 +155,9 @@ def make_group(folder: Path) -> None:
 def remove_group(folder: Path) -> None:
     """Removes a group with its children; processes take a moment to die, so try again for a while."""
     give_up = time.monotonic() + REMOVE_S
+    # Version 2 ends all below at once, what is being forked included.
+    with contextlib.suppress(OSError), (folder / "cgroup.kill").open("r+") as kill:
+        kill.write("1")
     while folder.exists():
         for group in [*(path for path in folder.iterdir() if path.is_dir()), folder]:
             with contextlib.suppress(OSError, ValueError):

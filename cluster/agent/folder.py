@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -68,6 +69,15 @@ class AgentDir:
     def attempt(self, attempt: str) -> Path:
         """The scratch folder of an attempt."""
         return self.attempts / checked_id(attempt, "attempt")
+
+    def seal_output(self, attempt: str) -> None:
+        """Makes a published map output this process's own: the user who made it, who may be another attempt's next,
+        can change it no more."""
+        folder = self.map_output(attempt)
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)
+            for path in [] if folder.is_symlink() else list(folder.iterdir()):
+                os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 
     @property
     def disk_is_full(self) -> bool:

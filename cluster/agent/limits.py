@@ -138,6 +138,20 @@ class NodeLimits:
         """Whether `cpu_s` is the kernel's of a group, which a process's own says nothing about."""
         return self.cpu_s() is not None
 
+    def count_memory(self, place: int) -> None:
+        """An attempt's own code has begun there: its memory counts from now on."""
+        if self._groups is not None:
+            self._groups.memory.begin(self._names[place])
+
+    def look_at_memory(self, place: int) -> None:
+        """Note what is held there now; some times a second."""
+        if self._groups is not None:
+            self._groups.memory.look(self._names[place])
+
+    def memory_peak_bytes(self, place: int) -> int | None:
+        """What the attempt that has ended there held at most, by the kernel; None where it does not count that."""
+        return None if self._groups is None else self._groups.memory.end(self._names[place])
+
     def losses(self, place: int) -> Losses:
         """What the kernel has refused to what ran in that place so far."""
         name = self._names[place]

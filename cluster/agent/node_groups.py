@@ -25,8 +25,62 @@ QUOTA_MIN_US = 1_000
 PERIOD_MAX_US = 1_000_000
 END_US = 4_000  # a period, for an attempt that has ended to write its report, whatever its speed
 SLACK_BYTES = 16 * 2**20  # a fork's own copies of shared pages and a little page cache, beside its limit
+RECLAIMABLE = ("inactive_file", "active_file")  # of memory.stat
 PROCESSES = 256
 """Processes and threads that an attempt may have at a time."""
+
+
+class MemoryPeaks:
+    """What each group's processes have held at most since `begin`, without the page cache of files, which the kernel
+    counts with the rest and takes back at will: by looks now and then, and by the kernel's own peak."""
+
+    def __init__(self, files: GroupFiles) -> None:
+        self._files = files
+        first = files.version == 1
+        self._present = "memory.usage_in_bytes" if first else "memory.current"
+        self._highest = "memory.max_usage_in_bytes" if first else "memory.peak"
+        self._seen: dict[str, int] = {}
+        self._before: dict[str, int | None] = {}
+
+    def begin(self, name: str) -> None:
+        """Another attempt has begun: what was before is not its own."""
+        if self._files.version == 1:
+            with contextlib.suppress(OSError):
+                self._files.write(name, self._highest, "0")
+        self._seen[name] = 0
+        self._before[name] = self._number(name, self._highest)
+        self.look(name)
+
+    def look(self, name: str) -> None:
+        """Note what is held now."""
+        held = self._number(name, self._present)
+        if name in self._seen and held is not None:
+            self._seen[name] = max(self._seen[name], held - self._cache(name))
+
+    def end(self, name: str) -> int | None:
+        """The peak, once all has been said; None when nobody has counted."""
+        if name not in self._before:
+            return None
+        self.look(name)
+        seen, before, highest = (
+            self._seen.pop(name),
+            self._before.pop(name),
+            self._number(name, self._highest),
+        )
+        if before is not None and highest is not None and highest > before:
+            seen = max(seen, highest - self._cache(name))  # it may have had less cache then, hardly more
+        return seen or None
+
+    def _number(self, name: str, file: str) -> int | None:
+        with contextlib.suppress(OSError, ValueError):
+            return int(self._files.read(name, file))
+        return None
+
+    def _cache(self, name: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            lines = (line.split() for line in self._files.read(name, "memory.stat").splitlines())
+            return sum(int(words[1]) for words in lines if words[0] in RECLAIMABLE)
+        return 0
 
 
 class NodeGroups:
@@ -52,6 +106,7 @@ class NodeGroups:
         self._core_speed = core_speed
         self._clock = clock
         self._shares = CpuShares(cores, core_speed)
+        self.memory = MemoryPeaks(files)
         self._written: dict[tuple[str, str], str] = {}
         self._periods: dict[str, int] = {}  # of a group's quota in v1
 
@@ -105,7 +160,8 @@ class NodeGroups:
         self._put(self._shares.set_factor(factor))
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
-        """Caps what the group's processes may hold, beside `SLACK_BYTES`. Raises CgroupError."""
+        """Caps what the group's processes may hold, beside `SLACK_BYTES`, on swap as well where the kernel counts that.
+        Raises CgroupError."""
         if "memory" not in self.controllers:
             return
         wanted = limit_bytes + SLACK_BYTES
@@ -113,13 +169,21 @@ class NodeGroups:
         if self._written.get((name, file)) == str(wanted):
             return
         try:
+            self._limit_swap(name, "-1")  # never below the other, on the way up as on the way down
             self._files.write(name, file, str(wanted))
+            self._limit_swap(name, str(wanted))
             taken = self._files.read(name, file)
         except OSError as error:
             raise CgroupError(f"{name}: {file}: {error.strerror}") from error
         if not taken.isdigit() or abs(int(taken) - wanted) >= os.sysconf("SC_PAGE_SIZE"):
             raise CgroupError(f"{name}: {file} is {taken} after {wanted} was written")
         self._written[name, file] = str(wanted)
+
+    def _limit_swap(self, name: str, both: str) -> None:
+        """`both` is what memory and swap may hold together; without a controller for swap nothing is done."""
+        file, text = ("memory.memsw.limit_in_bytes", both) if self.version == 1 else ("memory.swap.max", "0")
+        with contextlib.suppress(OSError):
+            self._files.write(name, file, text)
 
     # --------------------------------------------------------------- counters
 

@@ -18,6 +18,7 @@ import psutil
 from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.cgroups import group_name, node_folders, remove_node
 from schedbed.cluster.agent.config import AgentConfig
+from schedbed.cluster.agent.software.process_tree import ProcessTree
 from schedbed.cluster.machines.kernel_counters import GroupCounters
 from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed, MachineKind
 from schedbed.cluster.own_python import module_command, module_environment
@@ -79,10 +80,13 @@ class ProcessMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL to agent and zygote; the attempts die with the zygote. Then removes their control groups."""
+        """SIGKILL to agent, zygote and all that attempts have started, whatever session or user of its own that has
+        made itself: in their control groups, which are removed then, or below the agent."""
         process, self._process = self._process, None
         if process is None:
             return
+        if self._counters is None and process.poll() is None:
+            await asyncio.to_thread(_end_all_below, process.pid)
         # The group outlives its leader while the zygote is in it, so the id cannot be anyone else's before
         # the leader has been waited for.
         with contextlib.suppress(ProcessLookupError):
@@ -167,6 +171,13 @@ class ProcessMachine:
             for process in (agent, *agent.children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(number)
+
+
+def _end_all_below(pid: int) -> None:
+    """Stop a process and all below it, so that none is made meanwhile, and kill them."""
+    tree = ProcessTree(pid)
+    tree.signal(signal.SIGSTOP)
+    tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:

@@ -19,20 +19,28 @@ from schedbed.cluster.agent.group_files import MOVE, NODE_GROUP, send_files
 WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {
         "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
-        "memory": ("memory.limit_in_bytes",),
+        "memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max_usage_in_bytes"),
         "pids": ("pids.max",),
     },
-    2: {"cpu": ("cpu.max",), "memory": ("memory.max", "memory.oom.group"), "pids": ("pids.max",)},
+    2: {
+        "cpu": ("cpu.max",),
+        "memory": ("memory.max", "memory.swap.max", "memory.oom.group"),
+        "pids": ("pids.max",),
+    },
 }
 """Of each slot's group, by version and controller."""
 READ: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {
         "cpu": ("cgroup.procs",),
         "cpuacct": ("cpuacct.usage",),
-        "memory": ("memory.oom_control",),
+        "memory": ("memory.oom_control", "memory.usage_in_bytes", "memory.stat"),
         "pids": ("pids.events",),
     },
-    2: {"cpu": ("cgroup.procs", "cpu.stat"), "memory": ("memory.events",), "pids": ("pids.events",)},
+    2: {
+        "cpu": ("cgroup.procs", "cpu.stat"),
+        "memory": ("memory.events", "memory.current", "memory.peak", "memory.stat"),
+        "pids": ("pids.events",),
+    },
 }
 COUNTED: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {"cpuacct": ("cpuacct.usage",)},

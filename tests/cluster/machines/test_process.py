@@ -66,6 +66,30 @@ def test_nothing_is_left_however_it_ends(live: Callable[[Story], None], how: str
     live(story)
 
 
+@pytest.mark.parametrize("limits", ["auto", "software"])
+def test_a_kill_takes_along_what_attempts_have_started(live: Callable[[Story], None], limits: str) -> None:
+    """Two children of an attempt have sessions of their own, and nobody waits for them."""
+
+    async def story(rig: Rig) -> None:
+        talk = await rig.start(limits=limits)
+        await talk.launch(attempt_spec(do="children_spin"))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(spinning := [pid for pid in below(talk.hello.pid) if "while True" in command(pid)]) < 2:
+                await asyncio.sleep(0.05)
+        await talk.machine.kill()
+        assert await gone(*spinning)
+
+    live(story)
+
+
+def command(pid: int) -> str:
+    """The arguments of a process; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def test_all_ends_when_the_holder_of_the_machine_is_killed(live: Callable[[Story], None]) -> None:
     script = """
 import asyncio, json, sys
