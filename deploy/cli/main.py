@@ -90,6 +90,9 @@ def run(
         bool,
         typer.Option("--no-check", help="Do not check the outputs of wordcount and sort after each run."),
     ] = False,
+    no_plots: Annotated[
+        bool, typer.Option("--no-plots", help="Leave out the plots beside the report.")
+    ] = False,
     webhdfs: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Serve the block store as WebHDFS on this port, 0 for any."),
@@ -116,6 +119,7 @@ def run(
         keep_outputs=keep_outputs,
         live=not no_live,
         check=not no_check,
+        plots=not no_plots,
         webhdfs=webhdfs,
     )
     run_scenario(resolved, options)

@@ -12,14 +12,13 @@ import statistics
 import time
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
-from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
+from tests.bench.core_throughput import make_node
 
-MAP_SLOTS, REDUCE_SLOTS = 4, 2
 CASES = {"66 nodes, 500 jobs": (66, 500, 40), "1,000 nodes, 500 jobs": (1000, 500, 200)}
 COMPOSED = ("order=fair,locality=delay,admission=containers",)
 
@@ -29,21 +28,7 @@ def make_core(policy: str, nodes: int, jobs: int, maps: int) -> Core:
     core = Core(CoreConfig(), build_policy(policy), NoSink())
     names = [f"n{number}" for number in range(nodes)]
     for number, name in enumerate(names):
-        core.register(
-            0.0,
-            NodeSpec(
-                node=name,
-                rack=f"r{number % 4}",
-                cores=8,
-                core_speed=1.0,
-                memory_bytes=8 * 2**30,
-                disk_bps=1e8,
-                network_bps=1e8,
-                map_slots=MAP_SLOTS,
-                reduce_slots=REDUCE_SLOTS,
-            ),
-            1,
-        )
+        core.register(0.0, make_node(name, f"r{number % 4}"), 1)
     luck = chance(1, "bench")
     demand = Demand(memory_bytes=2**30)
     for number in range(jobs):

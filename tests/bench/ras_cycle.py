@@ -20,25 +20,9 @@ from schedbed.scheduler.policies.ras import Ras
 from schedbed.scheduler.view import View
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Demand, JobSpec, Split, TaskKind
+from tests.harness.declared_costs import TABLE_2
 
 CASES = {"20 nodes x 9 jobs": (20, 9), "200 nodes x 100 jobs": (200, 100)}
-TABLE_2: dict[str, dict[str, Any]] = {
-    "sort": {
-        "map": {"cpu": 30, "io": 45, "memory": 25},
-        "shuffle": {"io": 0.15},
-        "reduce": {"cpu": 20, "io": 50, "memory": 60},
-    },
-    "combine": {
-        "map": {"cpu": 25, "io": 10, "memory": 10},
-        "shuffle": {"io": 0.015},
-        "reduce": {"cpu": 10, "io": 10, "memory": 25},
-    },
-    "select": {
-        "map": {"cpu": 15, "io": 20, "memory": 10},
-        "shuffle": {"io": 0.015},
-        "reduce": {"cpu": 10, "io": 10, "memory": 25},
-    },
-}
 
 
 class Timed(Ras):

@@ -154,6 +154,13 @@ class Command(Started):
         eventually(begun, "no attempt ran")
 
 
+def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Path]:
+    """Start a run that keeps its outputs and draws no plots; return the command and the folder of its results."""
+    out = folder / "out"
+    given = ["--out", str(out), "--keep-outputs", "--no-live", "--no-plots", *options]
+    return Command(folder, "run", str(scenario), *given), out
+
+
 def _command_line(process: psutil.Process) -> str:
     """Its command line, nothing when it has just ended."""
     try:

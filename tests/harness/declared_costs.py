@@ -1,6 +1,8 @@
-"""The simplest cost model of simulations: what synthetic jobs say of their tasks."""
+"""What tests declare that tasks cost: synthetic jobs of themselves, and a paper of three applications."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.tasks.specs import Cost, JobSpec
@@ -19,6 +21,24 @@ class SpecifiedCosts:
 
 
 FREE = TaskCost()
+TABLE_2: dict[str, Any] = {
+    "sort": {
+        "map": {"cpu": 30, "io": 45, "memory": 25},
+        "shuffle": {"io": 0.15},
+        "reduce": {"cpu": 20, "io": 50, "memory": 60},
+    },
+    "combine": {
+        "map": {"cpu": 25, "io": 10, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+    "select": {
+        "map": {"cpu": 15, "io": 20, "memory": 10},
+        "shuffle": {"io": 0.015},
+        "reduce": {"cpu": 10, "io": 10, "memory": 25},
+    },
+}
+"""Profiles of polo2011, Table 2."""
 
 
 def _of(cost: Cost) -> TaskCost:

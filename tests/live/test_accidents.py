@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import psutil
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.harness.command import PATIENCE_S, Command, eventually, outputs, write_scenario
+from tests.harness.command import PATIENCE_S, Command, eventually, outputs, start_run, write_scenario
 
 pytestmark = pytest.mark.live
 
+Interrupted = tuple[Command, Path, dict[str, set[str]]]
+
 
 def start(tmp_path: Path, *options: str, **changes: object) -> tuple[Command, Path]:
-    scenario = write_scenario(tmp_path, **changes)
-    out = tmp_path / "out"
-    command = Command(
-        tmp_path, "run", str(scenario), "--out", str(out), "--keep-outputs", "--no-live", *options
-    )
-    return command, out
+    return start_run(tmp_path, write_scenario(tmp_path, **changes), *options)
 
 
 def finish_like(command: Command, out: Path, undisturbed: Path) -> None:
@@ -57,15 +55,55 @@ def test_killed_processes_come_back_and_the_run_goes_on(
     finish_like(command, out, undisturbed)
 
 
-def test_ctrl_c_ends_with_130_keeps_what_was_measured_and_leaves_nothing(tmp_path: Path) -> None:
-    command, out = start(tmp_path)
+def is_loopback(text: str) -> bool:
+    address = ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def listening(processes: list[psutil.Process]) -> dict[str, set[str]]:
+    """On which addresses each of them accepts connections, by command line."""
+    found: dict[str, set[str]] = {}
+    for process in processes:
+        try:
+            line = " ".join(process.cmdline())
+            sockets = process.net_connections(kind="inet")
+        except psutil.NoSuchProcess:
+            continue
+        addresses = {socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}
+        if addresses:
+            found.setdefault(line, set()).update(addresses)
+    return found
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """A run that Ctrl-C has ended, the folder of its results, and on which addresses its processes listened before."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    options = ["--out", str(folder / "out"), "--no-live", "--webhdfs", "0"]
+    command = Command(folder, "run", str(write_scenario(folder)), *options)
     command.wait_for_attempts()
     eventually(lambda: "submitted" in command.text(), "nothing was measured")
+    found = listening([psutil.Process(command.process.pid), *command.processes()])
     command.interrupt()
     assert command.wait() == 130, command.text()
+    return command, folder / "out", found
+
+
+def test_ctrl_c_ends_with_130_keeps_what_was_measured_and_leaves_nothing(interrupted: Interrupted) -> None:
+    command, out, _ = interrupted
     assert command.left_behind() == []
     assert len(read_tables(out)["heartbeats"]) > 0
     assert (out / "report.html").exists()
+
+
+def test_a_local_run_listens_on_the_loopback_interface_only(interrupted: Interrupted) -> None:
+    _, _, found = interrupted
+    who = " ".join(found)
+    for each in ("gcs_server", "raylet", "schedbed.cluster.agent.agent", "NameNode"):
+        assert each in who
+    outside = {line for line, addresses in found.items() if not all(map(is_loopback, addresses))}
+    assert outside == set()
 
 
 def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.harness.command import SCENARIO, Command, eventually, outputs, write_scenario
+from tests.harness.command import SCENARIO, Command, eventually, outputs, start_run, write_scenario
 from tests.harness.engine import engine_or_skip, left_of
 
 pytestmark = pytest.mark.live
@@ -19,9 +19,7 @@ pytestmark = pytest.mark.live
 def start(folder: Path, **changes: object) -> tuple[Command, Path]:
     """A run of the small scenario on containers, and its folder; the test is skipped where there is no engine."""
     engine_or_skip()
-    scenario = write_scenario(folder, **changes)
-    options = ["--machines", "docker", "--keep-outputs", "--no-live"]
-    return Command(folder, "run", str(scenario), "--out", str(folder / "out"), *options), folder / "out"
+    return start_run(folder, write_scenario(folder, **changes), "--machines", "docker")
 
 
 def gone(command: Command) -> bool:

@@ -83,6 +83,31 @@ def told(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
         assert left_of(rig.run_id) == []
 
 
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from tests.live.test_docker_machine import Rig
+async def main():
+    rig = Rig(Path(sys.argv[1]))
+    rig.run_id = sys.argv[2]
+    await rig.machine().start()
+    print("up", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+@contextlib.asynccontextmanager
+async def held(rig: Rig) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """A process of its own that has started machine n1 of the rig's run."""
+    top = str(Path(schedbed.__file__).parents[1])
+    command = [sys.executable, "-c", HOLDER, str(rig.root), rig.run_id]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": top}) as holder:
+        assert holder.stdout
+        assert await asyncio.to_thread(holder.stdout.readline) == b"up\n"
+        yield holder
+
+
 def inspect(rig: Rig, name: str = "n1") -> dict[str, Any]:
     with contextlib.closing(connect()) as client:
         return client.api.inspect_container(f"schedbed-{rig.run_id}-{name}")
@@ -195,27 +220,8 @@ def test_a_start_that_fails_says_why(told: Callable[[Story], None]) -> None:
 def test_a_container_ends_with_its_holder_and_its_owners_leftovers_are_swept(
     told: Callable[[Story], None],
 ) -> None:
-    script = """
-import asyncio, sys
-from pathlib import Path
-from tests.live.test_docker_machine import Rig
-async def main():
-    rig = Rig(Path(sys.argv[1]))
-    rig.run_id = sys.argv[2]
-    await rig.machine().start()
-    print("up", flush=True)
-    await asyncio.sleep(600)
-asyncio.run(main())
-"""
-
     async def story(rig: Rig) -> None:
-        top = str(Path(schedbed.__file__).parents[1])
-        command = [sys.executable, "-c", script, str(rig.root), rig.run_id]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": top}
-        ) as holder:
-            assert holder.stdout
-            assert await asyncio.to_thread(holder.stdout.readline) == b"up\n"
+        async with held(rig) as holder:
             sweep_containers()
             assert len(left_of(rig.run_id)) == 3  # its owner lives
             holder.kill()

@@ -7,6 +7,7 @@ folder that is added so, hence the link to the checkout, which an editable insta
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -169,43 +170,41 @@ def test_the_package_is_the_installed_one(schedbed: Installed) -> None:
         schedbed.python("import tasks")
 
 
-def test_a_live_run(schedbed: Installed) -> None:
-    said = schedbed(
-        "run", "quickstart", "--scale", "0.02", "--policy", "fifo", "--no-live", "--out", "process"
-    )
-    assert "jobs succeeded" in said
-    assert (schedbed.folder / "process" / "report.html").is_file()
-
-
-def test_a_run_in_containers(schedbed: Installed) -> None:
-    engine_or_skip()
-    machines = ("--machines", "docker", "--policy", "fifo", "--no-live")
-    said = schedbed("run", "quickstart", "--scale", "0.02", *machines, "--out", "docker")
-    assert "jobs succeeded" in said
-
-
-def test_a_policy_with_a_file_beside_it(schedbed: Installed) -> None:
-    """The same in a live run, whose JobTracker is another process, and in virtual time."""
+@pytest.fixture(scope="module")
+def mine(schedbed: Installed) -> str:
+    """The SPEC of a policy in a folder of its own, with a file beside it."""
     (schedbed.folder / "sub").mkdir()
     (schedbed.folder / "sub" / "mine.py").write_text(MINE)
     (schedbed.folder / "sub" / "helper.py").write_text(
         "def youngest(jobs):\n    return reversed(list(jobs))\n"
     )
-    for machines in ("sim", "process"):
-        options = (
-            "--machines",
-            machines,
-            "--policy",
-            "sub/mine.py:Mine",
-            "--no-live",
-            "--out",
-            f"mine-{machines}",
-        )
-        assert "jobs succeeded" in schedbed("run", "quickstart", "--scale", "0.02", *options)
+    return "sub/mine.py:Mine"
+
+
+def test_a_live_run(schedbed: Installed, mine: str) -> None:
+    """Also of a policy with a file beside it, which the JobTracker imports in a process of its own."""
+    policies = ("--policy", "fifo", "--policy", mine)
+    said = schedbed("run", "quickstart", "--scale", "0.02", *policies, "--no-live", "--out", "process")
+    assert "jobs succeeded" in said
+    assert (schedbed.folder / "process" / "report.html").is_file()
+    runs = json.loads((schedbed.folder / "process" / "run.json").read_text())["runs"]
+    assert [(run["policy"], run["state"]) for run in runs] == [("fifo", "succeeded"), (mine, "succeeded")]
+
+
+def test_a_policy_with_a_file_beside_it_in_virtual_time(schedbed: Installed, mine: str) -> None:
+    options = ("--machines", "sim", "--policy", mine, "--no-live", "--out", "mine-sim")
+    assert "jobs succeeded" in schedbed("run", "quickstart", "--scale", "0.02", *options)
+
+
+def test_a_run_in_containers(schedbed: Installed) -> None:
+    engine_or_skip()
+    machines = ("--machines", "docker", "--policy", "fifo", "--no-live", "--no-plots")
+    said = schedbed("run", "quickstart", "--scale", "0.02", *machines, "--out", "docker")
+    assert "jobs succeeded" in said
 
 
 def test_a_cluster_that_stays_up(schedbed: Installed) -> None:
-    assert "is up under" in schedbed("up", "quickstart", "--name", "lab", "--out", "lab")
+    assert "is up under" in schedbed("up", "quickstart", "--nodes", "2", "--name", "lab", "--out", "lab")
     try:
         said = schedbed("submit", "lab", "--app", "pi", "--maps", "2", "--wait")
     finally:
@@ -225,7 +224,7 @@ def test_an_actor_that_cannot_import_says_so(schedbed: Installed) -> None:
     )
     schedbed.environment["PYTHONPATH"] = str(broken)
     try:
-        code, said = schedbed.ends("run", "quickstart", "--scale", "0.02", "--no-live", "--out", "broken")
+        code, said = schedbed.ends("run", "quickstart", "--nodes", "2", "--no-live", "--out", "broken")
     finally:
         del schedbed.environment["PYTHONPATH"]
     assert code == 1

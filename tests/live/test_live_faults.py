@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.history import read_tables
-from tests.harness.command import Command, outputs, write_scenario
+from tests.harness.command import outputs, start_run, write_scenario
 
 pytestmark = pytest.mark.live
 
@@ -29,8 +29,7 @@ FAULTS = [
 
 def run(folder: Path, faults: object) -> Path:
     """The result folder of the small scenario with these faults; it has ended well and left nothing behind."""
-    scenario, out = write_scenario(folder, faults=faults), folder / "out"
-    command = Command(folder, "run", str(scenario), "--out", str(out), "--keep-outputs", "--no-live")
+    command, out = start_run(folder, write_scenario(folder, faults=faults))
     assert command.wait() == 0, command.text()
     assert command.left_behind() == []
     return out

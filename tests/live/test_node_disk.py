@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import schedbed
 from schedbed.cluster.machines.docker.engine import sweep_containers
 from schedbed.cluster.machines.docker.node_disk import disk_why_not
 from tests.harness.engine import left_of
-from tests.live.test_docker_machine import NODE, Rig, Story, inside, inspect, told
+from tests.live.test_docker_machine import NODE, Rig, Story, held, inside, inspect, told
 
 __all__ = ["told"]
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(disk_why_not()), reason=disk_why_not())]
@@ -119,27 +116,8 @@ def loops_of(rig: Rig) -> list[Path]:
 
 
 def test_nothing_of_a_disk_is_left_when_its_holder_is_killed(told: Callable[[Story], None]) -> None:
-    script = """
-import asyncio, sys
-from pathlib import Path
-from tests.live.test_docker_machine import Rig
-async def main():
-    rig = Rig(Path(sys.argv[1]))
-    rig.run_id = sys.argv[2]
-    await rig.machine().start()
-    print("up", flush=True)
-    await asyncio.sleep(600)
-asyncio.run(main())
-"""
-
     async def story(rig: Rig) -> None:
-        top = str(Path(schedbed.__file__).parents[1])
-        command = [sys.executable, "-c", script, str(rig.root), rig.run_id]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": top}
-        ) as holder:
-            assert holder.stdout
-            assert await asyncio.to_thread(holder.stdout.readline) == b"up\n"
+        async with held(rig) as holder:
             (loop,) = loops_of(rig)
             number = (loop / "dev").read_text().strip()
             holder.kill()

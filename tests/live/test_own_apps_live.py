@@ -13,7 +13,7 @@ import yaml
 
 from schedbed.scheduler.history import read_tables
 from schedbed.tasks.appkit.app_catalogue import generate
-from tests.harness.command import Command, outputs
+from tests.harness.command import Command, outputs, start_run
 from tests.harness.engine import engine_or_skip, left_of
 
 pytestmark = pytest.mark.live
@@ -46,6 +46,15 @@ BAD = {
     "class": ({"app": "bad.py:Bad"}, "bad.py:4: ZeroDivisionError: division by zero"),
 }  # fmt: skip
 CODE = "class Bad:\n    def map(self, line):\n        print(line)\n        return 1 / 0\n"
+WRONG = {"app": "wrong.py:Wrong", "input": TEXT | {"size": "10kB"}}
+WRONG_CODE = """
+class Wrong:
+    def map(self, line):
+        yield "a", 1
+
+    def check(self, lines, output):
+        return f"{len(list(output))} of {len(list(lines))} lines"
+"""
 
 
 def scenario(folder: Path, jobs: list[dict[str, Any]]) -> Path:
@@ -59,15 +68,14 @@ def scenario(folder: Path, jobs: list[dict[str, Any]]) -> Path:
     }
     path.write_text(yaml.safe_dump(values))
     (folder / "bad.py").write_text(CODE)
+    (folder / "wrong.py").write_text(WRONG_CODE)
     return path
 
 
 def run(folder: Path, machines: str, jobs: list[dict[str, Any]]) -> Command:
     if machines == "docker":
         engine_or_skip()
-    path = scenario(folder, jobs)
-    options = ["--machines", machines, "--keep-outputs", "--no-live", "--out", str(folder / "out")]
-    return Command(folder, "run", str(path), *options)
+    return start_run(folder, scenario(folder, jobs), "--machines", machines)[0]
 
 
 @pytest.mark.parametrize("machines", ["process", "docker"])
@@ -76,7 +84,7 @@ def test_right_outputs_and_a_line_for_each_failure(tmp_path: Path, machines: str
         {"app": "streaming", "name": name, "input": TEXT | {"size": "1kB"}, **job}
         for name, (job, _) in BAD.items()
     ]
-    command = run(tmp_path, machines, [*GOOD, *bad])
+    command = run(tmp_path, machines, [*GOOD, *bad, WRONG])
     assert command.wait() == 1, command.text()
     assert command.left_behind() == []
     if machines == "docker":
@@ -91,7 +99,14 @@ def test_right_outputs_and_a_line_for_each_failure(tmp_path: Path, machines: str
         key: n for name in found if name.startswith("job_0002") for key, n in pairs(found[name]).items()
     } == longest
     jobs = read_tables(tmp_path / "out")["jobs"].set_index("name")["state"].to_dict()
-    assert {name for name, state in jobs.items() if state == "succeeded"} == {"WordPairs", "streaming"}
+    assert {name for name, state in jobs.items() if state == "succeeded"} == {
+        "WordPairs",
+        "streaming",
+        "Wrong",
+    }
+    lines = sum(1 for _ in b"".join(generate("text", 10_000, 5)).splitlines())
+    last = f"job_{len(jobs):04d}"
+    assert f"{last} Wrong: wrong output: {lines} of {lines} lines" in command.text()
     attempts = read_tables(tmp_path / "out")["attempts"]
     for number, (_, line) in enumerate(BAD.values(), start=3):
         mine = attempts[(attempts["job"] == f"job_{number:04d}") & (attempts["state"] == "failed")]
@@ -113,14 +128,3 @@ def wanted(text: str) -> Counter[str]:
     """The pairs of words that come up twice or more."""
     counts = Counter(f"{a} {b}" for line in text.splitlines() for a, b in pairwise(line.split()))
     return Counter({pair: n for pair, n in counts.items() if n >= 2})
-
-
-def test_a_wrong_output_is_told_by_the_class(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text(
-        "class Wrong:\n    def map(self, line): yield 'a', 1\n"
-        "    def check(self, lines, output):\n        return f'{len(list(output))} of {len(list(lines))} lines'\n"
-    )
-    command = run(tmp_path, "process", [{"app": "wrong.py:Wrong", "input": TEXT | {"size": "10kB"}}])
-    assert command.wait() == 1, command.text()
-    lines = sum(1 for _ in b"".join(generate("text", 10_000, 5)).splitlines())
-    assert f"job_0001 Wrong: wrong output: {lines} of {lines} lines" in command.text()

@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.scheduler.history import read_tables
 from schedbed.scheduler.registry.registry import POLICIES
-from tests.harness.command import SCENARIO, Command, outputs, write_scenario
+from tests.harness.command import SCENARIO, outputs, start_run, write_scenario
 
 pytestmark = pytest.mark.live
 
@@ -48,13 +48,13 @@ JOBS: list[dict[str, Any]] = [
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of one command that plays them all."""
     folder = tmp_path_factory.mktemp("policies")
-    path = write_scenario(
-        folder, blocks=BLOCKS, workload={"jobs": JOBS}, policies=PLAYED, profiles={"store": "none"}
-    )
-    command = Command(folder, "run", str(path), "--out", str(folder / "out"), "--keep-outputs", "--no-live")
+    cluster = SCENARIO["cluster"] | {"node": SCENARIO["cluster"]["node"] | {"core_speed": 0.2}}
+    changes = {"cluster": cluster, "blocks": BLOCKS, "workload": {"jobs": JOBS}, "policies": PLAYED}
+    path = write_scenario(folder, **changes, profiles={"store": "none"})
+    command, out = start_run(folder, path)
     assert command.wait() == 0, command.text()
     assert command.left_behind() == []
-    return folder / "out"
+    return out
 
 
 def test_no_policy_of_the_registry_is_left_out() -> None:
@@ -100,14 +100,12 @@ def test_a_copy_of_a_slow_task_wins_and_changes_nothing(tmp_path: Path) -> None:
         profiles={"store": "none"},
         policies=["fifo", "capacity"],
     )
-    command = Command(
-        tmp_path, "run", str(path), "--out", str(tmp_path / "out"), "--keep-outputs", "--no-live"
-    )
+    command, out = start_run(tmp_path, path)
     assert command.wait() == 0, command.text()
-    attempts = read_tables(tmp_path / "out")["attempts"]
+    attempts = read_tables(out)["attempts"]
     copies = attempts[attempts["speculative"].astype(bool)]
     assert set(copies["policy"]) == {"fifo", "capacity"}
     assert (copies["state"] == "succeeded").any()
     twice = attempts[attempts["state"] == "succeeded"].groupby(["policy", "task"]).size()
     assert (twice == 1).all()
-    assert outputs(tmp_path / "out", "fifo") == outputs(tmp_path / "out", "capacity")
+    assert outputs(out, "fifo") == outputs(out, "capacity")

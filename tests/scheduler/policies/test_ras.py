@@ -15,26 +15,9 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
+from tests.harness.declared_costs import TABLE_2
 from tests.harness.world import World, job, node
 from tests.scheduler.core.test_properties import Story, play, stories
-
-TABLE_2: dict[str, Any] = {
-    "sort": {
-        "map": {"cpu": 30, "io": 45, "memory": 25},
-        "shuffle": {"io": 0.15},
-        "reduce": {"cpu": 20, "io": 50, "memory": 60},
-    },
-    "combine": {
-        "map": {"cpu": 25, "io": 10, "memory": 10},
-        "shuffle": {"io": 0.015},
-        "reduce": {"cpu": 10, "io": 10, "memory": 25},
-    },
-    "select": {
-        "map": {"cpu": 15, "io": 20, "memory": 10},
-        "shuffle": {"io": 0.015},
-        "reduce": {"cpu": 10, "io": 10, "memory": 25},
-    },
-}
 
 
 def ras(**parameters: Any) -> Ras:
