@@ -16,6 +16,7 @@ import aiohttp
 
 from schedbed.cluster.machines.machine import Hello, Machine
 from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.doctor.host_load import ahead_of_others
 from schedbed.deploy.doctor.rate_fit import LEAST_READINGS, FittedRate, fit_rate
 from schedbed.deploy.doctor.verdicts import attempt_memory
 from schedbed.deploy.failures import RunFailed
@@ -26,6 +27,7 @@ ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
 BEYOND_BYTES = 4 * 2**20  # of what it holds at its start it may have given some back
 WARM_S = 1.5
 READ_S = 0.03
+PATIENCE_S = 30.0  # until each node has said how it is
 PATIENCE = 12  # times the seconds that a load should take
 
 Message = dict[str, Any]
@@ -121,6 +123,9 @@ class Loads:
             node.beats.clear()
             node.cpu_counts.clear()
         await asyncio.to_thread(self._count_cpu, nodes)
+        async with asyncio.timeout(PATIENCE_S):
+            while not all(node.beats for node in nodes):
+                await asyncio.sleep(READ_S)
         found = {node.spec.node: node.cpu_ratio() for node in nodes}
         for node, spec in launched:
             await node.send("kill", attempt=spec.attempt, reason="measured")
@@ -181,11 +186,13 @@ class Loads:
 
     def _count_cpu(self, nodes: Sequence[LoadedNode]) -> None:
         """Takes readings of all nodes for the seconds of a load."""
-        end_s = time.monotonic() + self.seconds
-        while time.monotonic() < end_s:
-            for node in nodes:
-                node.count_cpu()
-            time.sleep(READ_S)
+        with ahead_of_others():
+            end_s, rounds = time.monotonic() + self.seconds, 0
+            while time.monotonic() < end_s or rounds < LEAST_READINGS:
+                for node in nodes:
+                    node.count_cpu()
+                time.sleep(READ_S)
+                rounds += 1
 
     # ------------------------------------------------------------- attempts
 

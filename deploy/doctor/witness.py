@@ -11,19 +11,19 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedbed.cluster.machines.docker.network import HEADERS
 from schedbed.cluster.machines.machine import KernelTotals, Machine
+from schedbed.deploy.doctor.host_load import ahead_of_others
 from schedbed.deploy.doctor.rate_fit import FittedRate, steady_rate
 
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 SEARCH_S = 0.1
 PROMPT_S, TRIES = 0.003, 3
-AHEAD = -15  # of a thread's niceness; needs root
 INTERFACE = "eth0"  # of a container; processes of this host share its loopback interface with everybody
 IO_FIELDS = {
     "read_bytes": "read_bytes:",
@@ -105,7 +105,7 @@ class Witness:
 
     def watch(self, over: threading.Event, pause_s: float) -> None:
         """Take a reading each `pause_s`, ahead of all others that want the CPU: call it in a thread."""
-        with _ahead_of_others():
+        with ahead_of_others():
             while not over.wait(pause_s):
                 self.look()
 
@@ -140,20 +140,6 @@ PROCESS_INSTRUMENTS = {
     "sent_bytes": PROCESS_IO,
     "received_bytes": PROCESS_IO,
 }
-
-
-@contextlib.contextmanager
-def _ahead_of_others() -> Iterator[None]:
-    """This thread before others, as far as it may."""
-    thread = threading.get_native_id()
-    before = os.getpriority(os.PRIO_PROCESS, thread)
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, thread, AHEAD)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, thread, before)
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
