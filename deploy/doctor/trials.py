@@ -22,6 +22,7 @@ WANTED_BYTES = 400 * 2**20
 HELD_ROOM_BYTES = (
     64 * 2**20
 )  # an attempt's interpreter and what its group may hold beside it, above its memory
+TOO_CLOSE = "it got too much, but"
 OVER_MEMORY = "over its memory limit"
 UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes/s", "processes": "processes"}
 
@@ -169,6 +170,7 @@ def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_pr
         verdict, note = BREAKS, "the node died"
     if not claims_any_code(by):
         verdict = TRUSTING if by and by != "off" else UNLIMITED
+        note = "" if note.startswith(TOO_CLOSE) else note
     if seen.left_behind:
         note = "; ".join(filter(None, (note, f"{seen.left_behind} of its processes outlived it")))
     return LimitRow(
@@ -198,7 +200,7 @@ def _too_fast(trial: HostileTrial, node: NodeSpec, seen: TrialSeen) -> tuple[str
         return BREAKS, ""
     return (
         UNTRIED,
-        f"it got too much, but {seen.resolution / allowed:.1%} of that cannot be told in so short a time",
+        f"{TOO_CLOSE} {seen.resolution / allowed:.1%} of that cannot be told in so short a time",
     )
 
 

@@ -88,6 +88,8 @@ def test_too_much_is_a_breach_only_as_far_as_the_time_could_tell() -> None:
     close = row("timer_off", 0.1055, resolution=0.003)
     assert (close.verdict, close.fails, "3.0%" in close.note) == (UNTRIED, True, True)
     assert row("timer_off", 0.1029, resolution=0.02).verdict == HOLDS
+    trusted = row("timer_off", 0.1055, "software", resolution=0.003)
+    assert (trusted.verdict, trusted.note) == (TRUSTING, "")
 
 
 def test_a_limit_that_trusts_is_shown_as_such_and_fails_nothing() -> None:
