@@ -22,6 +22,7 @@ from schedbed.cluster.machines.docker.container import AGENT_BYTES, DockerMachin
 from schedbed.cluster.machines.docker.engine import connect, labels, sweep_containers
 from schedbed.cluster.machines.machine import MachineFailed
 from schedbed.deploy.doctor.loads import Loads, connected
+from schedbed.deploy.doctor.rate_fit import FittedRate
 from tests.harness.agents import TOKEN, node_spec
 from tests.harness.engine import engine_or_skip, left_of
 
@@ -165,7 +166,7 @@ def test_the_disk_outlives_a_power_cut_and_the_address_is_told_anew(told: Callab
 def test_an_attempt_over_its_memory_dies_alone(told: Callable[[Story], None]) -> None:
     async def story(rig: Rig) -> None:
         async with rig.loads(rig.machine()) as loads:
-            assert await loads.memory(loads.nodes) == {"n1": 1.0}
+            assert await loads.memory(loads.nodes) == {"n1": FittedRate(1.0)}
             (node,) = loads.nodes
             assert node.machine.is_alive()
             assert (await loads.core(loads.nodes))["n1"].per_s > 0.2  # it still works
