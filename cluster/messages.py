@@ -60,7 +60,10 @@ NO_USAGE = Usage()
 
 @value
 class Heartbeat:
-    """A TaskTracker's report; `sequence` goes up by one, a repeat is a resend."""
+    """A TaskTracker's report; `sequence` goes up by one, a repeat is a resend.
+
+    `disk_full`: attempts that write on the node fail for now.
+    """
 
     node: NodeId
     incarnation: int
@@ -69,6 +72,7 @@ class Heartbeat:
     finished: tuple[AttemptReport, ...] = ()
     fetch_failures: tuple[FetchFailure, ...] = ()
     usage: Usage = NO_USAGE
+    disk_full: bool = False
 
 
 @value

@@ -36,6 +36,7 @@ from schedbed.cluster.messages import (
 from schedbed.cluster.node_usage import NodeUsage, counted_by
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
+from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters
 
 log = logging.getLogger(__name__)
@@ -266,6 +267,7 @@ class TaskTracker:
 
     def _on_beat(self, raw: dict[str, Any]) -> None:
         self._tracker.on_running(AttemptStatus(**status) for status in raw["running"])
+        self._tracker.disk_full = raw.get("disk_full", False)
         self._tracker.usage = self._measured(Usage(**raw["usage"]), raw.get("launch_cpu_s", 0.0))
         self._due.set()
 
@@ -279,7 +281,10 @@ class TaskTracker:
     def _on_ended(self, raw: dict[str, Any]) -> None:
         counters = Counters(**raw.pop("counters"))
         partitions = tuple(raw.pop("partitions", ()))
-        self._tracker.on_ended(AttemptReport(**raw, counters=counters, partitions=partitions))
+        report = AttemptReport(**raw, counters=counters, partitions=partitions)
+        if report.reason == DISK_FULL:  # before the agent's next word
+            self._tracker.disk_full = True
+        self._tracker.on_ended(report)
         self._due.set()
 
     def _on_fetch_failed(self, raw: dict[str, Any]) -> None:

@@ -28,10 +28,11 @@ class Tracker:
 
     `unanswered` is the heartbeat whose reply is missing. It stays the same until the reply has come, so that a resend
     is recognized by its sequence; attempts that end in the meantime wait in `finished` for the next heartbeat.
-    `running` holds the attempts that were launched here and have not ended.
+    `running` holds the attempts that were launched here and have not ended. `disk_full` outlives a life.
     """
 
     __slots__ = (
+        "disk_full",
         "fetch_failures",
         "finished",
         "incarnation",
@@ -44,6 +45,7 @@ class Tracker:
 
     def __init__(self, node: NodeId, incarnation: int) -> None:
         self.node = node
+        self.disk_full = False
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
@@ -74,6 +76,7 @@ class Tracker:
                 tuple(self.finished),
                 tuple(self.fetch_failures),
                 self.usage,
+                self.disk_full,
             )
             if self.finished:
                 self.finished = []

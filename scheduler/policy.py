@@ -10,7 +10,7 @@ from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.values import value
 
 _MAP = TaskKind.MAP
-AVOIDED = "too many failures on this node"
+AVOIDED = "failures on this node"
 """Why a job does not take a node that it avoids."""
 
 

@@ -247,7 +247,11 @@ class View(Protocol):
         ...
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """Has the job failed too often on this node, while another one could run it?"""
+        """Does the job avoid the node after failures there, while another node could run it?
+
+        It does after three failures, while the node's disk is full after one for that, and while a task of the kind
+        waits that has failed there.
+        """
         ...
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:

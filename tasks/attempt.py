@@ -12,7 +12,7 @@ from pathlib import Path
 from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.attempt_status import StatusFile, write_report
 from schedbed.tasks.context import NodeContext
-from schedbed.tasks.errors import BadInput
+from schedbed.tasks.errors import DISK_FULL, BadInput
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.node_client.node import AttemptNode, HttpNode
 from schedbed.tasks.pacing import WITHHELD, Budget, CpuPacer, cpu_debt_s, own_cpu_s, withheld_reader
@@ -131,7 +131,7 @@ def reason_of(error: Exception, memory_bytes: int) -> str:
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "disk full"
+        return DISK_FULL
     text = " ".join(str(error).split())[:REASON_CHARS]
     if isinstance(error, BadInput):
         return text

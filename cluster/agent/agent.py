@@ -154,6 +154,7 @@ class Agent:
                     "running": self._attempts.statuses(),
                     "usage": asdict(usage),
                     "launch_cpu_s": launch_cpu_s,
+                    "disk_full": self._where.disk_is_full,
                 }
                 self._control.say({"type": "beat", **beat})
 

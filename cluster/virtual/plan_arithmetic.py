@@ -95,9 +95,6 @@ def not_stored(path: str) -> str:
     return f"OSError: a block of {path} was not stored"
 
 
-DISK_FULL = "disk full"
-"""Why an attempt fails that cannot write."""
-
 CRASHED = "killed by signal 9 (SIGKILL)"
 """The reason of an attempt that failed because its process died by accident."""
 

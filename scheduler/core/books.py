@@ -47,6 +47,7 @@ class Books:
         self.live_attempts = 0
         self.nodes: dict[NodeId, Node] = {}
         self.jobs: dict[str, Job] = {}
+        self.avoiding: dict[Job, None] = {}  # jobs that avoid a node
         self.ended: dict[str, Job] = {}  # the most recent ones, for the live display
         self.used_ids: set[str] = set()  # of all jobs that ever were
         self.moved: dict[str, tuple[NodeId, ...]] = {}  # where blocks are whose replicas have changed
@@ -77,14 +78,21 @@ class Books:
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
         """As in `View`."""
-        excluded = job.excluded
-        if node.node not in excluded:
+        if node.node not in job.excluded:
             return False
-        stage = job.stage(kind)
-        return any(
-            other.alive and other.node not in excluded and self._could_hold(other, stage)
+        assert isinstance(job, Job)
+        holds, stage = job.avoidance.holds, job.stage(kind)
+        return holds(node.node, kind) and any(
+            other.alive and not holds(other.node, kind) and self._could_hold(other, stage)
             for other in self.nodes.values()
         )
+
+    def _avoids_now(self, job: Job) -> None:
+        """The nodes that the job avoids may have changed."""
+        if job.excluded and job.active:
+            self.avoiding[job] = None
+        else:
+            self.avoiding.pop(job, None)
 
     def fits(self, node: NodeView, stage: StageView) -> bool:
         """As in `View`."""
@@ -200,6 +208,10 @@ class Books:
     def _run_again(self, task: Task) -> None:
         stage = task.stage
         task.state = step(task.task, task.state, TASK_UNSTARTED)
+        for node in task.failed_on:
+            stage.job.avoidance.waits(node, stage.kind)
+        if task.failed_on:
+            self._avoids_now(stage.job)
         stage.index.add(task)
         count(stage, 0, 1)
         self._changed(stage)

@@ -170,6 +170,8 @@ class Core:
         ledger.beats += 1
         node.sequence = sequence
         node.usage = beat.usage
+        if beat.disk_full is not node.disk_full:
+            ledger.note_disk(node.node, full=beat.disk_full)
         for report in beat.finished:
             attempt = node.attempts.get(report.attempt)
             if attempt is not None:

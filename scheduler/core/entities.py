@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from schedbed.cluster.messages import NO_USAGE, Action, AttemptStatus, MapOutput, Reply
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.core.avoidance import Avoidance
 from schedbed.scheduler.core.index import TaskIndex, WholeIndex, racks_of
 from schedbed.scheduler.core.states import ASSIGNED, JOB_RUNNING, KILLING, RUNNING, TASK_UNSTARTED
 from schedbed.tasks.parts import Part
@@ -38,6 +39,7 @@ class Task:
     __slots__ = (
         "_racks",
         "attempts",
+        "failed_on",
         "failures",
         "fetch_failures",
         "hosts",
@@ -63,6 +65,7 @@ class Task:
         self.attempts: tuple[Attempt, ...] = ()  # live ones
         self.tries = 0  # attempts made so far, which numbers the next
         self.failures = 0
+        self.failed_on: tuple[NodeId, ...] = ()  # each once
         self.fetch_failures = 0  # of the winner's output
         self.winner: Attempt | None = None
 
@@ -213,6 +216,7 @@ class Job:
     __slots__ = (
         "any_map",
         "attempts",
+        "avoidance",
         "blocks",
         "deadline_s",
         "excluded",
@@ -221,7 +225,6 @@ class Job:
         "job",
         "local_map",
         "maps",
-        "node_failures",
         "nodes",
         "output_bytes",
         "outputs",
@@ -240,7 +243,9 @@ class Job:
         "wholes",
     )
 
-    def __init__(self, spec: JobSpec, serial: int, rack_by_node: Mapping[NodeId, str]) -> None:
+    def __init__(
+        self, spec: JobSpec, serial: int, rack_by_node: Mapping[NodeId, str], avoidance: Avoidance
+    ) -> None:
         self.spec = spec
         self.rack_by_node = rack_by_node
         self.job = spec.job
@@ -261,8 +266,8 @@ class Job:
         self.attempts: dict[str, Attempt] = {}  # live ones
         self.outputs: list[MapOutput] = []  # only grows; a later entry replaces one of the same index
         self.nodes: dict[NodeId, None] = {}  # that ran attempts
-        self.node_failures: dict[NodeId, int] = {}
-        self.excluded: dict[NodeId, None] = {}
+        self.avoidance = avoidance
+        self.excluded = avoidance.excluded
         self.blocks: dict[str, list[Task]] | None = None  # maps by block, made when first asked for
         self.wholes: WholeIndex[Task] | None = None  # likewise
 
@@ -316,6 +321,7 @@ class Node:
     __slots__ = (
         "alive",
         "attempts",
+        "disk_full",
         "feeds",
         "free_maps",
         "free_memory_bytes",
@@ -342,6 +348,7 @@ class Node:
         self.sequence = -1  # of the last beat answered
         self.reply: Reply | None = None
         self.usage = NO_USAGE
+        self.disk_full = False  # as it last said
         self.attempts: dict[str, Attempt] = {}  # held: promised, running, being killed
         self.feeds: dict[str, Feed] = {}  # by job
         self.outbox: list[Action] = []

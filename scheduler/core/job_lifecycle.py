@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedbed.cluster.messages import ForgetJob, MapOutput
+from schedbed.scheduler.core.avoidance import Avoidance
 from schedbed.scheduler.core.books import Books, count
 from schedbed.scheduler.core.entities import MAP, NO_SPLIT, Job, Stage, Tally, Task
 from schedbed.scheduler.core.records import JobEnded
@@ -24,7 +25,7 @@ class JobBooks(Books):
             raise ValueError(f"job {spec.job} was submitted before")
         if any(split.index != place for place, split in enumerate(spec.splits)):
             raise ValueError(f"job {spec.job}: splits must be numbered from 0 without gaps")
-        job = Job(spec, self.submissions, self.rack_by_node)
+        job = Job(spec, self.submissions, self.rack_by_node, Avoidance(self._node_failures))
         self.used_ids.add(spec.job)
         self.submissions += 1
         self.jobs[spec.job] = job
@@ -97,6 +98,7 @@ class JobBooks(Books):
         job.reason = reason
         job.finish_s = self.now_s
         del self.jobs[job.job]
+        self.avoiding.pop(job, None)
         self._keep_ended(job)
         committing = [task for task in self.committing.values() if task.stage.job is job]
         for task in sorted(committing, key=lambda task: task.index):

@@ -30,8 +30,9 @@ from schedbed.scheduler.core.states import (
     AttemptState,
     step,
 )
+from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.parts import cut
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Ledger(JobBooks):
@@ -39,6 +40,7 @@ class Ledger(JobBooks):
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
         """A node begins a life; the books must not hold another life of it."""
+        self.note_disk(spec.node, full=False)
         node = Node(spec, incarnation, self.now_s)
         self.nodes[spec.node] = node
         self.map_slots += spec.map_slots
@@ -59,6 +61,15 @@ class Ledger(JobBooks):
                 self._lose_outputs(job, node)
         node.feeds = {}
         node.outbox = []
+
+    def note_disk(self, node: NodeId, *, full: bool) -> None:
+        """The node says whether its disk is full; when it is not, jobs no longer avoid the node for that."""
+        known = self.nodes.get(node)
+        if known is not None:
+            known.disk_full = full
+        for job in () if full else list(self.avoiding):
+            job.avoidance.freed(node)
+            self._avoids_now(job)
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
         """Promises the task to the node, after checking the proposal; PolicyError when it cannot be."""
@@ -92,6 +103,8 @@ class Ledger(JobBooks):
             count(stage, 1, 0)
         else:
             count(stage, 1, -1)
+            if task.failed_on:
+                self._retried(task)
         if proposal.split is None:
             self._decided(node.node, task, "launch", proposal.reason)
         else:
@@ -100,6 +113,13 @@ class Ledger(JobBooks):
         if not stage.unstarted or self._on_changed is not None:
             self._changed(stage)
         return attempt
+
+    def _retried(self, task: Task) -> None:
+        """A task that failed before has started again: nodes need not be avoided for it now."""
+        job = task.stage.job
+        for node in task.failed_on:
+            job.avoidance.started(node, task.stage.kind)
+        self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
         """Why the task of a running job cannot be launched as proposed; None when it can."""
@@ -149,7 +169,7 @@ class Ledger(JobBooks):
             if lack is not None:
                 return lack
         if stage.job.excluded and self.avoids(stage.job, node, kind):
-            return "the job failed too often there"
+            return "the job avoids the node after failures there"
         return None
 
     def preempt(self, proposal: policies.Kill) -> None:
@@ -245,12 +265,13 @@ class Ledger(JobBooks):
 
     def commit_failed(self, task: Task, reason: str) -> None:
         """The output is unusable: a failure of the attempt, the task runs again."""
-        winner = task.winner
+        winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)
         task.winner = None
-        self._run_again(task)
         self._failed(winner)
+        if job.active:
+            self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
         """The attempt is gone from its node; its task runs again if nothing else has it."""
@@ -272,11 +293,12 @@ class Ledger(JobBooks):
 
     def _failed(self, attempt: Attempt) -> None:
         task = attempt.task
-        job, name = task.stage.job, attempt.node.node
+        job, node = task.stage.job, attempt.node
         task.failures += 1
-        failures = job.node_failures[name] = job.node_failures.get(name, 0) + 1
-        if failures >= self._node_failures:
-            job.excluded[name] = None
+        if node.node not in task.failed_on:
+            task.failed_on += (node.node,)
+        job.avoidance.failed(node.node, disk_full=node.disk_full and attempt.reason == DISK_FULL)
+        self._avoids_now(job)
         if task.failures >= self._max_attempts:
             reason = f"{task.task} failed {task.failures} times; the last: {attempt.reason}"
             self.end_job(job, JOB_FAILED, reason)

@@ -72,8 +72,6 @@ class GuardedPolicy:
         self.own: Any = self._guard.call("__init__", make)
         self._faces = Faces()
         self._ledger: Ledger | None = None
-        self._stale = True
-        self._avoiding: list[Job] = []
         self._rejects = 0
         self._asked: dict[str, Callable[..., Any]] = {}
         self._guard.call("__init__", self._take_over)
@@ -142,7 +140,6 @@ class GuardedPolicy:
 
     def ended(self, view: Ledger, attempt: Attempt) -> None:
         """As in `Hooks`; the attempt is forgotten after it."""
-        self._stale = True
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
@@ -151,7 +148,6 @@ class GuardedPolicy:
 
     def finished(self, view: Ledger, job: Job) -> None:
         """As in `Hooks`; the job's tasks are forgotten after it."""
-        self._stale = True
         if self._own_finished is not None:
             self._guard.call("finished", self._own_finished, self._shown(view), self._shown(job))
         self._faces.forget(job)
@@ -197,10 +193,7 @@ class GuardedPolicy:
         if view is not self._ledger:
             self._shown(view)
         faces = self._faces
-        if self._stale:
-            self._stale = False
-            self._avoiding = [job for job in view.jobs.values() if job.excluded]
-        faces.withheld = {job: None for job in self._avoiding if job.active and view.avoids(job, node, kind)}
+        faces.withheld = {job: None for job in view.avoiding if view.avoids(job, node, kind)}
         try:
             while True:
                 answer = self._guard.call(method, own, faces[view], faces[node], kind)

@@ -18,7 +18,7 @@ from schedbed.scheduler.models.job_profile import JobProfile, Profiler
 from schedbed.scheduler.models.same_workload import Run, workload_of
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
-from schedbed.scheduler.policy import Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -213,7 +213,7 @@ class Aria:
         waits = False  # recorded of the first job only: there may be many
         for job in jobs:
             if job.excluded and view.avoids(job, node, kind):
-                view.skip(node, job, kind, "too many failures on this node")
+                view.skip(node, job, kind, AVOIDED)
                 continue
             if spare and kind is REDUCE and job.maps.unstarted:
                 if not waits:

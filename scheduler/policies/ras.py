@@ -25,7 +25,7 @@ from schedbed.scheduler.models.resource_profiles import (
 )
 from schedbed.scheduler.models.same_workload import find_profile
 from schedbed.scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
-from schedbed.scheduler.policy import Kill, Limits, Proposal
+from schedbed.scheduler.policy import AVOIDED, Kill, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import count, duration, profiles
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
@@ -180,7 +180,7 @@ class Ras:
                 view.skip(node, job, kind, "its maps need the room first")
                 continue
             if job.excluded and view.avoids(job, node, kind):
-                view.skip(node, job, kind, "too many failures on this node")
+                view.skip(node, job, kind, AVOIDED)
                 continue
             used = self.used(node) if used is None else used
             lacks = self._lacks(view, node, known, kind, used)
@@ -258,9 +258,11 @@ class Ras:
 
 
 def _barred(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
-    """Nodes where the job has failed too often."""
+    """Return the numbers of the nodes that the job avoids for any kind of task."""
     return frozenset(
-        numbers[name] for name in job.excluded if name in numbers and view.avoids(job, view.nodes[name], MAP)
+        numbers[name]
+        for name in job.excluded
+        if name in numbers and any(view.avoids(job, view.nodes[name], kind) for kind in TaskKind)
     )
 
 

@@ -143,7 +143,7 @@ class Faults:
         if self.conditions.has("slow", name):
             _set_rates(self, now_s, node)
         if self.conditions.has("fill_disk", name):
-            self.simulation.emulation.fill_disk(now_s, name, True)
+            _set_disk(self, now_s, node)
 
     # -------------------------------------------------------------- messages
 
@@ -250,8 +250,12 @@ def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> 
 def fill_disk(faults: Faults, now_s: float, fault: PlannedFault) -> None:
     """Fill the nodes' disks, or give them room again when no fault keeps them full."""
     for node in faults.nodes_of(fault):
-        full = faults.conditions.has("fill_disk", node.spec.node)
-        faults.simulation.emulation.fill_disk(now_s, node.spec.node, full)
+        _set_disk(faults, now_s, node)
+
+
+def _set_disk(faults: Faults, now_s: float, node: SimNode) -> None:
+    node.disk_full = faults.conditions.has("fill_disk", node.spec.node)
+    faults.simulation.emulation.fill_disk(now_s, node.spec.node, node.disk_full)
 
 
 def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:

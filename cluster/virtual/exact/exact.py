@@ -18,7 +18,6 @@ from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
 from schedbed.cluster.virtual.plan_arithmetic import (
     CRASHED,
-    DISK_FULL,
     PartitionSizes,
     fails_at,
     gave_up,
@@ -27,6 +26,7 @@ from schedbed.cluster.virtual.plan_arithmetic import (
     write_file,
 )
 from schedbed.cluster.virtual.retries import FAILURES_MAX, LOCATE_WAITS_S, retry_after_s
+from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 

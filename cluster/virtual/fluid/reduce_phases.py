@@ -8,8 +8,9 @@ from schedbed.cluster.virtual.fluid.max_min import Flow
 from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, RunningAttempt
 from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
 from schedbed.cluster.virtual.node_model import AttemptPlan
-from schedbed.cluster.virtual.plan_arithmetic import DISK_FULL, gave_up
+from schedbed.cluster.virtual.plan_arithmetic import gave_up
 from schedbed.cluster.virtual.retries import FAILURES_MAX, retry_after_s
+from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import NodeId
 
 PARALLEL_COPIES = 4

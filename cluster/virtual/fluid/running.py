@@ -13,7 +13,6 @@ from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
 from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World, pipeline_way
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import (
-    DISK_FULL,
     block_lengths,
     fails_at,
     no_room,
@@ -21,6 +20,7 @@ from schedbed.cluster.virtual.plan_arithmetic import (
     spilled_bytes,
     write_file,
 )
+from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters
 
 START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)

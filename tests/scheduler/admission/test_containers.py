@@ -63,10 +63,11 @@ def test_small_reduces_do_not_take_back_the_room_that_a_big_map_waits_for():
 
 
 def test_room_on_a_node_that_the_job_avoids_is_no_room():
-    """Maps fail on n1 until the job avoids it; on n2 its reduce holds the only core that they could have."""
+    """A map has failed on n1, which the job then avoids; on n2 a reduce holds the only core that the map could have."""
     nodes = [node("n1", cores=1), node("n2", cores=1)]
     world = World(build_policy(CONTAINERS + ":stall_timeout=2s"), nodes)
     world.failing = lambda attempt, where: "bad disk" if where == "n1" else None
+    world.lasts = lambda attempt, where: 2000 if attempt == "job_0001_m_000001_0" else None
     world.submit(job("job_0001", 2, reduces=1)).run(limit_s=300)
     assert world.ended_jobs() == {"job_0001": "succeeded"}
     assert {row.reason for row in world.tape.decisions if row.answer == "kill"} == {

@@ -1,0 +1,60 @@
+"""The nodes that one job avoids, and why: a task failed there, too many did, or the disk is full."""
+
+from __future__ import annotations
+
+from schedbed.tasks.specs import NodeId, TaskKind
+
+
+class Avoidance:
+    """Why one job avoids nodes. `excluded` are the nodes that the job avoids for some kind of task.
+
+    A node is avoided for good after `often` failures of the job there, while the node's disk is full after an attempt
+    has failed for that, and for tasks of a kind while one of them is to run again that has failed there.
+    """
+
+    __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
+
+    def __init__(self, often: int) -> None:
+        self.excluded: dict[NodeId, None] = {}
+        self._often = often
+        self._failures: dict[NodeId, int] = {}
+        self._full: dict[NodeId, None] = {}
+        self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
+
+    def holds(self, node: NodeId, kind: TaskKind) -> bool:
+        """Return whether there is a reason to avoid the node for tasks of that kind."""
+        if node not in self.excluded:
+            return False
+        return (
+            self._failures.get(node, 0) >= self._often or node in self._full or (node, kind) in self._waiting
+        )
+
+    def failed(self, node: NodeId, *, disk_full: bool) -> None:
+        """Count a failure there; `disk_full` when the node's full disk is the cause."""
+        self._failures[node] = self._failures.get(node, 0) + 1
+        if disk_full:
+            self._full[node] = None
+        self._settle(node)
+
+    def freed(self, node: NodeId) -> None:
+        """Forget that the node's disk was full."""
+        self._full.pop(node, None)
+        self._settle(node)
+
+    def waits(self, node: NodeId, kind: TaskKind) -> None:
+        """Note a task of that kind that has failed there and is to run again."""
+        self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
+        self._settle(node)
+
+    def started(self, node: NodeId, kind: TaskKind) -> None:
+        """Note that such a task has started again."""
+        self._waiting[node, kind] -= 1
+        if not self._waiting[node, kind]:
+            del self._waiting[node, kind]
+        self._settle(node)
+
+    def _settle(self, node: NodeId) -> None:
+        """Have `excluded` hold the node or not."""
+        self.excluded[node] = None
+        if not any(self.holds(node, kind) for kind in TaskKind):
+            del self.excluded[node]
