@@ -137,6 +137,7 @@ class Command(Started):
             return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
             raise AssertionError(f"did not end within {DEADLINE_S} s:\n{self.text()}") from None
 
     def interrupt(self) -> None:

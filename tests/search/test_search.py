@@ -18,7 +18,7 @@ from tests.search.shares import pour
 from tests.search.shrink import shrink, simpler, without_node
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode, from_yaml, read_story, to_yaml
 
-SEEDS, AT_ONCE = 200, 20
+SEEDS, AT_ONCE = 200, 10
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
 
 

@@ -187,9 +187,9 @@ def test_the_compiled_loop_makes_the_rows_of_the_objects(number: int, seed: int)
     assert compare(story(100 * number + seed, POLICIES[number]))
 
 
-# Sharing does not look at the policy: of every third policy one contended story is enough while working.
+# Sharing does not look at the policy: of every fifth policy one contended story is enough while working.
 CONTENDED = [(number, seed) for number in range(len(POLICIES)) for seed in range(3)]
-AT_ONCE = [(number, 0) for number in range(0, len(POLICIES), 3)]
+AT_ONCE = [(number, 0) for number in range(0, len(POLICIES), 5)]
 
 
 @pytest.mark.parametrize(
