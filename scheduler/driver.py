@@ -20,8 +20,6 @@ from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Effect, NodeLost, Sink
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.guard.answers import Answers, Replies
-from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
@@ -43,6 +41,20 @@ class EventLog(Protocol):
 
     def events(self) -> Iterable[Event]:
         """Return all events, oldest first."""
+        ...
+
+
+class KeptAnswers(Protocol):
+    """What a user's policy answers, as `scheduler.guard.answers` keeps it; a policy has it by `keep_answers`."""
+
+    difference: str
+
+    def take(self) -> Any:
+        """Return the answers since the last call; None when nothing was asked."""
+        ...
+
+    def replay(self, replies: Any) -> None:
+        """Give these answers to the coming event."""
         ...
 
 
@@ -100,9 +112,8 @@ class Driver:
     def _start_over(self) -> None:
         """Forget everything but the journal."""
         policy = self.policy = self._make_policy()
-        self._answers: Answers | None = None
-        if self._journal is not None and isinstance(policy, GuardedPolicy):
-            self._answers = Answers(policy)
+        keep = getattr(policy, "keep_answers", None)
+        self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
         core = self.core = Core(self._config, self.policy, self._sink, seed=self._seed)
         self.jobs: dict[str, JobSpec] = {}
         self.waiting: deque[JobSpec] = deque()
@@ -246,7 +257,7 @@ class Driver:
         return () if split is None or split.file is None else self.files[split.file]
 
 
-def _with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Replies | None]]:
+def _with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
     """Yield each event with what the policy answered to the event, None where it was asked nothing or not heard."""
     waiting: Event | None = None
     for event in events:

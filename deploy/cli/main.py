@@ -11,6 +11,7 @@ from schedbed import __version__
 from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands
 from schedbed.deploy.cli.arguments import Machines, Scenario
 from schedbed.deploy.cli.endings import Commands
+from schedbed.deploy.cli.policy_commands import policy_app
 from schedbed.deploy.options import check_machines_name
 from schedbed.deploy.signals import terminations_interrupt
 from schedbed.tasks.traces.formats import NAMES
@@ -28,6 +29,7 @@ trace_app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(trace_app, name="trace")
+app.add_typer(policy_app, name="policy")
 cluster_commands.add_commands(app)
 scenario_commands.add_commands(app)
 

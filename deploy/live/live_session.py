@@ -190,7 +190,7 @@ class Session:
         self.findings = answer["report"] or self.findings
         on_status(answer["status"])
         if answer["failure"]:
-            raise RunFailed(f"{self._config.policy}: {answer['failure']}")
+            raise RunFailed(answer["failure"])
         return answer["ended"]
 
     def _take_block_rows(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from schedbed.scheduler.core.entities import Node, Task
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
 from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.values import value
@@ -30,8 +29,8 @@ class Replies:
 class Answers:
     """Stands between the core and a guarded policy, and keeps or gives back the answers to one event at a time."""
 
-    def __init__(self, policy: GuardedPolicy) -> None:
-        self._policy: Any = policy
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
         self._given: list[Answer] = []
         self._known: list[Answer] | None = None
         self.difference = ""

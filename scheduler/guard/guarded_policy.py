@@ -13,6 +13,7 @@ from typing import Any
 from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import SUCCEEDED
+from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit, told
 from schedbed.scheduler.guard.faces import Faces
 from schedbed.scheduler.guard.idle_watch import IdleWatch
@@ -131,6 +132,10 @@ class GuardedPolicy:
             self._ledger = argument
             self._faces = Faces()
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
+
+    def keep_answers(self) -> Answers:
+        """Keep all answers from now on, for a journal."""
+        return Answers(self)
 
     def line_of(self, method: str) -> str:
         """Return the file and line of a method of the user's own."""

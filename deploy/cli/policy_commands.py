@@ -1,0 +1,33 @@
+"""`schedbed policy check`: is a user's own policy fit for runs?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+policy_app = typer.Typer(
+    help="Policies of your own.\n\nExample: schedbed policy check my_policy.py:ShortestFirst",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@policy_app.callback()
+def policy() -> None:
+    """Keep `check` a command of its own, as long as there is no other."""
+
+
+@policy_app.command()
+def check(
+    spec: Annotated[
+        str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
+    ],
+) -> None:
+    """Play a policy of your own through small simulated stories, twice over, and say what is wrong with it.
+
+    Example: schedbed policy check my_policy.py:ShortestFirst
+    """
+    from schedbed.deploy.studies.policy_check import check_policy
+
+    check_policy(spec, typer.echo)

@@ -1,0 +1,263 @@
+"""`schedbed policy check`: plays a user's policy through simulated stories, and twice over, and tells what is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.policies import policies_of
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.studies.chance_suspects import chance_suspects
+from schedbed.deploy.studies.policy_stories import STORIES
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
+from schedbed.scheduler.policy import PolicyError
+from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.simulate.setup import Stuck
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.errors import BadInput
+
+Say = Callable[[str], None]
+TIMES_LONGER, PATIENCE_S = 20.0, 600.0
+"""A story that lasts so many times as long as under `fifo`, and so many virtual seconds beside, has no end."""
+WALL_S = 8.0
+"""So many real seconds a story may take; under `fifo` none takes one."""
+LATER_JOBS = 10
+"""A job starves that starts nothing until so many jobs that were submitted later have ended."""
+CHILD_S = 60.0
+NUMBERS = re.compile(r"\d[\d.,]*")
+CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_child; answer_child(sys.argv[1])"
+
+
+@dataclass(slots=True)
+class PlayedStory:
+    """What came of a policy in one story. `failure` ended the story, and `difference` was told after a restart."""
+
+    decisions: list[DecisionRow] = field(default_factory=list)
+    jobs: list[JobRow] = field(default_factory=list)
+    end_s: float = 0.0
+    failure: str = ""
+    difference: str = ""
+
+    def decision(self, row: DecisionRow) -> None:
+        """Keep an answer."""
+        self.decisions.append(row)
+
+    def job(self, row: JobRow) -> None:
+        """Keep a job that ended."""
+        self.jobs.append(row)
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Keep nothing of attempts: what was decided says it all."""
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Keep nothing of heartbeats."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Keep nothing of blocks."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Keep nothing of faults."""
+
+    def lines(self) -> list[str]:
+        """Return all decisions as text, to be compared."""
+        return [repr(tuple(row)) for row in self.decisions]
+
+
+@dataclass(slots=True)
+class PolicyFinding:
+    """What is wrong, with the policy's file and line, and the stories in which it was seen."""
+
+    text: str
+    stories: dict[str, None] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """Return one line for a person."""
+        first, *more = self.stories
+        also = f" and {len(more)} more" if more else ""
+        return f"{self.text}, in: {first}{also}"
+
+
+def play_story(name: str, choice: PolicyChoice, end_s: float | None = None) -> PlayedStory:
+    """Play a story under a policy; `end_s` is when the story ended under `fifo`."""
+    scenario = resolve(STORIES[name])
+    played = PlayedStory()
+    simulation: Simulation | None = None
+    until_s = time.monotonic() + WALL_S
+    try:
+        simulation = Simulation(setup_of(scenario, choice, 0, costs_of(scenario), Latencies()), played)
+        while simulation.step():
+            if end_s is not None and simulation.now_s > TIMES_LONGER * end_s + PATIENCE_S:
+                played.failure = f"no end after {simulation.now_s:.0f} s, under fifo {end_s:.0f} s"
+                break
+            if time.monotonic() > until_s:
+                played.failure = f"too slow: {WALL_S:g} s for {simulation.now_s:.0f} s of a small cluster"
+                break
+    except (PolicyError, Stuck) as error:
+        played.failure = str(error)
+    if simulation is not None:
+        played.end_s = simulation.now_s
+        played.difference = simulation.master.report().get("replay", "")
+    return played
+
+
+class PolicyCheck:
+    """One policy under examination."""
+
+    def __init__(self, spec: str) -> None:
+        if not is_policy_file(spec):
+            raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
+        [self.choice] = policies_of([spec])
+        policy: Any = self.choice.build(scale=1.0, store="none")
+        assert isinstance(policy, GuardedPolicy)
+        self._policy = policy
+        self._file = Path(spec.partition(".py:")[0] + ".py")
+        self.found: dict[str, PolicyFinding] = {}
+        self.notes: dict[str, PolicyFinding] = {}
+
+    def parameters(self) -> str:
+        """Return the parameters that a SPEC may set, with their defaults."""
+        parameters = inspect.signature(type(self._policy.own)).parameters.values()
+        shown = [
+            f"{each.name}={each.default!r}" if each.default is not each.empty else f"{each.name} (required)"
+            for each in parameters
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        ]
+        return ", ".join(shown) or "none"
+
+    def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
+        """Note what is wrong, alike texts once, with the line of the method where the text names no line."""
+        if f"{self._file.name}, line" not in text:
+            text = f"{text} ({self._policy.line_of(method)})"
+        said, _, line = text.rpartition("(")
+        alike = f"{NUMBERS.sub('#', said)}{line}"
+        finding = (self.notes if note else self.found).setdefault(alike, PolicyFinding(text))
+        finding.stories[story] = None
+
+    # ------------------------------------------------------------------ stories
+
+    def look_at(self, story: str, played: PlayedStory, fifo: PlayedStory) -> None:
+        """Find what is wrong with a story that was played."""
+        if played.failure:
+            self._add(story, played.failure)
+        if played.difference:
+            self._add(story, played.difference)
+        rejected = [row for row in played.decisions if row.answer == "reject"]
+        if rejected:
+            first = rejected[0]
+            about = f"{first.task or 'an answer'} on {first.node} at {first.t:.1f} s: {first.reason}"
+            method = "preempt" if "pre-empted" in first.reason or "Kill" in first.reason else "decide"
+            self._add(story, f"{len(rejected)} illegal proposals, the first: {about}", method=method)
+        good = {row.job for row in fifo.jobs if row.state == "succeeded"}
+        lost = sorted(row.job for row in played.jobs if row.job in good and row.state != "succeeded")
+        if lost:
+            self._add(story, f"jobs fail that succeed under fifo: {', '.join(lost)}")
+        starved = _starved(played.jobs)
+        if starved and not played.failure:
+            self._add(story, starved, note=True)
+
+    def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
+        """Tell whether two plays have the same decisions; what differs first is a finding."""
+        if first == again:
+            return True
+        pairs = zip((*first, "the end"), (*again, "the end"), strict=False)
+        one, other = next(pair for pair in pairs if pair[0] != pair[1])
+        how = "in two processes" if by_process else "twice in one process"
+        suspects = chance_suspects(self._file, type(self._policy.own), by_process=by_process)
+        if not suspects:
+            self._add(story, f"cannot be repeated ({how}): first {one}, then {other}")
+        for text in suspects:
+            self._add(story, f"cannot be repeated ({how}): {text}")
+        return False
+
+    def play_all(self, say: Say) -> None:
+        """Play each story twice here, and all once more in a process with other hashes of texts."""
+        fifo = policies_of(["fifo"])[0]
+        first: dict[str, list[str]] = {}
+        for story in STORIES:
+            usual = play_story(story, fifo)
+            played = play_story(story, self.choice, usual.end_s)
+            say(f"  {story:24} {_told(played):>10}   fifo {usual.end_s:.0f} s")
+            self.look_at(story, played, usual)
+            if "has not ended after" in played.failure or played.failure.startswith("too slow"):
+                return
+            again = [] if played.failure else play_story(story, self.choice, usual.end_s).lines()
+            if not played.failure and self.compare(story, played.lines(), again, by_process=False):
+                first[story] = played.lines()
+        if first and len(first) == len(STORIES):
+            for story, lines in _child(self.choice, list(first)).items():
+                if not self.compare(story, first[story], lines, by_process=True):
+                    break
+
+
+def check_policy(spec: str, say: Say) -> None:
+    """Check a policy; each finding is a line. Raises BadInput when the policy cannot be made, RunFailed on findings."""
+    check = PolicyCheck(spec)
+    say(f"{spec}")
+    say(f"  parameters: {check.parameters()}")
+    check.play_all(say)
+    for finding in check.notes.values():
+        say(f"note: {finding.line()}")
+    for finding in check.found.values():
+        say(f"found: {finding.line()}")
+    if check.found:
+        count = len(check.found)
+        raise RunFailed(f"policy check {spec}: {count} finding{'s' if count > 1 else ''}")
+    say(
+        "Nothing found: no illegal proposal, no starvation of all, no livelock; the same seed gives the same run."
+    )
+
+
+def _told(played: PlayedStory) -> str:
+    return "fails" if played.failure else f"{played.end_s:.0f} s"
+
+
+def _starved(jobs: Sequence[JobRow]) -> str:
+    """Return which job waited for its first task while many that came later ended; empty when none did."""
+    for job in jobs:
+        if job.start is None:
+            continue
+        later = sum(other.submit > job.submit and (other.finish or 0.0) < job.start for other in jobs)
+        if later >= LATER_JOBS:
+            wait_s = job.start - job.submit
+            return f"starvation: {job.job} waits {wait_s:.0f} s while {later} jobs that came later end"
+    return ""
+
+
+def _child(choice: PolicyChoice, stories: Sequence[str]) -> dict[str, list[str]]:
+    """Return the decisions of the stories as another process makes them; nothing when that process fails."""
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    command = [sys.executable, "-c", CHILD, json.dumps([choice.given, *stories])]
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            timeout=CHILD_S,
+            text=True,
+            check=False,
+        )
+        return json.loads(done.stdout.rpartition("\n")[2]) if done.returncode == 0 else {}
+    except (subprocess.TimeoutExpired, ValueError):
+        return {}
+
+
+def answer_child(given: str) -> None:
+    """Print the decisions of the stories, for the process that asked."""
+    own, *stories = json.loads(given)
+    choice = PolicyChoice(spec="own", given=own)
+    print("\n" + json.dumps({story: play_story(story, choice).lines() for story in stories}), end="")
