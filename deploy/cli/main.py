@@ -159,7 +159,9 @@ def validate(
     policy: Annotated[
         list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Live runs of each policy; their median counts.")] = 3,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Live runs of each policy, of which every second fits costs.")
+    ] = 5,
     set_: SetKey = None,
     against: Annotated[
         Path | None,
@@ -171,7 +173,7 @@ def validate(
 ) -> None:
     """Run a scenario live and simulated, and print how far the simulator is off.
 
-    Example: schedbed validate mixed --repeats 3 --phases
+    Example: schedbed validate mixed --repeats 5 --phases
     """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.validate import validate as hold_against

@@ -24,7 +24,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
     for record in sorted(run.runs, key=lambda record: record.repeat):
         mine = recorded.tables(record.policy, record.repeat)
         measured[record.policy][record.repeat] = metrics.measure(mine)
-        parts[record.policy].append(_fidelity(run, record, mine))
+        parts[record.policy].append(fidelity_of(run, record, mine))
     first = measured[run.policies[0]] if run.policies else {}
     fidelity = {policy: combine_hosts(parts[policy]) for policy in run.policies}
     policies: dict[str, Any] = {}
@@ -79,7 +79,8 @@ def run_keys(run: RunFile, policy: str) -> list[int]:
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 
-def _fidelity(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
+def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
+    """Return the fidelity of one repeat of a policy (`results.fidelity.assess`); `mine` are its tables."""
     if run.hosts:
         return assess_hosts(
             machines=run.machines,

@@ -5,6 +5,7 @@ An error is (simulated - measured) / measured, of the medians of the repeats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -14,7 +15,7 @@ import numpy as np
 
 from schedbed.deploy.results import metrics
 from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.stats import quantile_interval
+from schedbed.deploy.results.stats import LEVEL, REPEATS_LEAST, quantile_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,34 @@ class Pair:
         if self.measured == self.sim:
             return 0.0
         return self.sim / self.measured - 1 if self.measured else float("inf")
+
+    @property
+    def error_interval(self) -> tuple[float, float] | None:
+        """Return the 95% interval of the relative error, see `ratio_interval`; None where there is none."""
+        found = ratio_interval(self.simulated, self.live)
+        return None if found is None else (found[0] - 1, found[1] - 1)
+
+
+def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95% interval of the ratio of two geometric means: Welch's t of the logarithms.
+
+    None with fewer than `REPEATS_LEAST` values on a side, and when a value is not positive.
+    """
+    from scipy.special import stdtrit
+
+    sides = [np.asarray(values, float) for values in (ones, others)]
+    if min(len(side) for side in sides) < REPEATS_LEAST or min(side.min() for side in sides) <= 0:
+        return None
+    logs = [np.log(side) for side in sides]
+    parts = [float(side.var(ddof=1)) / len(side) for side in logs]
+    middle = float(logs[0].mean() - logs[1].mean())
+    freedom = (
+        sum(parts) ** 2 / sum(p**2 / (len(side) - 1) for p, side in zip(parts, logs, strict=True) if p)
+        if sum(parts)
+        else 1.0
+    )
+    half = float(stdtrit(freedom, 0.5 + LEVEL / 2)) * math.sqrt(sum(parts))
+    return math.exp(middle - half), math.exp(middle + half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,4 +263,5 @@ def _plain(pair: Pair) -> dict[str, Any]:
         "sim": pair.sim,
         "sim_interval": pair.sim_interval,
         "error": pair.error,
+        "error_interval": pair.error_interval,
     }

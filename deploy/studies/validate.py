@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.summary import load
+from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.measured_laws import laws_of
 from schedbed.deploy.simulated.simulated_runs import SimRuns
@@ -26,6 +26,7 @@ from schedbed.deploy.studies.compare import (
     Pair,
     agreement,
 )
+from schedbed.deploy.studies.judging import job_errors, split_repeats, winners
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.deploy.workspace import result_folder
 from schedbed.scheduler.history import read_tables
@@ -50,9 +51,10 @@ def validate(
 ) -> list[Agreement]:
     """Runs the scenario live (or takes a finished live run of it) and simulated, prints and writes the comparison.
 
-    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. What applications cost in CPU is no claim
-    of the simulator's: it is the mean of the live runs, by job; synthetic jobs cost what they say. Raises RunFailed
-    when a run failed or a bound does not hold.
+    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count. Synthetic
+    jobs cost what they say. What applications cost is fitted to some live repeats and the simulation is judged on the
+    others (`judging.split_repeats`). Raises RunFailed when a run failed, a policy has no trusted run to be judged on,
+    or a bound does not hold.
     """
     scenario = scenario.without_learning()
     if live_folder is not None:
@@ -61,30 +63,99 @@ def validate(
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
     simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
-    recorded = [run for runs in _runs(live_folder).values() for run in runs]
-    costs = costs_of(simulated, laws_of(simulated, recorded))
+    measured = Measured.of(live_folder, [choice.spec for choice in scenario.policies])
+    fits = any(job.app != "synthetic" for job in scenario.jobs)
+    fitted_on, judged_on = split_repeats(measured.repeats, fits=fits)
+    recorded = [
+        run for repeats in measured.runs.values() for repeat, run in repeats.items() if repeat in fitted_on
+    ]
+    costs = costs_of(simulated, laws_of(simulated, recorded) if recorded else None)
     sim_folder = run_scenario(
         simulated,
         RunOptions(out=folder / "sim", machines="sim", live=live),
         lambda played, options: SimRuns(played, options, costs, as_live=True),
     )
-    found = compare(live_folder, sim_folder)
-    (folder / NAME).write_text(json.dumps([each.to_json() for each in found], indent=1) + "\n")
+    judged = {
+        policy: [run for repeat, run in repeats.items() if repeat in judged_on]
+        for policy, repeats in measured.runs.items()
+    }
+    found = compare(judged, _runs(sim_folder))
+    best = winners(found)
+    report = {
+        "policies": [each.to_json() for each in found],
+        "winner": None if best is None else best.to_json(),
+        "fitted_on": sorted(fitted_on),
+        "judged_on": sorted(judged_on),
+        "left_out": measured.left_out,
+    }
+    (folder / NAME).write_text(json.dumps(report, indent=1) + "\n")
     for each in found:
         _show(each, say, show_phases)
-    for doubt in _doubts(live_folder):
-        say(f"note: the live runs are not trusted: {doubt}")
+    if best is not None:
+        say(f"\n{best}")
+    if fits:
+        say(_costs_from(fitted_on, judged_on))
+    for doubt in measured.left_out:
+        say(f"note: left out, not trusted: {doubt}")
     say(f"Results: {folder / NAME}")
-    outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
-    if outside:
-        raise RunFailed("the simulator is outside its bounds: " + "; ".join(outside))
+    _raise_faults(found, judged)
     return found
 
 
-def compare(live_folder: Path, sim_folder: Path) -> list[Agreement]:
-    """Of every policy that both folders have a run of that succeeded."""
-    live, sim = _runs(live_folder), _runs(sim_folder)
-    return [agreement(policy, live[policy], sim[policy]) for policy in sim if policy in live]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The live runs that count, by policy and repeat, and a line for each repeat that is not trusted."""
+
+    runs: Mapping[str, Mapping[int, RunTables]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def repeats(self) -> list[int]:
+        """Return the repeats of which at least one policy has a run that counts."""
+        return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
+
+    @classmethod
+    def of(cls, folder: Path, policies: Sequence[str]) -> Measured:
+        """Read the runs of these policies that succeeded, and leave out those that are not trusted."""
+        run, tables = RunFile.load(folder), read_tables(folder)
+        found = cls({policy: {} for policy in policies})
+        for record in run.runs:
+            if record.state != "succeeded" or record.policy not in found.runs:
+                continue
+            mine = select(tables, run.nodes, record.policy, record.repeat)
+            fidelity = fidelity_of(run, record, mine)
+            if fidelity["trusted"]:
+                found.runs[record.policy][record.repeat] = mine
+            else:
+                why = " ".join(fidelity["why"])
+                found.left_out.append(f"{record.policy}, repeat {record.repeat + 1}: {why}")
+        return found
+
+
+def compare(
+    live: Mapping[str, Sequence[RunTables]], sim: Mapping[str, Sequence[RunTables]]
+) -> list[Agreement]:
+    """Compare every policy that has live and simulated runs."""
+    return [agreement(policy, live[policy], sim[policy]) for policy in sim if live.get(policy)]
+
+
+def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
+    """Say where the applications' costs come from."""
+    judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
+    if not fitted_on:
+        return f"costs of applications: as declared or measured beforehand; judged on repeats {judged}"
+    fitted = ", ".join(str(repeat + 1) for repeat in sorted(fitted_on))
+    return f"costs of applications: fitted to repeats {fitted}; judged on repeats {judged}"
+
+
+def _raise_faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> None:
+    """Raise RunFailed for policies without a run to be judged on, and for bounds that do not hold."""
+    faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
+    outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
+    if outside:
+        faults.append("the simulator is outside its bounds: " + "; ".join(outside))
+    if faults:
+        raise RunFailed("; ".join(faults))
 
 
 def _check_same_policies(folder: Path, policies: Sequence[str]) -> None:
@@ -103,12 +174,6 @@ def _runs(folder: Path) -> dict[str, list[RunTables]]:
     return made
 
 
-def _doubts(live_folder: Path) -> list[str]:
-    """Why the live runs say little about the simulator."""
-    fidelity = load(live_folder)["fidelity"]
-    return [] if fidelity["trusted"] else fidelity["why"]
-
-
 def _show(found: Agreement, say: Say, show_phases: bool) -> None:
     count = len(found.makespan_s.live)
     plays = len(found.makespan_s.simulated)
@@ -120,6 +185,8 @@ def _show(found: Agreement, say: Say, show_phases: bool) -> None:
         *(_row(f"  {name}", pair, "") for name, pair in found.jobs.items()),
     ]
     _table(("", "live", "simulated", "error", "bound"), rows, say)
+    if found.jobs:
+        say(f"jobs: {job_errors(found)}")
     covers = [each[2] for each in (found.makespan_s.measured_interval, found.makespan_s.sim_interval) if each]
     if len(covers) == 2:
         say(f"[..]: intervals of the medians, which cover {covers[0]:.0%} live and {covers[1]:.0%} simulated")
@@ -149,7 +216,10 @@ def _both(pair: Pair) -> str:
 
 def _row(label: str, pair: Pair, bound: str) -> tuple[str, ...]:
     live = _median(pair.measured, pair.measured_interval)
-    return label, live, _median(pair.sim, pair.sim_interval), f"{pair.error:+.1%}", bound
+    error, interval = f"{pair.error:+.1%}", pair.error_interval
+    if interval is not None:
+        error += f" [{interval[0]:+.1%}, {interval[1]:+.1%}]"
+    return label, live, _median(pair.sim, pair.sim_interval), error, bound
 
 
 def _median(value: float, interval: tuple[float, float, float] | None) -> str:

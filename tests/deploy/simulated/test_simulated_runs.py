@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.cli import main
 from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
-from schedbed.deploy.studies.validate import compare
+from schedbed.deploy.studies.validate import Measured, compare
 from schedbed.deploy.studies.whatif import load_record, resized, whatif
 from schedbed.scheduler.history import COLUMNS, read_tables
 from schedbed.tasks.errors import BadInput
@@ -193,22 +194,32 @@ def test_validate_holds_a_run_against_its_simulation(
     result = call("validate", scenario, *arguments, "--phases", "--out", tmp_path / "v")
     assert "order of launches (Kendall's tau)" in result.output
     assert "mean seconds of each phase" in result.output
-    found = json.loads((tmp_path / "v" / "validate.json").read_text())
+    report = json.loads((tmp_path / "v" / "validate.json").read_text())
+    assert (report["fitted_on"], report["winner"], report["left_out"]) == ([], None, [])
+    found = report["policies"]
     assert [each["policy"] for each in found] == ["fifo"]
     assert result.exit_code == (1 if any(each["outside"] for each in found) else 0)
     burn = found[0]["jobs"]["burn (job_0001)"]
     assert burn["error"] == pytest.approx(burn["sim"] / burn["measured"] - 1)
 
 
+def runs_in(folder: Path) -> dict[str, list[RunTables]]:
+    """Return the runs of a folder by policy; policies without any are left out."""
+    runs = Measured.of(folder, ["fifo", "fair"]).runs
+    return {policy: list(repeats.values()) for policy, repeats in runs.items() if repeats}
+
+
 def test_a_run_agrees_with_itself_and_not_with_a_slower_one(
     done: Path, scenario: Path, tmp_path: Path
 ) -> None:
-    for each in compare(done, done):
+    runs = runs_in(done)
+    assert set(runs) == {"fifo", "fair"}
+    for each in compare(runs, runs):
         assert (each.outside, each.makespan_s.error) == ([], 0.0)
         assert each.order == pytest.approx(1.0)
     slower = ("--set", "cluster.node.core_speed=0.05", "--machines", "sim", "--no-live")
     assert call("run", scenario, *slower, "--policy", "fifo", "--out", tmp_path / "s").exit_code == 0
-    (other,) = compare(tmp_path / "s", done)
+    (other,) = compare(runs_in(tmp_path / "s"), runs)
     assert other.makespan_s.error < -0.1
     assert other.outside[0].startswith("makespan -")
     refused = call("validate", scenario, "--policy", "delay", "--against", done, "--out", tmp_path / "v")

@@ -1,0 +1,68 @@
+"""How `schedbed validate` judges: which repeats fit costs, errors by job, and whether both sides pick one winner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from schedbed.deploy.studies.compare import Agreement, ratio_interval
+
+
+def split_repeats(repeats: Iterable[int], *, fits: bool) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the repeats that costs are fitted to, and the repeats that the simulation is judged on.
+
+    No repeat is in both. Every second repeat fits, so that a host that changes slowly meets both sides alike. Without
+    anything to fit, and with a single repeat, all are judged on.
+    """
+    ordered = sorted(repeats)
+    fitted = frozenset(ordered[1::2]) if fits else frozenset[int]()
+    return fitted, frozenset(ordered) - fitted
+
+
+def job_errors(found: Agreement) -> str:
+    """Return a line on the absolute errors of jobs, which do not cancel as the error of their mean does."""
+    errors = {name: abs(pair.error) for name, pair in found.jobs.items()}
+    worst = max(errors, key=lambda name: errors[name])
+    return f"median absolute error {median(errors.values()):.1%}, worst {errors[worst]:.1%} ({worst})"
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The policies with the least mean completion time. `told_apart`: the live runs tell theirs from the next best."""
+
+    live: str
+    simulated: str
+    told_apart: bool
+
+    @property
+    def same(self) -> bool | None:
+        """Tell whether both sides pick one policy; None where the live runs pick none."""
+        return self.live == self.simulated if self.told_apart else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values with the answer."""
+        return asdict(self) | {"same": self.same}
+
+    def __str__(self) -> str:
+        picks = f"least mean completion: live {self.live}, simulated {self.simulated}"
+        words = {
+            True: "same winner",
+            False: "ANOTHER WINNER",
+            None: "live repeats do not tell the best two apart",
+        }
+        return f"{picks}: {words[self.same]}"
+
+
+def winners(found: Sequence[Agreement]) -> Winner | None:
+    """Return the winner live and simulated; None with fewer than two policies.
+
+    Live policies are told apart when the 95% interval of their ratio excludes 1 (`compare.ratio_interval`).
+    """
+    if len(found) < 2:
+        return None
+    best, second = sorted(found, key=lambda each: each.completion_s.measured)[:2]
+    played = min(found, key=lambda each: each.completion_s.sim)
+    ratio = ratio_interval(second.completion_s.live, best.completion_s.live)
+    return Winner(best.policy, played.policy, ratio is not None and ratio[0] > 1)
