@@ -21,14 +21,19 @@ class Send(Protocol):
         ...
 
 
-def methods_of(door: type[Any]) -> list[str]:
-    """Return the names of a door's methods, those of the doors it extends included."""
-    return [
-        name
+def calls_of(door: type[Any]) -> dict[str, FunctionType]:
+    """Return a door's methods by name, those of the doors it extends included."""
+    return {
+        name: member
         for each in door.__mro__
         for name, member in vars(each).items()
         if isinstance(member, FunctionType) and not name.startswith("_")
-    ]
+    }
+
+
+def methods_of(door: type[Any]) -> list[str]:
+    """Return the names of a door's methods."""
+    return list(calls_of(door))
 
 
 def make_stub(door: type[Door], send: Send) -> Door:

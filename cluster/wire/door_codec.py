@@ -1,0 +1,51 @@
+"""What may go through a door between two processes: its calls, with the types of their arguments and results."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+from schedbed.cluster.doors import calls_of
+from schedbed.cluster.wire.value_codec import Codec, WrongValue, codec_of, packed
+
+
+@dataclass(frozen=True, slots=True)
+class CallCodec:
+    """One call: its arguments in order, and what it returns."""
+
+    arguments: tuple[tuple[str, Codec], ...]
+    result: Codec
+
+    def pack(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of one call by name, as JSON values."""
+        given = {
+            name: packed(codec, value) for (name, codec), value in zip(self.arguments, args, strict=False)
+        }
+        for name, codec in self.arguments if named else ():
+            if name in named:
+                given[name] = packed(codec, named[name])
+        return given
+
+    def take(self, given: Any) -> dict[str, Any]:
+        """Return the arguments of one call. Raises WrongValue."""
+        if type(given) is not dict:
+            raise WrongValue("expected the arguments by name")
+        taken = {name: codec.take(given[name]) for name, codec in self.arguments if name in given}
+        if len(taken) != len(given):
+            raise WrongValue(f"no such arguments: {', '.join(sorted(set(given) - set(taken)))}")
+        return taken
+
+
+@cache
+def codecs_of(door: type[Any]) -> Mapping[str, CallCodec]:
+    """Return the calls of a door by name."""
+    return {name: _call(function) for name, function in calls_of(door).items()}
+
+
+def _call(function: Any) -> CallCodec:
+    hints = get_type_hints(function)
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    return CallCodec(tuple((name, codec_of(hints[name])) for name in names), codec_of(hints["return"]))

@@ -1,0 +1,64 @@
+"""Where a process serves: a unix socket on one host, or TCP between hosts, and the token that it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+PATH_BYTES = 100
+"""The longest path that a unix socket may have, on any system."""
+SILENT_S = 15
+"""How long the kernel goes on with a TCP peer that does not acknowledge anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A unix socket at `path`, or TCP at `host` where there is none; port 0 before it serves."""
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+    token: str = field(default="", repr=False)
+
+    @staticmethod
+    def on_one_host(path: Path, host: str, token: str) -> Endpoint:
+        """Return a unix socket at `path`, or TCP on `host` when that path is too long for a socket."""
+        if len(str(path).encode()) <= PATH_BYTES:
+            return Endpoint(path=str(path), token=token)
+        return Endpoint(host=host, token=token)
+
+
+async def listen(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> tuple[asyncio.Server, Endpoint]:
+    """Serve at a place; return the server, and the place with its port."""
+    loop = asyncio.get_running_loop()
+    if place.path:
+        server = await loop.create_unix_server(make, place.path)
+        Path(place.path).chmod(0o600)
+        return server, place
+    server = await loop.create_server(make, place.host, place.port)
+    return server, replace(place, port=server.sockets[0].getsockname()[1])
+
+
+async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
+    """Connect to a place. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if place.path:
+        await loop.create_unix_connection(make, place.path)
+    else:
+        transport, _ = await loop.create_connection(make, place.host, place.port)
+        notice_silence(transport.get_extra_info("socket"))
+
+
+def notice_silence(sock: Any) -> None:
+    """Have the kernel end a TCP connection whose other host has gone without a word; unix sockets need nothing."""
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENT_S // 3)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, SILENT_S // 3)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_S * 1000)

@@ -1,0 +1,94 @@
+"""Frames on a stream: four bytes of length, then that many bytes of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+HEADER = struct.Struct("!I")
+GREETING_BYTES = 1024
+"""The longest frame of a peer that has not shown its token."""
+FRAME_BYTES = 256 * 2**20
+"""The longest frame of one that has: rows that nobody has fetched for a while, or the plan of a very large run."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class TooLong(Exception):
+    """A frame is longer than the other end would take."""
+
+
+def frame(value: Any) -> bytes:
+    """Return JSON values as one frame. Raises TooLong, and TypeError or ValueError for what is no JSON."""
+    body = _encode(value).encode()
+    if len(body) > FRAME_BYTES:
+        raise TooLong(f"a message of {len(body)} bytes, expected at most {FRAME_BYTES}")
+    return HEADER.pack(len(body)) + body
+
+
+class Frames(asyncio.Protocol):
+    """One connection: hands each whole frame to `take`, and calls `lost` once when the connection has ended.
+
+    A frame longer than `limit_bytes`, or one that is no JSON, ends the connection.
+    """
+
+    def __init__(
+        self, take: Callable[[Frames, Any], None], lost: Callable[[Frames], None], limit_bytes: int
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self._take = take
+        self._lost = lost
+        self._held = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As in `asyncio.Protocol`."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in `asyncio.Protocol`."""
+        self._transport = None
+        self._held.clear()
+        self._lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        """As in `asyncio.Protocol`."""
+        held = self._held
+        held += data
+        at = 0
+        while self._transport is not None and len(held) - at >= HEADER.size:
+            (size,) = HEADER.unpack_from(held, at)
+            if size > self.limit_bytes:
+                self.close()
+                return
+            end = at + HEADER.size + size
+            if len(held) < end:
+                break
+            body = bytes(held[at + HEADER.size : end])
+            at = end
+            try:
+                value = json.loads(body)
+            except (ValueError, RecursionError):
+                self.close()
+                return
+            self._take(self, value)
+        del held[:at]
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the connection is there."""
+        return self._transport is not None
+
+    def send(self, framed: bytes) -> None:
+        """Send a frame; it is gone when the connection has ended."""
+        if self._transport is not None:
+            self._transport.write(framed)
+
+    def close(self) -> None:
+        """End the connection now; what has not been sent is dropped."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()

@@ -1,0 +1,175 @@
+"""The serving end of a socket between two processes: shows nothing before the token, answers repeats alike."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from schedbed.cluster.wire.door_codec import codecs_of
+from schedbed.cluster.wire.endpoint import Endpoint, listen
+from schedbed.cluster.wire.framing import FRAME_BYTES, GREETING_BYTES, Frames, TooLong, frame
+from schedbed.cluster.wire.value_codec import WrongValue, packed
+from schedbed.cluster.wire.wire_errors import error_to_wire, is_expected
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+Serve = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+
+GREET_S = 5.0
+"""How long a peer may take from its connection to its token."""
+FORGET_S = 60.0
+"""How long the answers to a client that is not connected are kept."""
+
+
+class _Client:
+    """What one client has asked, over any number of connections: the answers that it may not have heard."""
+
+    def __init__(self) -> None:
+        self.frames: Frames | None = None
+        self.lost_s = 0.0
+        self._answers: dict[int, bytes | None] = {}  # by number; None while the call goes on
+
+    def settle(self, number: int) -> None:
+        """Forget the answers before that number: the client has them, or wants them no more."""
+        while self._answers and (oldest := next(iter(self._answers))) < number:
+            del self._answers[oldest]
+
+    def is_new(self, number: int) -> bool:
+        """Return whether a call is no repeat. A repeat is answered again, at once or when its first has ended."""
+        if number not in self._answers:
+            self._answers[number] = None
+            return True
+        answer = self._answers[number]
+        if answer is not None and self.frames is not None:
+            self.frames.send(answer)
+        return False
+
+    def answer(self, number: int, framed: bytes) -> None:
+        """Send an answer, and keep it until the client has settled the call."""
+        if number in self._answers:
+            self._answers[number] = framed
+        if self.frames is not None:
+            self.frames.send(framed)
+
+
+class ServerEnd:
+    """Serve a door's calls to any number of clients. `serve(method, arguments)` carries one out.
+
+    `life` tells clients whether they still speak with the process that heard their earlier calls.
+    """
+
+    def __init__(self, door: type[Any], serve: Serve) -> None:
+        self._codecs = codecs_of(door)
+        self._serve = serve
+        self._life = secrets.token_hex(8)
+        self._clients: dict[str, _Client] = {}
+        self._of: dict[Frames, _Client] = {}
+        self._greeting: dict[Frames, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._token = b""
+
+    async def listen(self, place: Endpoint) -> Endpoint:
+        """Serve at a place, to those that know its token; return the place with its port."""
+        self._token = place.token.encode()
+        self._server, found = await listen(place, self._connection)
+        return found
+
+    async def close(self) -> None:
+        """End all connections and calls."""
+        if self._server is not None:
+            self._server.close()
+        for frames in (*self._greeting, *self._of):
+            frames.close()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # ------------------------------------------------------------- connections
+
+    def _connection(self) -> Frames:
+        frames = Frames(self._hear, self._lose, GREETING_BYTES)
+        self._greeting[frames] = asyncio.get_running_loop().call_later(GREET_S, frames.close)
+        return frames
+
+    def _hear(self, frames: Frames, said: Any) -> None:
+        client = self._of.get(frames)
+        if client is None:
+            self._greet(frames, said)
+        else:
+            self._call(client, frames, said)
+
+    def _greet(self, frames: Frames, said: Any) -> None:
+        """Take in a client by its token; anything else ends the connection without a word."""
+        self._greeting.pop(frames).cancel()
+        match said:
+            case {"token": str(token), "client": str(name)} if hmac.compare_digest(
+                token.encode(errors="replace"), self._token
+            ):
+                client = self._clients.setdefault(name, _Client())
+            case _:
+                frames.close()
+                return
+        before, client.frames = client.frames, frames
+        if before is not None:
+            before.close()
+        self._of[frames] = client
+        frames.limit_bytes = FRAME_BYTES
+        frames.send(frame({"life": self._life}))
+
+    def _lose(self, frames: Frames) -> None:
+        timer = self._greeting.pop(frames, None)
+        if timer is not None:
+            timer.cancel()
+        client = self._of.pop(frames, None)
+        if client is not None and client.frames is frames:
+            loop = asyncio.get_running_loop()
+            client.frames, client.lost_s = None, loop.time()
+            loop.call_later(FORGET_S, self._forget_clients)
+
+    def _forget_clients(self) -> None:
+        before_s = asyncio.get_running_loop().time() - FORGET_S
+        self._clients = {
+            name: client
+            for name, client in self._clients.items()
+            if client.frames is not None or client.lost_s > before_s
+        }
+
+    # ------------------------------------------------------------------- calls
+
+    def _call(self, client: _Client, frames: Frames, said: Any) -> None:
+        match said:
+            case [int(number), int(settled), str(method), given]:
+                client.settle(settled)
+                if client.is_new(number):
+                    task = asyncio.create_task(self._answer(client, number, method, given))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+            case _:
+                frames.close()
+
+    async def _answer(self, client: _Client, number: int, method: str, given: Any) -> None:
+        try:
+            framed = frame([number, await self._result(method, given)])
+        except Exception as error:
+            if not is_expected(error):
+                log.exception("%s failed", method)
+            framed = frame([number, *error_to_wire(error)])
+        client.answer(number, framed)
+
+    async def _result(self, method: str, given: Any) -> Any:
+        codec = self._codecs.get(method)
+        if codec is None:
+            raise BadInput(f"{method[:80]!r}: no call of this door")
+        try:
+            arguments = codec.take(given)
+        except WrongValue as error:
+            raise BadInput(f"{method}: {error}") from None
+        try:
+            return packed(codec.result, await self._serve(method, arguments))
+        except TooLong as error:
+            raise BadInput(f"{method}: {error}") from None
