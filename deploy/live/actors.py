@@ -6,6 +6,7 @@ Ray has restarted them; a TaskTracker, which may be on another host, is told it 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -25,6 +26,8 @@ from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters, NameNodeDoor
 from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.tasktracker import TaskTracker
+from schedbed.cluster.wire.endpoint import Endpoint
+from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
@@ -58,16 +61,25 @@ class _MasterActor(_Actor, ABC):
     """A master, which makes its service on the first call after a (re)start."""
 
     NAME = ""
+    DOOR: type[Any]
     NEEDS_CLOCK = False  # whether it can begin only after the run's clock has
 
-    def __init__(self, control: str) -> None:
+    def __init__(self, control: str, place: Endpoint) -> None:
         super().__init__()
         self._control = Path(control)
+        self._place = place
+        self._listening: asyncio.Task[Endpoint] | None = None
         self._service: _Service | None = None
 
-    async def call(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Answer a call that a stub of the master's door has sent."""
-        return await (await self._service_of_run()).calls[method](*args, **named)
+    async def endpoint(self) -> Endpoint:
+        """Return where the master serves its door; it begins to when it is first asked."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(ServerEnd(self.DOOR, self._call).listen(self._place))
+        return await self._listening
+
+    async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Answer a call that has come through the door."""
+        return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> _Service:
         """Return the service, begun on the first call. Raises MasterGone while a fault keeps the master down."""
@@ -102,10 +114,11 @@ class JobTrackerActor(_MasterActor):
     """The JobTracker; after a restart it goes on from its journal at the first call that comes."""
 
     NAME = "jobtracker"
+    DOOR = DriverDoor
     NEEDS_CLOCK = True
 
-    def __init__(self, control: str, masters: Masters) -> None:
-        super().__init__(control)
+    def __init__(self, control: str, place: Endpoint, masters: Masters) -> None:
+        super().__init__(control, place)
         self._masters = masters
 
     async def _make(self, config: RunConfig) -> _Service:
@@ -124,17 +137,18 @@ class JobTrackerActor(_MasterActor):
         door: DriverDoor = tracker
         return _Service(make_table(DriverDoor, door), tracker.stop)
 
-    async def call(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
         """Answer a call; the first after a restart finds a JobTracker that goes on with its journal."""
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()
-        return await super().call(method, args, named)
+        return await super()._call(method, arguments)
 
 
 class NameNodeActor(_MasterActor):
     """The NameNode; after a restart its namespace comes from its journal, its replicas from block reports."""
 
     NAME = "namenode"
+    DOOR = NameNodeDoor
     _names: NameNodeDoor | None = None
     _web: Any = None
 

@@ -1,11 +1,10 @@
 """Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it.
 
-The only file that imports Ray.
+Only this file and `ray_masters` import Ray.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import os
@@ -13,9 +12,8 @@ import platform
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +31,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import schedbed
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.doors import Send, make_stub
-from schedbed.cluster.masters import MasterGone, NameNodeDoor
+from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor, shares
-from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.lean_ray import lean
+from schedbed.deploy.live.ray_masters import DriverMasters, RayMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.signals import sigterm_stays
@@ -58,36 +56,6 @@ CALL_S = 120.0  # how long the driver waits for the answer to one call
 NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 BEGIN_S = 30.0
 END_S = 30.0
-
-
-class RayMasters:
-    """The two masters as named actors of a namespace. A call may take `timeout_s`; None waits without an end."""
-
-    def __init__(self, namespace: str, timeout_s: float | None = None) -> None:
-        self._namespace = namespace
-        self._timeout_s = timeout_s
-        self._handles: dict[str, Any] = {}
-        self.to_job_tracker: Send = partial(self._carry, "jobtracker")
-        self.to_name_node: Send = partial(self._carry, "namenode")
-        self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
-        self.name_node = make_stub(NameNodeDoor, self.to_name_node)
-
-    def __reduce__(self) -> tuple[type[RayMasters], tuple[str, float | None]]:
-        return RayMasters, (self._namespace, self._timeout_s)  # Handles are found again in the actor.
-
-    async def _carry(self, name: str, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        try:
-            if name not in self._handles:
-                self._handles[name] = ray.get_actor(name, namespace=self._namespace)
-            async with asyncio.timeout(self._timeout_s):
-                return await self._handles[name].call.remote(method, args, named)
-        except RayTaskError as error:
-            raise error.cause from None
-        except TimeoutError:
-            raise MasterGone(f"the {name} did not answer within {self._timeout_s} s") from None
-        except (RayError, ValueError) as error:
-            self._handles.pop(name, None)
-            raise MasterGone(str(error).splitlines()[0]) from None
 
 
 class RayCluster:
@@ -109,7 +77,7 @@ class RayCluster:
         self.hosts: dict[str, HostRecord] = {}
         self.places: dict[str, Host] = {}
         self.trackers: dict[str, NodeHandle] = {}
-        self.masters = RayMasters(self.namespace, timeout_s=CALL_S)
+        self.masters = DriverMasters(self.namespace, timeout_s=CALL_S)
         self._masters: dict[str, Any] = {}
         self._keepers: dict[str, Any] = {}
 
@@ -135,6 +103,7 @@ class RayCluster:
         with no_interrupts():
             self._answers({name: keeper.close.remote() for name, keeper in self._keepers.items()}, END_S)
             ray.shutdown()
+            self.masters.close()
 
     def _start_ray(self) -> None:
         for last in (False, True):  # Ray gives its own processes 30 s, which a host that is busy may not keep
@@ -180,8 +149,17 @@ class RayCluster:
             return ray.remote(actor).options(**options | more, scheduling_strategy=there).remote(*args)
 
         self._masters = {
-            "jobtracker": start(JobTrackerActor, own, str(self.control), masters, name="jobtracker"),
-            "namenode": start(NameNodeActor, own, str(self.control), name="namenode"),
+            "jobtracker": start(
+                JobTrackerActor,
+                own,
+                str(self.control),
+                self._place(own, "jobtracker"),
+                masters,
+                name="jobtracker",
+            ),
+            "namenode": start(
+                NameNodeActor, own, str(self.control), self._place(own, "namenode"), name="namenode"
+            ),
         }
         for host in dict.fromkeys(self.places.values()):
             for share in shares([node.node for node in self._nodes if self.places[node.node] == host]):
@@ -199,6 +177,13 @@ class RayCluster:
             asked_s = time.time()
             said = self.wait([keeper.describe.remote()])[0]
             self.hosts[name].take(said, asked_s, time.time())
+
+    def _place(self, own: Host, master: str) -> Endpoint:
+        """Where a master serves: a unix socket, or the address of the driver's host when there may be others."""
+        token = secrets.token_hex(32)
+        if self._address is not None:
+            return Endpoint(host=own.address, token=token)
+        return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     # ----------------------------------------------------------------- calls
 
