@@ -196,7 +196,7 @@ _ROWS = (
     ),
     FaultKind(
         name="kill_tracker",
-        about="the TaskTracker's process dies, and with it what runs on the node",
+        about="the node's TaskTracker dies as if its process had, and with it what runs on the node",
         example="kill_tracker: n3",
         duration=RESTART,
         hides_replicas=True,
@@ -216,6 +216,14 @@ _ROWS = (
         target="namenode",
         duration=ONCE,
         spelled=({"restart": "namenode"}, {"crash": "namenode"}),
+    ),
+    FaultKind(
+        name="kill_host",
+        about="the process with all TaskTrackers of the node's host dies, and with it what runs on these nodes",
+        example="kill_host: n3",
+        duration=RESTART,
+        hides_replicas=True,
+        draw=None,
     ),
 )
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}

@@ -1,7 +1,7 @@
 """The TaskTracker, live: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
 
-A plain asyncio class; the launcher makes a Ray actor of it. The agent's own timer drives the heartbeats, so a
-node that hangs falls silent, as a real one does.
+A plain asyncio class; an actor of each host holds those of its nodes. The agent's own timer drives the heartbeats, so
+a node that hangs falls silent, as a real one does.
 """
 
 from __future__ import annotations
@@ -97,15 +97,24 @@ class TaskTracker:
 
     async def stop(self) -> None:
         """Stops everything of this node; nothing of it is left running."""
+        await self._cease()
+        if self._machine is not None:
+            await self._machine.stop()
+            await self._machine.dispose()
+
+    async def die(self) -> None:
+        """Ends as a process does that is killed: connections are cut, what runs on the node dies, its files stay."""
+        await self._cease()
+        if self._machine is not None:
+            await self._machine.kill()
+
+    async def _cease(self) -> None:
         self._stopping = True
         if self._life is not None:
             self._life.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._life
         await self._disconnect()
-        if self._machine is not None:
-            await self._machine.stop()
-            await self._machine.dispose()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
         """Tells the agent where the others are and, once it is known, when the run began; then joins the JobTracker."""

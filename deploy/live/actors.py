@@ -12,6 +12,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,8 +35,7 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.tasks.specs import NodeId
 
-ALONE_MAX = 16  # nodes of a host whose TaskTrackers have a process each
-PROCESSES = 4  # for those of more
+SPARE_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +180,19 @@ class NameNodeActor(_MasterActor):
 
 
 class TaskTrackerActor(_Actor):
-    """The TaskTrackers of one node, or of several: a process for each of many would fill the host."""
+    """The TaskTrackers of a host, each with what it owns; they share this process and its sockets to the masters."""
 
     def __init__(self, nodes: Sequence[NodeId], masters: Masters) -> None:
         super().__init__()
         self._masters = masters
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
+
+    async def ready(self) -> int:
+        """As in `_Actor`; makes room for one call of each node that blocks, as the start of a machine does."""
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
+        )
+        return await super().ready()
 
     def _begun(self, node: NodeId) -> TaskTracker:
         tracker = self._trackers[node]
@@ -214,14 +221,21 @@ class TaskTrackerActor(_Actor):
         """Tell a node where the others are and when the run began."""
         await self._begun(node).introduce(peers, racks, epoch_s)
 
-    async def where(self, node: NodeId) -> str | None:
-        """Return the present URL of a node's agent; None when this life of the actor has not begun the node."""
-        tracker = self._trackers[node]
-        return tracker.url if tracker is not None else None
+    async def where(self) -> dict[NodeId, str | None]:
+        """Return the present URL of each node's agent; None for a node that has not been begun, or not again."""
+        return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
         """Apply a fault to a node; return what `TaskTracker.fault` says the fault has hit."""
         return await self._begun(node).fault(kind, **arguments)
+
+    async def kill(self, node: NodeId) -> None:
+        """Have one node's TaskTracker die with all that it knows; the node is then one that has not been begun."""
+        tracker = self._begun(node)
+        try:
+            await tracker.die()
+        finally:
+            self._trackers[node] = None
 
     async def end(self, node: NodeId) -> None:
         """End a node's TaskTracker of the current run."""
@@ -234,32 +248,25 @@ class NodeHandle:
     """A node's TaskTracker in another process. Each method returns a call that goes on (`RayCluster.wait`)."""
 
     def __init__(self, actor: Any, node: NodeId) -> None:
-        self.actor = actor
+        self._actor = actor
         self._node = node
 
     def begin(self, config: RunConfig) -> Any:
         """Start the node: see `TaskTrackerActor.begin`."""
-        return self.actor.begin.remote(self._node, config)
+        return self._actor.begin.remote(self._node, config)
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
         """Tell the node where the others are: see `TaskTrackerActor.introduce`."""
-        return self.actor.introduce.remote(self._node, peers, racks, epoch_s)
-
-    def where(self) -> Any:
-        """Ask for the agent's present URL: see `TaskTrackerActor.where`."""
-        return self.actor.where.remote(self._node)
+        return self._actor.introduce.remote(self._node, peers, racks, epoch_s)
 
     def fault(self, kind: str, arguments: dict[str, Any]) -> Any:
         """Apply a fault: see `TaskTrackerActor.fault`."""
-        return self.actor.fault.remote(self._node, kind, arguments)
+        return self._actor.fault.remote(self._node, kind, arguments)
+
+    def kill(self) -> Any:
+        """Have the TaskTracker die: see `TaskTrackerActor.kill`."""
+        return self._actor.kill.remote(self._node)
 
     def end(self) -> Any:
         """End the node's TaskTracker of the current run."""
-        return self.actor.end.remote(self._node)
-
-
-def shares(nodes: Sequence[NodeId]) -> list[Sequence[NodeId]]:
-    """Return which nodes of a host share a process."""
-    if len(nodes) <= ALONE_MAX:
-        return [[node] for node in nodes]
-    return [nodes[first::PROCESSES] for first in range(PROCESSES)]
+        return self._actor.end.remote(self._node)

@@ -48,9 +48,17 @@ class RayHands:
         """Ask the NameNode for a replica to harm; raise MasterGone when there is no answer."""
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
-    def kill_actor(self, name: str) -> None:
-        """Kill the actor's process; Ray starts another."""
-        self._cluster.kill_actor(name)
+    def kill_tracker(self, node: NodeId) -> None:
+        """Have one node's TaskTracker die; `RayCluster.addresses` begins another."""
+        self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
+
+    def kill_host(self, node: NodeId) -> Sequence[NodeId]:
+        """Kill the process that holds the TaskTrackers of the node's host; Ray starts another."""
+        return self._cluster.kill_host(node)
+
+    def kill_master(self, name: str) -> None:
+        """Kill the master's process; Ray starts another."""
+        self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
         """Keep a master that is killed now from serving for that time."""

@@ -27,12 +27,20 @@ class Hands(Protocol):
         """Ask the NameNode for a replica to harm: its block and node."""
         ...
 
-    def kill_actor(self, name: str) -> None:
-        """Kill the process of `jobtracker`, `namenode` or a node's TaskTracker; Ray starts another."""
+    def kill_tracker(self, node: NodeId) -> None:
+        """Have the node's TaskTracker die, and no other; another is begun."""
+        ...
+
+    def kill_host(self, node: NodeId) -> Sequence[NodeId]:
+        """Kill the process of all TaskTrackers of the node's host; return whose they were. Another starts."""
+        ...
+
+    def kill_master(self, name: str) -> None:
+        """Kill the process of `jobtracker` or `namenode`; another starts."""
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep an actor that was killed from serving for that time."""
+        """Keep a master that was killed from serving for that time."""
         ...
 
 
@@ -87,22 +95,32 @@ def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
     """Kill the nodes' TaskTrackers; each new one is told its node's state."""
     for node in fault.nodes:
-        cluster.hands.kill_actor(node)
+        cluster.hands.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
     return ""
+
+
+def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
+    """Kill all TaskTrackers of the nodes' hosts; each new one is told its node's state."""
+    hit: dict[NodeId, None] = {}
+    for node in fault.nodes:
+        if node not in hit:
+            hit |= dict.fromkeys(cluster.hands.kill_host(node))
+    cluster.orders.renew(hit)
+    return ",".join(hit)
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
     """Kill the JobTracker, and keep the next one down until the fault's end."""
     if fault.until_s is not None:
         cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
-    cluster.hands.kill_actor("jobtracker")
+    cluster.hands.kill_master("jobtracker")
     return ""
 
 
 def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
     """Kill the NameNode."""
-    cluster.hands.kill_actor("namenode")
+    cluster.hands.kill_master("namenode")
     return ""
 
 
@@ -111,6 +129,7 @@ EFFECTS: dict[str, Effect] = {
     "corrupt_replica": corrupt_replica,
     "delete_replica": delete_replica,
     "kill_tracker": kill_tracker,
+    "kill_host": kill_host,
     "crash_jobtracker": crash_jobtracker,
     "restart_namenode": restart_namenode,
 }

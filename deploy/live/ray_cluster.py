@@ -36,7 +36,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor, shares
+from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.lean_ray import lean
 from schedbed.deploy.live.ray_masters import DriverMasters, RayMasters
@@ -79,6 +79,7 @@ class RayCluster:
         self.trackers: dict[str, NodeHandle] = {}
         self.masters = DriverMasters(self.namespace, timeout_s=CALL_S)
         self._masters: dict[str, Any] = {}
+        self._holders: dict[str, Any] = {}  # of each host's TaskTrackers
         self._keepers: dict[str, Any] = {}
 
     def __enter__(self) -> RayCluster:
@@ -162,13 +163,12 @@ class RayCluster:
             ),
         }
         for host in dict.fromkeys(self.places.values()):
-            for share in shares([node.node for node in self._nodes if self.places[node.node] == host]):
-                actor = start(TaskTrackerActor, host, share, masters)
-                self.trackers |= {node: NodeHandle(actor, node) for node in share}
+            nodes = self._nodes_on(host.name)
+            actor = self._holders[host.name] = start(TaskTrackerActor, host, nodes, masters)
+            self.trackers |= {node: NodeHandle(actor, node) for node in nodes}
         for host in {host.name: host for host in self.places.values() if not host.drives}.values():
             self._keepers[host.name] = start(HostKeeper, host, max_restarts=0)
-        trackers = [node.actor for node in self.trackers.values()]
-        actors = (*self._masters.values(), *trackers, *self._keepers.values())
+        actors = (*self._masters.values(), *self._holders.values(), *self._keepers.values())
         try:
             self.wait([actor.ready.remote() for actor in actors], START_S + NODE_S * len(actors))
         except MasterGone as error:
@@ -198,9 +198,18 @@ class RayCluster:
                 raise RunFailed(why) from None
             raise MasterGone(str(error).splitlines()[0]) from None
 
-    def kill_actor(self, name: str) -> None:
-        """Kills the process of a master or of a node's TaskTracker; Ray starts another."""
-        ray.kill(self._masters.get(name) or self.trackers[name].actor, no_restart=False)
+    def kill_master(self, name: str) -> None:
+        """Kills the process of a master; Ray starts another."""
+        ray.kill(self._masters[name], no_restart=False)
+
+    def kill_host(self, node: str) -> list[str]:
+        """Kills the process of all TaskTrackers of that node's host; Ray starts another. Returns whose they were."""
+        host = self.places[node].name
+        ray.kill(self._holders[host], no_restart=False)
+        return self._nodes_on(host)
+
+    def _nodes_on(self, host: str) -> list[str]:
+        return [node.node for node in self._nodes if self.places[node.node].name == host]
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
         """Tell every node where the others are and when the run began.
@@ -290,8 +299,9 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """The present URL of each node's agent; a node whose actor Ray has restarted is begun again first."""
-        found = self._answers({name: each.where() for name, each in self.trackers.items()}, LOOK_S)
+        """The present URL of each node's agent; a node whose TaskTracker has died is begun again first."""
+        told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
+        found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:
             blank = [name for name, url in found.items() if url is None]
             begun = self._answers({name: self._begin(name) for name in blank}, BEGIN_S)
@@ -314,7 +324,7 @@ class RayCluster:
         self.announce(None)
         self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)
         if not self._answers({"jobtracker": self._masters["jobtracker"].end.remote()}, LOOK_S):
-            self.kill_actor("jobtracker")  # a policy may keep it busy
+            self.kill_master("jobtracker")  # a policy may keep it busy
         for actors in ({"namenode": self._masters["namenode"]}, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
 

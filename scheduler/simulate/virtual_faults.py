@@ -6,7 +6,7 @@ The live effects are in `deploy/live/instant_faults.py` and, for kinds that last
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
@@ -151,6 +151,12 @@ class Faults:
         """Return whether the node cannot reach the masters."""
         return self.conditions.has("cut_off", node.spec.node)
 
+    def keeps_down(self, name: NodeId) -> bool:
+        """Return whether a fault in force keeps the node down."""
+        if any(self.conditions.has("kill_host", each) for each in self.simulation.node_by_name):
+            return True
+        return any(self.conditions.has(kind, name) for kind in ("kill", "kill_tracker"))
+
     def delay_s(self, node: SimNode) -> float:
         """Return what each of the node's messages takes longer."""
         return self.conditions.delay_s(node.spec.node)
@@ -191,11 +197,28 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         name = node.spec.node
-        if node.up or any(faults.conditions.has(kind, name) for kind in ("kill", "kill_tracker")):
+        if node.up or faults.keeps_down(name):
             continue
         phase = chance(simulation.setup.seed, "phase", name, node.incarnation).random()
         node.phase_s = phase * simulation.interval_s
         simulation.join_at(now_s + simulation.setup.timing.boot_s, node)
+
+
+def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
+    """Return the fault with all nodes that its own share a host with: simulated, there is one host."""
+    return replace(fault, nodes=tuple(faults.simulation.node_by_name))
+
+
+def kill_host(faults: Faults, now_s: float, fault: PlannedFault) -> str:
+    """Take down all nodes of the host."""
+    every = _on_its_host(faults, fault)
+    kill(faults, now_s, every)
+    return ",".join(every.nodes)
+
+
+def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
+    """Boot the host's nodes again that no other fault keeps down."""
+    restart(faults, now_s, _on_its_host(faults, fault))
 
 
 def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
@@ -345,6 +368,7 @@ EFFECTS: dict[str, Effect] = {
     "corrupt_replica": Effect(harm_replica),
     "delete_replica": Effect(harm_replica),
     "kill_tracker": Effect(kill, restart, silences=True),
+    "kill_host": Effect(kill_host, restart_host, silences=True),
     "crash_jobtracker": Effect(crash_jobtracker, recover_jobtracker, touches_heartbeats=True),
     "restart_namenode": Effect(restart_namenode),
 }

@@ -1,18 +1,23 @@
-"""What the control plane costs: at rest with six nodes, and the core alone for each heartbeat.
+"""What the control plane costs: at rest with six and more nodes, for each heartbeat, and the core alone.
 
-    python tests/bench/control_plane.py [--repeats 5] [--seconds 20]
+    python tests/bench/control_plane.py [--repeats 5] [--seconds 20] [--nodes 6,24]
 
 At rest: `schedbed run` with one job that is submitted in an hour; CPU of every process of the command, in percent of
-one core. Ray's floor is the same Ray with as many actors that do nothing. The core: `core_heartbeat.py`.
+one core, and the time from the command to the last node's first heartbeat. Ray's floor is the same Ray with as many
+actors that do nothing. A heartbeat: what masters and TaskTrackers take more when nodes beat five times as often, so
+that what they take anyway is left out. Beside them the same minute's loop of bare forks. The core: `core_heartbeat.py`.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +28,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.workspace import scratch
+from schedbed.scheduler.history import read_tables
 from schedbed.scheduler.registry.registry import POLICIES
 from tests.bench import core_heartbeat
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED, adopt_orphans, reap, started
 
-NODES = 6
+SIZES = "6,24"
+IDLE = {6: 3.0, 24: 7.0, 200: 40.0}  # percent of a core
+UP_S = {6: 4.0, 24: 8.0, 100: 30.0}
+BEAT_S, OFTEN = 0.5, 5
+FORKS = 300
+ACTORS = 3
 SETTLE_S = 8.0
 CASES = {"66 nodes, 500 jobs": (66, 500, 40), "1,000 nodes, 500 jobs": (1000, 500, 200)}
 FLAT = 1.5
 GROUPS: tuple[str, ...] = ("Ray's own processes", "masters", "TaskTrackers", "agents", "command")
+BOTH_ENDS = ("masters", "TaskTrackers")
 
 
 def group_of(command_line: str) -> str:
@@ -68,23 +80,47 @@ def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
     return {group: (after[group] - before[group]) / took_s * 100 for group in GROUPS}
 
 
-def idle_cluster(folder: Path, seconds: float) -> dict[str, float]:
-    """Six nodes with nothing to do yet, under the command as a user starts it."""
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """An idle cluster: percent of one core by group, and seconds from the command to the last node's first heartbeat."""
+
+    parts: Mapping[str, float]
+    up_s: float
+
+
+def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = BEAT_S) -> AtRest:
+    """Nodes with nothing to do yet, under the command as a user starts it."""
     job = {"app": "synthetic", "maps": 1, "map": {"cpu": "1s"}, "submit": "1h"}
-    cluster = {"nodes": NODES, "racks": 2}
+    cluster = {"nodes": nodes, "racks": 2, "heartbeat": f"{heartbeat_s}s"}
     (folder / "idle.yaml").write_text(
         yaml.safe_dump(
             {"name": "idle", "cluster": cluster, "workload": {"jobs": [job]}, "policies": ["fifo"]}
         )
     )
-    command = [*SCHEDBED, "run", str(folder / "idle.yaml"), "--out", str(folder / "out"), "--no-live"]
+    out = folder / "out"
+    command = [*SCHEDBED, "run", str(folder / "idle.yaml"), "--out", str(out), "--no-live"]
 
     def ready() -> bool:
-        return any((folder / "out" / "parts" / "heartbeats").glob("*.parquet"))
+        return any((out / "parts" / "heartbeats").glob("*.parquet"))
 
-    with started(command, folder / "log", ready, within_s=120) as process:
+    began_s = time.time()
+    with started(command, folder / "log", ready, within_s=300) as process:
         time.sleep(SETTLE_S)
-        return rest(psutil.Process(process.pid), seconds)
+        parts = rest(psutil.Process(process.pid), seconds)
+    epoch_s = json.loads((out / "run.json").read_text())["runs"][0]["epoch_s"]
+    first_s = read_tables(out)["heartbeats"].groupby("node")["t"].min()
+    return AtRest(parts, epoch_s + float(first_s.max()) - began_s)
+
+
+def fork_ms() -> float:
+    """Milliseconds of a fork whose child ends at once, until it has been waited for."""
+    began_s = time.perf_counter()
+    for _ in range(FORKS):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+    return (time.perf_counter() - began_s) / FORKS * 1e3
 
 
 class Nothing:
@@ -96,14 +132,14 @@ class Nothing:
 
 
 class EmptyRay(RayCluster):
-    """The Ray of a run with actors that do nothing: two masters and six TaskTrackers."""
+    """The Ray of a run with actors that do nothing: two masters and a host's TaskTrackers."""
 
     def _start_actors(self) -> None:
         import ray
 
         options: Mapping[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 100}
         actor: Any = ray.remote(Nothing)
-        self.actors = [actor.options(**options).remote() for _ in range(NODES + 2)]
+        self.actors = [actor.options(**options).remote() for _ in range(ACTORS)]
         self.wait([actor.ready.remote() for actor in self.actors])
 
 
@@ -116,22 +152,53 @@ def ray_floor(seconds: float) -> float:
     return sum(found.values())
 
 
-def at_rest(repeats: int, seconds: float) -> list[Figure]:
-    """The cluster, its parts, and what is ours of it."""
-    totals: dict[str, list[float]] = {}
+def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
+    """The cluster, its parts, what is ours of it, and a heartbeat."""
+    found: dict[str, list[float]] = {}
+
+    def keep(name: str, value: float) -> None:
+        found.setdefault(name, []).append(value)
+
     for repeat in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
-            parts = idle_cluster(Path(name), seconds)
-            floor = ray_floor(seconds)
-        total = sum(parts.values())
-        for group, share in {**parts, "total": total, "floor": floor, "ours": total - floor}.items():
-            totals.setdefault(group, []).append(share)
-        say(f"repeat {repeat + 1}: {total:.1f}% of a core, Ray with idle actors alone {floor:.1f}%")
+        for nodes in sizes:
+            with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
+                seen = idle_cluster(Path(name), seconds, nodes)
+            keep(f"{nodes} total", sum(seen.parts.values()))
+            keep(f"{nodes} up", seen.up_s)
+            if nodes == sizes[0]:
+                with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
+                    often = idle_cluster(Path(name), seconds, nodes, BEAT_S / OFTEN)
+                for group in GROUPS:
+                    keep(group, seen.parts[group])
+                more = sum(often.parts[group] - seen.parts[group] for group in BOTH_ENDS) / 100
+                keep("beat", more / (nodes * (OFTEN - 1) / BEAT_S) * 1e3)
+        keep("floor", ray_floor(seconds))
+        keep("fork", fork_ms())
+        said = ", ".join(f"{name} {values[-1]:.2f}" for name, values in found.items())
+        say(f"repeat {repeat + 1}: {said}")
     return [
-        Figure(name=f"{NODES} idle nodes, all processes", values=totals["total"], unit="%", high=5),
-        *(Figure(name=f"- of it {group}", values=totals[group], unit="%") for group in GROUPS),
-        Figure(name=f"Ray alone with {NODES + 2} idle actors", values=totals["floor"], unit="%"),
-        Figure(name="what ours adds to Ray", values=totals["ours"], unit="%"),
+        Figure(name="a heartbeat, CPU of both ends", values=found["beat"], unit="ms", high=0.3),
+        *(
+            Figure(
+                name=f"{nodes} idle nodes, all processes",
+                values=found[f"{nodes} total"],
+                unit="%",
+                high=IDLE.get(nodes),
+            )
+            for nodes in sizes
+        ),
+        *(Figure(name=f"- of {sizes[0]} nodes' {group}", values=found[group], unit="%") for group in GROUPS),
+        Figure(name=f"Ray alone with {ACTORS} idle actors", values=found["floor"], unit="%"),
+        *(
+            Figure(
+                name=f"start to the last of {nodes} nodes' first heartbeat",
+                values=found[f"{nodes} up"],
+                unit="s",
+                high=UP_S.get(nodes),
+            )
+            for nodes in sizes
+        ),
+        Figure(name="a bare fork and exit meanwhile", values=found["fork"], unit="ms"),
     ]
 
 
@@ -161,10 +228,15 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--seconds", type=float, default=20.0, help="of rest (default 20)")
     options.add_argument("--beats", type=int, default=4000, help="heartbeats timed in a run (default 4000)")
+    options.add_argument("--nodes", default=SIZES, help=f"at rest, the first in detail (default {SIZES})")
     options.add_argument("--only", choices=["rest", "core"], help="one of the two halves")
     asked = options.parse_args()
     adopt_orphans()
-    figures = [] if asked.only == "core" else at_rest(asked.repeats, asked.seconds)
+    figures = (
+        []
+        if asked.only == "core"
+        else at_rest(asked.repeats, asked.seconds, [int(size) for size in asked.nodes.split(",")])
+    )
     figures += [] if asked.only == "rest" else core_alone(asked.repeats, asked.beats)
     publish("control_plane", "Control plane", figures, asked.out)
 

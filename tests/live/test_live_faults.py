@@ -23,6 +23,7 @@ FAULTS = [
     {"at": "50s", "crash": "jobtracker", "for": "30s"},
     {"at": "60s", "kill_tracker": "n2"},
     {"at": "70s", "restart": "namenode"},
+    {"at": "75s", "kill_host": "n1"},
     {"at": "80s", "partition": "n1", "from": "masters", "for": "20s"},
 ]
 

@@ -42,9 +42,18 @@ class FakeHands:
         found = [(b, node) for b, node in self.replicas if node in up and (not nodes or node in nodes)]
         return found[0] if found else None
 
-    def kill_actor(self, name: str) -> None:
-        self.done.append((self.now_s, name, "kill_actor", {}))
-        self.down |= {name} & set(NODES)
+    def kill_tracker(self, node: str) -> None:
+        if node in self.down:
+            raise MasterGone(node)
+        self.done.append((self.now_s, node, "kill_tracker", {}))
+        self.down.add(node)
+
+    def kill_host(self, node: str) -> Sequence[str]:
+        self.done.append((self.now_s, node, "kill_host", {}))
+        return NODES[:2] if node in NODES[:2] else NODES[2:]
+
+    def kill_master(self, name: str) -> None:
+        self.done.append((self.now_s, name, "kill_master", {}))
 
     def hold(self, name: str, for_s: float) -> None:
         self.done.append((self.now_s, name, "hold", {"for_s": for_s}))
@@ -156,10 +165,25 @@ def test_a_tasktracker_that_was_killed_learns_its_state_again() -> None:
     plan = FaultInjector([slow, PlannedFault(at_s=2.0, kind="kill_tracker", nodes=("n2",))], NODES, hands)
     plan.advance(1.0)
     assert plan.advance(2.0) == [(2.0, "kill_tracker", "n2", None)]
-    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_actor"]
+    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_tracker"]
     hands.down.clear()
     plan.advance(3.0)
-    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_actor", "rates"]
+    assert [kind for _, _, kind, _ in hands.done] == ["rates", "kill_tracker", "rates"]
+
+
+def test_a_host_that_is_killed_takes_all_its_tasktrackers_which_learn_their_state_again() -> None:
+    hands = FakeHands()
+    slow = PlannedFault(at_s=1.0, kind="slow", nodes=("n2",), cpu=0.5)
+    host = PlannedFault(at_s=2.0, kind="kill_host", nodes=("n1", "n2", "n3"))
+    plan = FaultInjector([slow, host], NODES, hands)
+    plan.advance(1.0)
+    assert plan.advance(2.0) == [(2.0, "kill_host", "n1,n2,n3", None)]
+    assert [(name, kind) for _, name, kind, _ in hands.done] == [
+        ("n2", "rates"),
+        ("n1", "kill_host"),  # n2's, too
+        ("n3", "kill_host"),
+        ("n2", "rates"),
+    ]
 
 
 @pytest.mark.parametrize(("luck", "found"), [(0.0, "a1"), (0.9, "a3")])
@@ -186,7 +210,7 @@ def test_a_master_that_crashes_is_down_for_its_time_and_the_run_waits_for_it() -
     assert plan.advance(1.5) == [(1.5, "crash_jobtracker", "jobtracker", 5.5)]
     assert [(name, kind) for _, name, kind, _ in hands.done] == [
         ("jobtracker", "hold"),
-        ("jobtracker", "kill_actor"),
+        ("jobtracker", "kill_master"),
     ]
     assert plan.more_to_come
     plan.advance(5.5)

@@ -80,6 +80,15 @@ def test_a_killed_tasktracker_is_a_short_death_of_its_node() -> None:
     finish_s(tape)
 
 
+def test_a_killed_host_is_a_short_death_of_all_nodes_also_of_those_whose_tasktracker_is_back_before() -> None:
+    host = PlannedFault(at_s=5.0, kind="kill_host", nodes=("n2",), until_s=9.0)
+    tape = simple(host, PlannedFault(at_s=4.0, kind="kill_tracker", nodes=("n1",)))
+    assert (5.0, "kill_host", "n1,n2,n3", 9.0) in tape.rows["fault"]
+    assert {row.node for row in attempts(tape, "lost")} == {"n1", "n2", "n3"}
+    assert all(row.assigned > 9.0 for row in attempts(tape, "succeeded") if row.assigned > 5.0)
+    finish_s(tape)
+
+
 def test_who_is_cut_off_from_the_masters_is_lost_and_comes_back() -> None:
     cut = PlannedFault(at_s=5.0, kind="cut_off", nodes=("n1",), until_s=20.0)
     tape = simple(cut, timing=Timing(), maps=30)
