@@ -49,8 +49,7 @@ async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None
     if place.path:
         await loop.create_unix_connection(make, place.path)
     else:
-        transport, _ = await loop.create_connection(make, place.host, place.port)
-        notice_silence(transport.get_extra_info("socket"))
+        await loop.create_connection(make, place.host, place.port)
 
 
 def notice_silence(sock: Any) -> None:

@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
+from schedbed.cluster.wire.endpoint import notice_silence
+
 HEADER = struct.Struct("!I")
 GREETING_BYTES = 1024
 """The longest frame of a peer that has not shown its token."""
@@ -47,6 +49,7 @@ class Frames(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As in `asyncio.Protocol`."""
         self._transport = cast(asyncio.Transport, transport)
+        notice_silence(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As in `asyncio.Protocol`."""

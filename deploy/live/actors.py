@@ -68,14 +68,16 @@ class _MasterActor(_Actor, ABC):
         super().__init__()
         self._control = Path(control)
         self._place = place
-        self._listening: asyncio.Task[Endpoint] | None = None
+        self._listening = asyncio.Lock()
+        self._serves_at: Endpoint | None = None
         self._service: _Service | None = None
 
     async def endpoint(self) -> Endpoint:
         """Return where the master serves its door; it begins to when it is first asked."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(ServerEnd(self.DOOR, self._call).listen(self._place))
-        return await self._listening
+        async with self._listening:
+            if self._serves_at is None:
+                self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
+            return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
         """Answer a call that has come through the door."""

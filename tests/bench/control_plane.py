@@ -82,7 +82,7 @@ def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """An idle cluster: percent of one core by group, and seconds from the command to the last node's first heartbeat."""
+    """An idle cluster: percent of one core by group, seconds from the command to the last first heartbeat of a node."""
 
     parts: Mapping[str, float]
     up_s: float
