@@ -1,6 +1,6 @@
 """Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it.
 
-Only this file and `ray_masters` import Ray.
+The only file that imports Ray.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.lean_ray import lean
-from schedbed.deploy.live.ray_masters import DriverMasters, RayMasters
+from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.signals import sigterm_stays
@@ -56,6 +57,15 @@ CALL_S = 120.0  # how long the driver waits for the answer to one call
 NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 BEGIN_S = 30.0
 END_S = 30.0
+
+
+async def find_master(namespace: str, name: str) -> Endpoint:
+    """Return where a master, an actor of that namespace, serves now. Raises MasterGone."""
+    try:
+        master: Any = ray.get_actor(name, namespace=namespace)
+        return await master.endpoint.remote()
+    except (RayError, ValueError) as error:
+        raise MasterGone(f"{name}: {str(error).splitlines()[0]}") from None
 
 
 class RayCluster:
@@ -77,7 +87,7 @@ class RayCluster:
         self.hosts: dict[str, HostRecord] = {}
         self.places: dict[str, Host] = {}
         self.trackers: dict[str, NodeHandle] = {}
-        self.masters = DriverMasters(self.namespace, timeout_s=CALL_S)
+        self.masters = DriverMasters(partial(find_master, self.namespace), timeout_s=CALL_S)
         self._masters: dict[str, Any] = {}
         self._holders: dict[str, Any] = {}  # of each host's TaskTrackers
         self._keepers: dict[str, Any] = {}
@@ -142,26 +152,19 @@ class RayCluster:
 
     def _start_actors(self) -> None:
         own = next(record.host for record in self.hosts.values() if record.host.drives)
-        masters = RayMasters(self.namespace)
+        masters = SocketMasters(partial(find_master, self.namespace))
         options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 100, "namespace": self.namespace}
 
         def start(actor: type, host: Host, *args: Any, **more: Any) -> Any:
             there = NodeAffinitySchedulingStrategy(host.ray_id, soft=False)
             return ray.remote(actor).options(**options | more, scheduling_strategy=there).remote(*args)
 
-        self._masters = {
-            "jobtracker": start(
-                JobTrackerActor,
-                own,
-                str(self.control),
-                self._place(own, "jobtracker"),
-                masters,
-                name="jobtracker",
-            ),
-            "namenode": start(
-                NameNodeActor, own, str(self.control), self._place(own, "namenode"), name="namenode"
-            ),
-        }
+        for name, actor, more in (
+            ("jobtracker", JobTrackerActor, [masters]),
+            ("namenode", NameNodeActor, []),
+        ):
+            place = self._place(own, name)
+            self._masters[name] = start(actor, own, str(self.control), place, *more, name=name)
         for host in dict.fromkeys(self.places.values()):
             nodes = self._nodes_on(host.name)
             actor = self._holders[host.name] = start(TaskTrackerActor, host, nodes, masters)

@@ -1,15 +1,12 @@
-"""The way to the two masters: Ray says where each serves now, a socket carries the calls."""
+"""The way to the two masters: somebody says where each serves now, a socket carries the calls."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
-
-import ray
-from ray.exceptions import RayError
 
 from schedbed.cluster.doors import Send, make_stub
 from schedbed.cluster.masters import MasterGone, NameNodeDoor
@@ -17,37 +14,33 @@ from schedbed.cluster.wire.client_end import ClientEnd
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.live.driver_door import DriverDoor
 
+FindMaster = Callable[[str], Awaitable[Endpoint]]
+"""Says where `jobtracker` or `namenode` serves now. Raises MasterGone. It can be pickled."""
 
-class RayMasters:
-    """The two masters, actors of a namespace, as an actor reaches them: from one event loop, without an end."""
 
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self.to_job_tracker: Send = ClientEnd(DriverDoor, partial(self._find, "jobtracker")).call
-        self.to_name_node: Send = ClientEnd(NameNodeDoor, partial(self._find, "namenode")).call
+class SocketMasters:
+    """The two masters as an actor reaches them: from one event loop, and without an end."""
+
+    def __init__(self, find: FindMaster) -> None:
+        self._find = find
+        self.to_job_tracker: Send = ClientEnd(DriverDoor, partial(find, "jobtracker")).call
+        self.to_name_node: Send = ClientEnd(NameNodeDoor, partial(find, "namenode")).call
         self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
         self.name_node = make_stub(NameNodeDoor, self.to_name_node)
 
-    def __reduce__(self) -> tuple[type[RayMasters], tuple[str]]:
-        return RayMasters, (self._namespace,)  # An actor makes connections of its own.
-
-    async def _find(self, name: str) -> Endpoint:
-        try:
-            master: Any = ray.get_actor(name, namespace=self._namespace)
-            return await master.endpoint.remote()
-        except (RayError, ValueError) as error:
-            raise MasterGone(f"{name}: {str(error).splitlines()[0]}") from None
+    def __reduce__(self) -> tuple[type[SocketMasters], tuple[FindMaster]]:
+        return SocketMasters, (self._find,)  # An actor makes connections of its own.
 
 
 class DriverMasters:
     """The two masters as the driver reaches them: from any thread and event loop. A call may take `timeout_s`."""
 
-    def __init__(self, namespace: str, timeout_s: float) -> None:
+    def __init__(self, find: FindMaster, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="masters", daemon=True)
         self._thread.start()
-        masters = RayMasters(namespace)
+        masters = SocketMasters(find)
         self.to_job_tracker: Send = partial(self._carry, "jobtracker", masters.to_job_tracker)
         self.to_name_node: Send = partial(self._carry, "namenode", masters.to_name_node)
         self.job_tracker = make_stub(DriverDoor, self.to_job_tracker)
