@@ -19,10 +19,10 @@ from tests.harness.world import World, job, node
 NODES = [f"n{number:02d}" for number in range(14)]
 
 SUMS: list[tuple[Any, str]] = [
-    ("fifo", "4f8bb43ccd3f3e8b"),
-    ("fair", "593076ee8c8e4a64"),
-    ("delay:node_wait=1s,rack_wait=500ms", "d098fb2a9e05646b"),
-    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "973880f11a8172a3"),
+    ("fifo", "d4bf46fbfd026bd0"),
+    ("fair", "bac54d8274c8c4af"),
+    ("delay:node_wait=1s,rack_wait=500ms", "9858ec481b4957db"),
+    ("order=fair:pool_by=queue+inside=fifo,locality=delay,admission=containers", "56b2bcb64ba63b5d"),
     (
         {
             "delay": {
@@ -31,7 +31,7 @@ SUMS: list[tuple[Any, str]] = [
                 "fair_share_timeout": "6s",
             }
         },
-        "4ec3ce5117037c91",
+        "f050eede46483291",
     ),
 ]
 
