@@ -106,7 +106,7 @@ def validate(
 class Measured:
     """The live runs that count, by policy and repeat, and a line for each repeat that is not trusted."""
 
-    runs: Mapping[str, Mapping[int, RunTables]] = field(default_factory=dict)
+    runs: dict[str, dict[int, RunTables]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property
