@@ -39,7 +39,7 @@ def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -
 
     `policies` is summary.json's; `repeats_of` says which repeats the numbers of a policy's leaves belong to.
     """
-    pairs = [pair for figure in FIGURES for pair in _pairs(figure, policies, repeats_of)]
+    pairs = [pair for figure in FIGURES if figure.tested for pair in _pairs(figure, policies, repeats_of)]
     p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
     adjusted = {
         pair.key: found

@@ -14,6 +14,7 @@ import numpy as np
 
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
+from schedbed.deploy.results.measures.wait_causes import task_causes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,8 +109,15 @@ def waiting(run: RunTables) -> dict[str, Any]:
     """Return the spread of the waits of jobs (submit to first launch) and of tasks (runnable to assigned)."""
     return {
         "jobs": waits.grouped(run.jobs, waits.job_waits(run.jobs)),
-        "tasks": waits.spread(waits.task_waits(run.jobs, run.attempts)),
+        "tasks": waits.spread(waits.task_waits(run.jobs, run.attempts)) | {"causes": wait_causes(run)},
     }
+
+
+def wait_causes(run: RunTables) -> dict[str, float]:
+    """Return the mean seconds that tasks waited for each cause; together they are the mean wait of a task."""
+    slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
+    causes = task_causes(run.jobs, run.attempts, run.tables["decisions"], slots, run.end_s)
+    return {cause: waits.spread(seconds)["mean"] for cause, seconds in causes.items()}
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:

@@ -8,8 +8,8 @@ from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table
 
-VIEWED = ("jobs", "attempts", "heartbeats", "faults")
-"""Decisions and blocks are the largest tables, and no figure is made of them."""
+VIEWED = ("jobs", "attempts", "decisions", "heartbeats", "faults")
+"""No figure is made of blocks."""
 
 Key = tuple[str, int]  # policy and repeat
 

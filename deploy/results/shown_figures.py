@@ -11,13 +11,17 @@ from schedbed.deploy.results import stats
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row. `path` leads to its leaf below a policy; `better` is -1 when less is better, 0 if neither is."""
+    """A row. `path` leads to its leaf below a policy; `better` is -1 when less is better, 0 if neither is.
+
+    What only takes another row apart is not `tested`: each further test would blunt those of the other rows.
+    """
 
     label: str
     unit: str
     path: tuple[str, ...]
     better: int
     show: Callable[[float], str]
+    tested: bool = True
 
 
 def unsigned(text: str) -> str:
@@ -55,6 +59,16 @@ FIGURES: tuple[Figure, ...] = (
     Figure("wait of a job, mean", "s", ("wait_s", "jobs", "mean"), -1, seconds),
     Figure("wait of a job, p95", "s", ("wait_s", "jobs", "p95"), -1, seconds),
     Figure("wait of a task, mean", "s", ("wait_s", "tasks", "mean"), -1, seconds),
+    *(
+        Figure(f"- {shown}", "s", ("wait_s", "tasks", "causes", cause), 0, seconds, tested=False)
+        for cause, shown in (
+            ("slot", "no slot"),
+            ("share", "fair share"),
+            ("data", "data"),
+            ("splitting", "splitting"),
+            ("offer", "no offer yet"),
+        )
+    ),
     Figure("node-local maps", "%", ("locality", "tasks", "node"), 1, percent),
     Figure("rack-local maps", "%", ("locality", "tasks", "rack"), 0, percent),
     Figure("off-rack maps", "%", ("locality", "tasks", "off"), -1, percent),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,20 @@ class Steps:
 
     def integral(self, at: np.ndarray) -> np.ndarray:
         """The area below the function from its beginning up to each time in `at`."""
+        return self.integrator()(at)
+
+    def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`integral` as a function, for many calls: what does not depend on the times is computed once."""
         if not len(self.t):
-            return np.zeros(len(at))
+            return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])
-        index = np.searchsorted(self.t, at, side="right") - 1
-        inside = np.clip(index, 0, None)
-        return np.where(index < 0, 0.0, areas[inside] + self.value[inside] * (at - self.t[inside]))
+
+        def up_to(at: np.ndarray) -> np.ndarray:
+            index = np.searchsorted(self.t, at, side="right") - 1
+            inside = np.clip(index, 0, None)
+            return np.where(index < 0, 0.0, areas[inside] + self.value[inside] * (at - self.t[inside]))
+
+        return up_to
 
     def at(self, when: np.ndarray) -> np.ndarray:
         """The value at each time."""

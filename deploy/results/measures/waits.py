@@ -50,18 +50,25 @@ def job_waits(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def task_waits(jobs: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return the seconds that each launched task could have run and did not: up to its first assignment.
+    """Return the seconds that each launched task could have run and did not: up to its first assignment."""
+    first = first_assignments(jobs, attempts)
+    return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
+
+
+def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return by launched task when it was first `assigned`, and since when it was `runnable`; job, kind and split_of.
 
     A map can run from its job's submission on, a reduce from the moment when enough maps had ended (slow-start).
     """
-    first = attempts.groupby("task", sort=False).agg({"assigned": "min", "job": "first", "kind": "first"})
+    kept = {"assigned": "min", "job": "first", "kind": "first", "split_of": "first"}
+    first = attempts.groupby("task", sort=False).agg(kept)
     submits = dict(zip(jobs["job"], jobs["submit"], strict=True))
     opened = _reduces_opened(jobs, attempts)
     runnable = [
         (opened if kind == "reduce" else submits).get(job, math.nan)
         for job, kind in zip(first["job"], first["kind"], strict=True)
     ]
-    return np.clip(first["assigned"].to_numpy(float) - np.asarray(runnable, float), 0.0, None)
+    return first.assign(runnable=np.asarray(runnable, float))
 
 
 def _reduces_opened(jobs: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, float]:

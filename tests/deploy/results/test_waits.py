@@ -10,6 +10,7 @@ import pytest
 from schedbed.deploy.results import metrics
 from schedbed.deploy.results.comparison import verdicts
 from schedbed.deploy.results.measures import waits
+from schedbed.deploy.results.measures.wait_causes import task_causes
 from tests.harness.tables import run_of, table
 
 JOBS: list[dict[str, Any]] = [
@@ -71,3 +72,47 @@ def test_a_nearly_idle_cluster_is_said_to_have_nothing_to_schedule(busy: float, 
 def test_the_busy_share_of_slots_is_what_attempts_took_of_their_time() -> None:
     attempts = [attempt("a_m_0", 0.0, 6.0), attempt("a_m_1", 6.0, 12.0)]
     assert metrics.slots_busy(run_of(jobs=JOBS[:1], attempts=attempts)) == pytest.approx(12 / (12 * 4))
+
+
+SHARED: list[dict[str, Any]] = [
+    {"job": "a", "user": "ana", "submit": 0.0, "start": 0.0, "finish": 20.0, "maps": 4},
+    {"job": "b", "user": "bo", "submit": 1.0, "start": 4.0, "finish": 20.0, "maps": 1},
+]
+ON_TWO_SLOTS = [
+    attempt("a_m_0", 0.0, 4.0),
+    attempt("a_m_1", 0.0, 6.0),
+    attempt("b_m_0", 4.0, 9.0),
+    attempt("a_m_2", 7.0, 12.0),
+]
+
+
+def causes_of(attempts: list[dict[str, Any]], *decisions: dict[str, Any]) -> dict[str, list[float]]:
+    tables = (table("jobs", SHARED), table("attempts", attempts), table("decisions", decisions))
+    found = task_causes(*tables, {"map": 2, "reduce": 2}, 20.0)
+    whole = waits.task_waits(*tables[:2])
+    assert np.array([*found.values()]).sum(axis=0) == pytest.approx(whole), "causes are the whole wait"
+    return {cause: seconds.tolist() for cause, seconds in found.items()}
+
+
+def test_a_wait_is_told_apart_by_who_held_the_slots() -> None:
+    found = causes_of(ON_TWO_SLOTS)
+    assert found["slot"] == [0, 0, 3, 1], "bo while ana had both; ana while she was alone"
+    assert found["share"] == [0, 0, 0, 5], "from bo's submission until a slot is free, ana has her half"
+    assert found["offer"] == [0, 0, 0, 1] and found["data"] == found["splitting"] == [0, 0, 0, 0]
+
+
+def test_a_job_that_was_passed_over_waits_for_what_the_skip_says_until_its_next_launch() -> None:
+    late = {"job": "a", "t": 4.0, "reason": "waits for a local node: 0.0 of 3.0 s"}
+    limit = {"job": "a", "t": 6.5, "reason": "ana has the user's limit of 2 slots"}
+    found = causes_of(ON_TWO_SLOTS, late, limit)
+    assert found["data"] == [0, 0, 0, 2.5] and found["share"] == [0, 0, 0, 3 + 0.5]
+    assert found["slot"] == [0, 0, 3, 1] and found["offer"] == [0, 0, 0, 0]
+
+
+def test_the_rest_of_a_split_map_waits_for_splitting_from_the_split_on() -> None:
+    parts = [
+        attempt("a_m_0", 1.0, 3.0, split_of="a_m_0"),
+        attempt("a_m_1", 2.5, 5.0, split_of="a_m_0"),
+    ]
+    found = causes_of(parts)
+    assert found["splitting"] == [0, 1.5] and found["offer"] == [1, 1]
