@@ -66,14 +66,19 @@ def _paid_in_full(
     A quota lets a process use each period's share at once, and up to a tick of the kernel more that later periods
     pay for: an attempt that ends in between would be that much shorter.
     """
-    with limited:
-        began_s, began_cpu_s = time.monotonic(), own_cpu_s()
-        try:
-            yield
-        finally:
-            owed_s = cpu_debt_s(own_cpu_s() - began_cpu_s, core_speed, time.monotonic() - began_s)
-            if owed_s > 0:
-                time.sleep(owed_s)
+    began_s, used_s = time.monotonic(), 0.0
+    try:
+        with limited:
+            began_s, began_cpu_s = time.monotonic(), own_cpu_s()
+            try:
+                yield
+            finally:
+                used_s = own_cpu_s() - began_cpu_s
+    finally:
+        # The limit is eased in the meantime, so that the report does not wait for the quota's next period.
+        owed_s = cpu_debt_s(used_s, core_speed, time.monotonic() - began_s)
+        if owed_s > 0:
+            time.sleep(owed_s)
 
 
 def run_on(

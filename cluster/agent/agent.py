@@ -36,6 +36,7 @@ from schedbed.cluster.agent.usage import UsageMeter
 from schedbed.cluster.agent.warm import privileges
 from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
+from schedbed.cluster.priority import go_first
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.pacing import socket_bytes
@@ -245,6 +246,7 @@ async def _live(config: AgentConfig, where: AgentDir, lock: int) -> int:
 def main() -> int:
     """Reads the configuration, takes the directory and lives; a start that fails says {"error"} on stdout."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    go_first()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     try:

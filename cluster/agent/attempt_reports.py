@@ -23,6 +23,7 @@ LOG_TAIL_BYTES = 4096
 REPORT_BYTES = 4 * 2**20  # an attempt's report holds a number for each reduce
 REASON_CHARS = 2000
 BYTES_MAX = 2**60
+SETUP_MAX_S = 1.0
 
 
 @dataclass(slots=True)
@@ -37,7 +38,8 @@ class Running:
     fail_reason: str | None = None  # why it is being killed, which is no kill that anybody asked for
     silence: Silence | None = None  # of an attempt that runs a user's code
     retried: bool = False
-    begun_s: float | None = None  # CPU time of its place when its own code began
+    begun: bool = False  # its own code has begun
+    begun_s: float = 0.0  # CPU time of its place at that moment
     done: bool = False  # its own code has ended
     worked_s: float = 0.0  # CPU time of its own code, as far as it is known
 
@@ -99,6 +101,11 @@ def peak_bytes(message: Message) -> Message:
     """The field of Counters for what an attempt has held, as it or the kernel says."""
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
+
+
+def setup_of(message: Message) -> float:
+    """The CPU time that a fork says it took from its order to the attempt's own code."""
+    return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
 def read_json(path: Path) -> Message:

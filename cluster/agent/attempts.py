@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import shutil
@@ -11,7 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, fields
 
-from schedbed.cluster.agent.attempt_reports import Message, Running, peak_bytes, report_of, status_of
+from schedbed.cluster.agent.attempt_reports import (
+    Message,
+    Running,
+    peak_bytes,
+    report_of,
+    setup_of,
+    status_of,
+)
+from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.folder import AgentDir, BadRequest
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.usage import process_cpu_s
@@ -94,7 +101,6 @@ class Attempts:
         self._running[spec.attempt] = Running(spec, self._clock.now_s())
         try:
             scratch.mkdir()
-            (scratch / "spec.json").write_text(json.dumps(raw))
             self._running[spec.attempt].silence = silence_of(spec, scratch / "status")
         except OSError as error:
             self._finish(spec.attempt, None, {}, f"could not be set up: {error}")
@@ -162,7 +168,7 @@ class Attempts:
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
         """Keeps what an attempt's own code has used: nothing before it has begun, no more when it has ended. A process
         that has exited shows none any more, `at_least_s` is what it had then."""
-        if running.spare is not None and running.begun_s is not None and not running.done:
+        if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
             running.worked_s = max(running.worked_s, used_s - running.begun_s)
 
@@ -194,7 +200,15 @@ class Attempts:
             self._limits.prepare(spare.place, running.spec.memory_bytes, self._where.attempt(attempt))
             if spare.uid is not None:
                 os.chown(self._where.attempt(attempt), spare.uid, spare.uid)
-            spare.order(attempt, {"spec": running.spec.to_json(), "met": self._met})
+            running.begun_s = self._used_s(spare)
+            try:
+                quota = self._limits.hold(spare.place)
+                self._limits.count_memory(spare.place)
+            except (CgroupError, OSError) as error:
+                spare.attempt, running.fail_reason = attempt, f"could not be limited: {error}"
+                self._end(running)
+                continue
+            spare.order(attempt, {"spec": running.spec.to_json(), "met": self._met}, quota)
             if self._looking is None:
                 self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
@@ -204,9 +218,9 @@ class Attempts:
             return
         match message["type"]:
             case "begin":
-                running.begun_s = self._used_s(spare)
-                spare.go(self._limits.hold(spare.place))
-                self._limits.count_memory(spare.place)
+                setup_cpu_s = setup_of(message)
+                running.begun_s, running.begun = running.begun_s + setup_cpu_s, True
+                self._limits.begun(spare.place, setup_cpu_s)
             case "done":
                 self._note_cpu(running)
                 running.done = True
@@ -232,7 +246,7 @@ class Attempts:
         running = self._running.get(spare.attempt)
         if running is None or running.spare is not spare:
             return
-        if not (spare.said or running.retried or running.kill_reason):
+        if not (spare.said or running.retried or running.kill_reason or running.fail_reason):
             running.spare, running.retried = None, True  # the fork had died while it waited
             self._waiting.append(spare.attempt)
             self._dispatch()

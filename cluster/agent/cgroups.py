@@ -93,6 +93,10 @@ class PathFiles:
         """As in GroupFiles."""
         return self._path(group, name).read_text().strip()
 
+    def handle(self, group: str, name: str) -> int:
+        """As in GroupFiles."""
+        return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
+
     def move(self, group: str, pid: int) -> None:
         """As in GroupFiles."""
         for folder in self._bases:

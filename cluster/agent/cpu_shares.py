@@ -74,6 +74,12 @@ class CpuShares:
         self._held[name] = _Held(0.0, now_s, used_s, used_s)
         return self._share([name])
 
+    def forgive(self, name: str, cpu_s: float) -> None:
+        """Does not count so much of what an attempt has used since `begin`."""
+        if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
+            held.counted_s += cpu_s
+            held.seen_s += cpu_s
+
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
         """An attempt has ended."""
         self._look(now_s, used)

@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 MOVE = "move-"
 """How names of the descriptors begin that take a process into a group, one a hierarchy."""
@@ -32,6 +32,24 @@ def slot_groups(slots: int) -> tuple[str, ...]:
     quota with it nor is killed for its memory.
     """
     return tuple(f"slot-{index}" for index in range(2 * slots))
+
+
+class Quota(NamedTuple):
+    """A limit that a fork lays upon itself just before an attempt's own code: `text`, written to `descriptor`."""
+
+    descriptor: int
+    text: str
+
+
+def lay_down(quota: Quota) -> None:
+    """Write a limit, read it back, and close its descriptor. Raises OSError."""
+    try:
+        os.pwrite(quota.descriptor, quota.text.encode(), 0)
+        taken = os.pread(quota.descriptor, READ_BYTES, 0).decode().strip()
+    finally:
+        os.close(quota.descriptor)
+    if taken != quota.text:
+        raise OSError(errno.EINVAL, f"the limit is {taken} after {quota.text} was written")
 
 
 class GroupFiles(Protocol):
@@ -57,6 +75,10 @@ class GroupFiles(Protocol):
 
     def read(self, group: str, name: str) -> str:
         """Return a file's text without white space around it. Raises OSError."""
+        ...
+
+    def handle(self, group: str, name: str) -> int:
+        """Return a new descriptor by which a file can be written and read. Raises OSError."""
         ...
 
     def move(self, group: str, pid: int) -> None:
@@ -98,6 +120,10 @@ class DescriptorFiles:
         while more := os.pread(opened, READ_BYTES, len(found)):
             found += more
         return found.decode().strip()
+
+    def handle(self, group: str, name: str) -> int:
+        """As in GroupFiles."""
+        return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
         """As in GroupFiles. The kernel reads `pid` as of this process's pid namespace."""

@@ -13,7 +13,7 @@ from schedbed.cluster.agent.cgroup_find import CgroupError, find_hierarchies
 from schedbed.cluster.agent.cgroups import PathFiles
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
-from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, receive_files, slot_groups
+from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, Quota, receive_files, slot_groups
 from schedbed.cluster.agent.node_groups import NodeGroups
 from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
 from schedbed.cluster.agent.warm.privileges import PLACES, can_drop
@@ -104,9 +104,14 @@ class NodeLimits:
         except (CgroupError, OSError) as error:  # RLIMIT_DATA still holds the attempt
             log.warning("%s", error)
 
-    def hold(self, place: int) -> bool:
-        """The attempt's own code is about to begin: limits it from now on; whether the limit took."""
-        return self._tell("hold", lambda groups: groups.hold(self._names[place]))
+    def hold(self, place: int) -> Quota | None:
+        """The fork there gets its order: limits the attempt from its own code on; what its fork must lay down for that,
+        if anything. Raises CgroupError, OSError."""
+        return None if self._enforcer is None else self._enforcer.hold(self._names[place])
+
+    def begun(self, place: int, setup_cpu_s: float) -> None:
+        """The attempt's own code has begun; its fork used so much CPU time before, since `hold`."""
+        self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
         """The attempt's own code says that it has ended, its report is still to be written."""
@@ -139,7 +144,7 @@ class NodeLimits:
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """An attempt's own code has begun there: its memory counts from now on."""
+        """An attempt's own code is about to begin there: its memory counts from now on."""
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
@@ -174,16 +179,14 @@ class NodeLimits:
         """What holds attempts to CPU and memory, if anything does."""
         return self._groups or self._stopped
 
-    def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> bool:
-        """Has attempts held otherwise, if anything holds them; what goes wrong is logged. Whether it went well."""
+    def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
+        """Has attempts held otherwise, if anything holds them; what goes wrong is logged."""
         if self._enforcer is None:
-            return True
+            return
         try:
             change(self._enforcer)
         except (CgroupError, OSError) as error:
             log.error("%s: %s", what, error)
-            return False
-        return True
 
     def stream(self, *names: str) -> NodeStream:
         """Begins a stream of bytes that passes each of `disk`, `tx`, `rx` and the rack's `uplink` that is named."""

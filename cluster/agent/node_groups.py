@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.cpu_shares import CpuShares
-from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles
+from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, Quota
 
 # Measured at core_speed 0.1 on two host cores: with 20 ms periods the share is off by 0.5-1%, with 100 ms by 2%;
 # quotas below 1 ms are refused by the kernel.
@@ -86,8 +86,9 @@ class MemoryPeaks:
 class NodeGroups:
     """The groups `names` (as `slot_groups` gives) of one node, made before, each for one attempt at a time.
 
-    A group is open until `hold`: what launching costs is the emulation's own work. While no more attempts are held
-    than the node has cores, each has a core; when there are more they share the node's CPU evenly (`rebalance`).
+    A group is open until the fork in it lays down what `hold` gave for it: what launching costs is the emulation's own
+    work. While no more attempts are held than the node has cores, each has a core; when there are more they share the
+    node's CPU evenly (`rebalance`).
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class NodeGroups:
         self.memory = MemoryPeaks(files)
         self._written: dict[tuple[str, str], str] = {}
         self._periods: dict[str, int] = {}  # of a group's quota in v1
+        self._given: dict[str, tuple[float, float]] = {}  # shares of those about to begin: as given, and now
 
     def open(self) -> None:
         """Tries each limit once and opens all groups. Raises CgroupError."""
@@ -130,21 +132,39 @@ class NodeGroups:
         """Moves a process into the group. Raises OSError."""
         self._files.move(name, pid)
 
-    def hold(self, name: str) -> None:
-        """The attempt's own code begins: holds it to its share. Raises CgroupError, OSError."""
-        self._put(self._shares.begin(name, self._clock(), self._used(name)))
+    def hold(self, name: str) -> Quota:
+        """Holds the attempt that is about to begin to its share: what its fork lays down itself, with no message in
+        between, before the attempt's own code. Raises CgroupError, OSError."""
+        shares = self._shares.begin(name, self._clock(), self._used(name))
+        self._given[name] = (shares[name], shares[name])
+        self._put(shares)
+        quota, period = _quota_and_period(shares[name])
+        if self.version == 2:
+            return Quota(self._files.handle(name, "cpu.max"), f"{quota} {period}")
+        self._set_period(name, period)
+        return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
+
+    def begun(self, name: str, setup_cpu_s: float) -> None:
+        """The attempt's own code has begun, after `setup_cpu_s` of its fork's since `hold`. Raises CgroupError,
+        OSError."""
+        self._shares.forgive(name, setup_cpu_s)
+        given, share = self._given.pop(name, (0.0, 0.0))
+        if share != given:
+            self._limit_cpu(name, share)
 
     def ease(self, name: str) -> None:
         """The attempt's own code says that it has ended: what it still writes shall not wait for periods of its quota.
 
         Not opened: code that only says so would have the host to itself. Raises CgroupError, OSError.
         """
+        self._given.pop(name, None)
         quotas = self._shares.end(name, self._clock(), self._used())
         self._limit_cpu(name, max(self._core_speed, END_US / PERIOD_US))
         self._put(quotas)
 
     def free(self, name: str) -> None:
         """Nothing runs in the group any more: opens it for the next attempt. Raises CgroupError, OSError."""
+        self._given.pop(name, None)
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         self._release_cpu(name)
@@ -233,7 +253,10 @@ class NodeGroups:
 
     def _put(self, shares: dict[str, float]) -> None:
         for name, share in shares.items():
-            self._limit_cpu(name, share)
+            if name in self._given:  # its fork is about to write the share that it was given
+                self._given[name] = (self._given[name][0], share)
+            else:
+                self._limit_cpu(name, share)
 
     def _release_cpu(self, name: str) -> None:
         if self.version == 1:
@@ -244,20 +267,29 @@ class NodeGroups:
     def _limit_cpu(self, name: str, share: float) -> None:
         """Writes a quota of so many host cores and reads it back. Each such writing fills the group's present period
         anew, so that it is done no oftener than needed."""
-        period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
-        quota = max(QUOTA_MIN_US, round(period * share))
+        quota, period = _quota_and_period(share)
         if self.version == 2:
             self._write(name, "cpu.max", f"{quota} {period}")
             return
+        self._set_period(name, period)
+        self._write(name, "cpu.cfs_quota_us", str(quota))
+
+    def _set_period(self, name: str, period: int) -> None:
+        """Of version 1, where it has a file of its own."""
         if self._periods.get(name) != period:
             self._periods.pop(name, None)
             self._release_cpu(name)  # no step between the two may be refused
             self._write(name, "cpu.cfs_period_us", str(period))
             self._periods[name] = period
-        self._write(name, "cpu.cfs_quota_us", str(quota))
 
     def _write(self, name: str, file: str, text: str) -> None:
         self._files.write(name, file, text)
         taken = self._files.read(name, file)
         if taken != text:
             raise CgroupError(f"{name}: {file} is {taken} after {text} was written")
+
+
+def _quota_and_period(share: float) -> tuple[int, int]:
+    """In microseconds, of so many host cores."""
+    period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
+    return max(QUOTA_MIN_US, round(period * share)), period

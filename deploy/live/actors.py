@@ -25,6 +25,7 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import Method, make_table
 from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters, NameNodeDoor
+from schedbed.cluster.priority import go_first
 from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.tasktracker import TaskTracker
 from schedbed.cluster.wire.endpoint import Endpoint
@@ -51,6 +52,7 @@ class _Actor:
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
+        go_first()
 
     async def ready(self) -> int:
         """Answer once the actor is up; return its process id."""

@@ -82,13 +82,18 @@ class StoppedGroups:
         os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
 
     def hold(self, name: str) -> None:
-        """The attempt's own code begins."""
+        """The attempt is about to begin; its fork has nothing to lay down."""
         place = self._places[name]
         place.tree.look()
         place.resident_bytes = place.tree.resident_bytes
         place.counted_s, place.looked_s = place.tree.used_s, self._clock()
         self._put(self._shares.begin(name, self._clock(), self._used(name)))
         self._wake(name, place, place.interval_s)
+
+    def begun(self, name: str, setup_cpu_s: float) -> None:
+        """As in NodeGroups."""
+        self._shares.forgive(name, setup_cpu_s)
+        self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
         """The attempt's own code says that it has ended: its report shall not wait."""

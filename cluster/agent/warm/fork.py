@@ -1,8 +1,9 @@
 """What a fork of the zygote does: leaves the zygote's things behind, waits for its attempt, runs it.
 
-It has a line to the agent. It says `begin` there when the attempt's own code is about to begin, and goes on at `go`,
-when the agent has laid its limits upon it; `done` when that code has ended, and `ended` when its report is written.
-What it says is believed as little as its report: code that speaks in its place only hurts its own attempt.
+It has a line to the agent. With its order comes the limit that it lays upon itself just before the attempt's own code
+begins, which it says there as `begin`: no message goes back and forth in between, and what setting up costs is not the
+attempt's. It says `done` when that code has ended, and `ended` when its report is written. What it says is believed as
+little as its report: code that speaks in its place only hurts its own attempt.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.agent.group_files import Quota, lay_down
 from schedbed.cluster.agent.warm import privileges
+from schedbed.cluster.priority import take_turns
 from schedbed.tasks.context import NodeContext
+from schedbed.tasks.pacing import own_cpu_s
 from schedbed.tasks.specs import AttemptSpec
 
 Message = dict[str, Any]
@@ -32,6 +36,7 @@ Run = Callable[[AttemptSpec, NodeContext, AbstractContextManager[None]], int]
 
 THREAD_STACK_BYTES = 512 * 1024  # stacks count against an attempt's memory
 OPEN_MAX = 1 << 20
+READ_BYTES = 1 << 16
 EXIT_SETUP = 70  # an attempt that did not get as far as its first line
 
 
@@ -73,26 +78,39 @@ def _go_first() -> None:
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
     """A spare's life: waits for its order and obeys; a closed line means that none will come."""
-    with line, line.makefile("rb") as heard:
-        text = heard.readline()
+    data_bytes = _data_bytes() if setup.limit_memory else None
+    with line:
+        text, descriptors = _hear(line)
         if not text:
             return 0
-        # Now in its control group: before, another attempt that is the same user could have traced it out of there.
-        privileges.prctl(privileges.PR_SET_DUMPABLE, 1)
-        _go_first()
+        woke_cpu_s = own_cpu_s()
         order = json.loads(text)
+        quota = None if order["quota"] is None else Quota(descriptors.pop(), order["quota"])
         setup.node = replace(setup.node, **order["met"])
-        limited = _held(line, heard.readline)
-        code = _run(setup, order["spec"], limited)
+        code = _run(setup, order["spec"], _held(line, quota, woke_cpu_s), data_bytes)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         _say(line, {"type": "ended", "code": code, "memory_peak_bytes": _peak_bytes()})
-        heard.readline()  # the agent's kill comes at any time now
+        with contextlib.suppress(OSError):
+            line.recv(1)  # the agent's kill comes at any time now
     return code
 
 
-def _run(setup: ForkSetup, spec: Message, limited: AbstractContextManager[None]) -> int:
+def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
+    """The one line that comes, empty when the other end has closed, and the descriptors with it."""
+    text, descriptors = b"", list[int]()
+    while not text.endswith(b"\n"):
+        data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            return b"", descriptors
+        text, descriptors = text + data, descriptors + brought
+    return text, descriptors
+
+
+def _run(
+    setup: ForkSetup, spec: Message, limited: AbstractContextManager[None], data_bytes: int | None
+) -> int:
     """Runs the attempt, its output in its log, within its memory; the exit code."""
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
@@ -100,18 +118,23 @@ def _run(setup: ForkSetup, spec: Message, limited: AbstractContextManager[None])
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
-    if setup.limit_memory:
-        limit = _data_bytes() + spec["memory_bytes"]
+    if data_bytes is not None:
+        limit = data_bytes + spec["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     return setup.run(AttemptSpec.from_json(spec), setup.node, limited)
 
 
 @contextlib.contextmanager
-def _held(line: socket.socket, go: Callable[[], bytes]) -> Iterator[None]:
-    """Around the attempt's own code. OSError when the agent does not let it begin."""
-    _say(line, {"type": "begin"})
-    if go() != b"go\n":
-        raise OSError("the agent could not limit this attempt")
+def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
+    """Around the attempt's own code. OSError when it cannot be limited."""
+    take_turns()
+    if quota is not None:
+        lay_down(quota)
+    # Now that it is in its group and can write that no more: before, another attempt that is the same user could have
+    # traced it out of there.
+    privileges.prctl(privileges.PR_SET_DUMPABLE, 1)
+    _go_first()
+    _say(line, {"type": "begin", "setup_cpu_s": own_cpu_s() - woke_cpu_s})
     try:
         yield
     finally:

@@ -41,14 +41,10 @@ class JsonLine:
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Sends an object, and with it a descriptor, which is closed here. One that has gone hears nothing."""
-        self.send_raw(json.dumps(message).encode() + b"\n", descriptor)
-
-    def send_raw(self, data: bytes, descriptor: int | None = None) -> None:
-        """Sends these bytes."""
         if self._socket.fileno() < 0:
             _close(descriptor)
             return
-        self._unsent.append((data, descriptor))
+        self._unsent.append((json.dumps(message).encode() + b"\n", descriptor))
         if len(self._unsent) == 1 and not self._write():
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedbed.cluster.agent.group_files import Quota
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.warm.line import JsonLine, Message
 from schedbed.cluster.agent.warm.privileges import attempt_uid
@@ -36,16 +37,12 @@ class Spare:
     line: JsonLine | None = None
     error: str = ""  # why it cannot be used
 
-    def order(self, attempt: str, order: Mapping[str, Any]) -> None:
-        """Lets it become this attempt."""
+    def order(self, attempt: str, order: Mapping[str, Any], quota: Quota | None) -> None:
+        """Lets it become this attempt, under that limit."""
         self.attempt = attempt
         assert self.line is not None
-        self.line.send(dict(order))
-
-    def go(self, allowed: bool) -> None:
-        """Lets the attempt's own code begin, or the attempt fail."""
-        if self.line is not None:
-            self.line.send_raw(b"go\n" if allowed else b"no\n")
+        text, descriptor = (None, None) if quota is None else (quota.text, quota.descriptor)
+        self.line.send({**order, "quota": text}, descriptor)
 
 
 class Spares:

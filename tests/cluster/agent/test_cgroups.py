@@ -24,7 +24,7 @@ from schedbed.cluster.agent.cgroups import (
     start_ticks,
     sweep_leftovers,
 )
-from schedbed.cluster.agent.group_files import slot_groups
+from schedbed.cluster.agent.group_files import Quota, lay_down, slot_groups
 from schedbed.cluster.agent.limits import COOPERATING
 from schedbed.cluster.agent.node_groups import PROCESSES, SLACK_BYTES, NodeGroups
 from schedbed.cluster.agent.warm.privileges import can_drop
@@ -138,6 +138,12 @@ def cpu_of(kernel: FakeKernel, folder: Path) -> str:
     return " ".join((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
 
 
+def begin(groups: NodeGroups, name: str) -> None:
+    """As an attempt's fork and its agent do."""
+    lay_down(groups.hold(name))
+    groups.begun(name, 0.0)
+
+
 def quota_of(kernel: FakeKernel, slot: int) -> float | None:
     """The host cores that a slot may use, None when it is open."""
     quota, period = cpu_of(kernel, kernel.node / f"slot-{slot}").split()
@@ -154,7 +160,7 @@ def test_slots_are_made_and_are_open_until_an_attempt_begins(
     assert made == ["slot-0", "slot-1", "slot-2", "slot-3"]
     assert [quota_of(kernel, slot) for slot in range(4)] == [None] * 4
     assert (kernel.node / "slot-3" / "pids.max").read_text() == str(PROCESSES)
-    groups.hold("slot-1")
+    begin(groups, "slot-1")
     assert cpu_of(kernel, kernel.node / "slot-1") == "2000 20000"  # a core of a tenth, 20 ms periods
     groups.limit_memory("slot-1", 64 * MIB)
     name = "memory.limit_in_bytes" if version == 1 else "memory.max"
@@ -179,19 +185,41 @@ def test_more_attempts_than_cores_share_them_evenly(fake: Callable[[int], FakeKe
     kernel, now_s = fake(version), [100.0]
     groups = kernel.group(slots=3, clock=lambda: now_s[0])
     for slot in range(2):
-        groups.hold(f"slot-{slot}")
+        begin(groups, f"slot-{slot}")
     assert [quota_of(kernel, slot) for slot in range(2)] == [0.1, 0.1]
-    groups.hold("slot-2")
+    begin(groups, "slot-2")
     assert [quota_of(kernel, slot) for slot in range(3)] == pytest.approx([0.2 / 3] * 3, rel=0.001)
     groups.free("slot-0")
     assert [quota_of(kernel, slot) for slot in range(3)] == [None, 0.1, 0.1]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_attempt_begins_with_the_share_that_it_has_by_then(
+    fake: Callable[[int], FakeKernel], version: int
+) -> None:
+    kernel = fake(version)
+    groups = kernel.group(slots=3)
+    begin(groups, "slot-0")
+    given = [groups.hold(name) for name in ("slot-1", "slot-2")]
+    assert quota_of(kernel, 1) is None  # its fork's setup is not the attempt's
+    for quota in given:
+        lay_down(quota)
+    assert quota_of(kernel, 1) == 0.1  # as when it was ordered
+    for name in ("slot-1", "slot-2"):
+        groups.begun(name, 0.0)
+    assert [quota_of(kernel, slot) for slot in range(3)] == pytest.approx([0.2 / 3] * 3, rel=0.001)
+
+
+def test_a_limit_that_a_fork_cannot_lay_down_is_noticed() -> None:
+    with pytest.raises(OSError, match="the limit is  after 2000 was written"):
+        lay_down(Quota(os.open(os.devnull, os.O_RDWR), "2000"))
 
 
 def test_what_one_leaves_of_its_share_the_others_get(fake: Callable[[int], FakeKernel]) -> None:
     kernel, now_s = fake(1), [100.0]
     groups = kernel.group(slots=3, clock=lambda: now_s[0])
     for slot in range(3):
-        groups.hold(f"slot-{slot}")
+        begin(groups, f"slot-{slot}")
     used = [0.0, 0.0, 0.0]
     for _ in range(4):  # the third waits for its disk most of the time
         now_s[0] += 0.25
@@ -213,7 +241,7 @@ def test_a_node_pays_back_what_it_had_above_its_rate(fake: Callable[[int], FakeK
     kernel, now_s = fake(1), [100.0]
     groups = kernel.group(slots=3, clock=lambda: now_s[0])
     for slot in range(3):
-        groups.hold(f"slot-{slot}")
+        begin(groups, f"slot-{slot}")
     now_s[0] += 1.0
     for slot in range(3):
         kernel.uses(slot, 0.22 / 3)  # a tenth too much
@@ -376,7 +404,7 @@ def test_the_kernel_holds_a_slot_to_a_core_and_a_node_to_its_cores(
     if groups.cpu_s() is None:
         pytest.skip("nobody counts CPU time here")
     for name in NAMES[:attempts]:
-        groups.hold(name)
+        begin(groups, name)
         children(files, name)
     began_s, before = time.monotonic(), [groups.cpu_s(name) or 0.0 for name in NAMES[:attempts]]
     while time.monotonic() - began_s < 3.0:
@@ -454,8 +482,8 @@ def test_forks_that_wait_in_their_slot_are_used_and_may_die(
         while f"{PREFIX}{rig.run_id}/" not in inside.read_text():
             await asyncio.sleep(0.02)
         await talk.launch(attempt_spec(do="sleep"))
-        while not (await talk.hear("beat"))["running"][0]["started_s"]:
-            pass
+        while not any(status["started_s"] for status in (await talk.hear("beat"))["running"]):
+            pass  # beats from before the launch are among them
         assert set(spares) <= set(below(zygote))  # one of them is the attempt now
         await talk.send("kill", attempt="job_0001_m_000000_0", reason="test")
         await talk.hear("ended", state="killed")
