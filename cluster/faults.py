@@ -202,6 +202,14 @@ _ROWS = (
         hides_replicas=True,
     ),
     FaultKind(
+        name="kill_host",
+        about="the process with all TaskTrackers of the node's host dies, and with it what runs on these nodes",
+        example="kill_host: n3",
+        duration=RESTART,
+        hides_replicas=True,
+        draw=None,
+    ),
+    FaultKind(
         name="crash_jobtracker",
         about="the JobTracker's process dies, and replays its journal when it is back",
         example="crash: jobtracker, for: 10s",
@@ -216,14 +224,6 @@ _ROWS = (
         target="namenode",
         duration=ONCE,
         spelled=({"restart": "namenode"}, {"crash": "namenode"}),
-    ),
-    FaultKind(
-        name="kill_host",
-        about="the process with all TaskTrackers of the node's host dies, and with it what runs on these nodes",
-        example="kill_host: n3",
-        duration=RESTART,
-        hides_replicas=True,
-        draw=None,
     ),
 )
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}

@@ -247,10 +247,10 @@ class View(Protocol):
         ...
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """Does the job avoid the node after failures there, while another node could run it?
+        """Return whether the job avoids the node after failures there: less speaks against another that could run it.
 
-        It does after three failures, while the node's disk is full after one for that, and while a task of the kind
-        waits that has failed there.
+        Most speaks against a node whose disk is full and where an attempt has failed for that, then against one where
+        the job has failed three times, then against one where a task of the kind has failed that waits to run again.
         """
         ...
 

@@ -36,6 +36,9 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.tasks.specs import NodeId
 
+# Ray would have its actors give way to all else, the attempts too. Read when it starts.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 SPARE_THREADS = 8
 
 

@@ -22,9 +22,6 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
-os.environ.setdefault(
-    "RAY_worker_niceness", "0"
-)  # else its actors give way to all else: to the attempts, too
 
 import psutil
 import ray.job_config

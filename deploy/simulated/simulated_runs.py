@@ -30,12 +30,8 @@ if TYPE_CHECKING:
 
 PART_ROWS = 100_000  # of a table are held in memory before they are written
 BAD_JOBS_SHOWN = 20
-LIVE_TIMING = Timing(begin_s=0.1, launch_spread=0.5)
-"""As live runs: a plan takes `begin_s` from the clock's start to the first heartbeat, and launches differ.
-
-Equally long launches would make equal maps of a node end at one instant, and the node would ask for two tasks in one
-heartbeat where a live node asks twice. Results hardly depend on how large the spread is.
-"""
+LIVE_TIMING = Timing(begin_s=0.1)
+"""As measured of live runs: a plan takes that long from the clock's start to the first heartbeat."""
 COMPILED_TASKS = 100_000
 """From so many tasks on the compiled loop is asked whether it can play them: it is ready only after some seconds."""
 BATCH_ROWS = 2_000

@@ -63,7 +63,7 @@ def validate(
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
     simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
-    measured = Measured.of(live_folder, [choice.spec for choice in scenario.policies])
+    measured = LiveRepeats.of(live_folder, [choice.spec for choice in scenario.policies])
     fits = any(job.app != "synthetic" for job in scenario.jobs)
     fitted_on, judged_on = split_repeats(measured.repeats, fits=fits)
     recorded = [
@@ -103,7 +103,7 @@ def validate(
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LiveRepeats:
     """The live runs that count, by policy and repeat, and a line for each repeat that is not trusted."""
 
     runs: dict[str, dict[int, RunTables]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Measured:
         return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
 
     @classmethod
-    def of(cls, folder: Path, policies: Sequence[str]) -> Measured:
+    def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
         """Read the runs of these policies that succeeded, and leave out those that are not trusted."""
         run, tables = RunFile.load(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})

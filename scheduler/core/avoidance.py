@@ -8,8 +8,8 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class Avoidance:
     """Why one job avoids nodes. `excluded` are the nodes that the job avoids for some kind of task.
 
-    A node is avoided for good after `often` failures of the job there, while the node's disk is full after an attempt
-    has failed for that, and for tasks of a kind while one of them is to run again that has failed there.
+    From the strongest reason to the weakest: the node's disk is full and an attempt has failed for that; the job has
+    failed there `often` times; a task of the kind in question has failed there and is to run again.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -21,13 +21,15 @@ class Avoidance:
         self._full: dict[NodeId, None] = {}
         self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
 
-    def holds(self, node: NodeId, kind: TaskKind) -> bool:
-        """Return whether there is a reason to avoid the node for tasks of that kind."""
+    def strength(self, node: NodeId, kind: TaskKind) -> int:
+        """Return how strong the reason is to avoid the node for tasks of that kind, 0 for none."""
         if node not in self.excluded:
-            return False
-        return (
-            self._failures.get(node, 0) >= self._often or node in self._full or (node, kind) in self._waiting
-        )
+            return 0
+        if node in self._full:
+            return 3
+        if self._failures.get(node, 0) >= self._often:
+            return 2
+        return int((node, kind) in self._waiting)
 
     def failed(self, node: NodeId, *, disk_full: bool) -> None:
         """Count a failure there; `disk_full` when the node's full disk is the cause."""
@@ -56,5 +58,5 @@ class Avoidance:
     def _settle(self, node: NodeId) -> None:
         """Have `excluded` hold the node or not."""
         self.excluded[node] = None
-        if not any(self.holds(node, kind) for kind in TaskKind):
+        if not any(self.strength(node, kind) for kind in TaskKind):
             del self.excluded[node]

@@ -81,9 +81,10 @@ class Books:
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
-        holds, stage = job.avoidance.holds, job.stage(kind)
-        return holds(node.node, kind) and any(
-            other.alive and not holds(other.node, kind) and self._could_hold(other, stage)
+        strength, stage = job.avoidance.strength, job.stage(kind)
+        here = strength(node.node, kind)
+        return here > 0 and any(
+            other.alive and strength(other.node, kind) < here and self._could_hold(other, stage)
             for other in self.nodes.values()
         )
 

@@ -289,7 +289,7 @@ class Beats:
                 if action.kind is not MAP:
                     node.reduces += 1
                     self._reduce_starts(action.job, node)
-                plan = plans.of(action, node.next_start_s())
+                plan = plans.of(action, node.start_s)
                 if plan is not None:
                     launch(now_s, name, plan)
                     if self._copies is not None:

@@ -30,7 +30,6 @@ class Timing:
     resend_s: float = 0.1  # until a lost heartbeat is sent again
     boot_s: float = 1.0  # from a node's restart to its registration
     begin_s: float = 0.0  # from the run's start, with the nodes up, until they find the JobTracker at work
-    launch_spread: float = 0.0  # share by which launches differ from `SimNode.start_s` under contention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

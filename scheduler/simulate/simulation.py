@@ -45,11 +45,9 @@ class Simulation:
         self.interval_s = setup.cluster.heartbeat_s
         self.queue = EventQueue()
         reply_s = setup.timing.decision_s + setup.timing.reply_s
-        starts_s = [reply_s + setup.latencies.launch(spec.core_speed) for spec in setup.cluster.nodes]
-        spread = 2 * setup.timing.launch_spread if setup.contention else 0.0
         self.nodes = [
-            SimNode(index, spec, start_s, spread * start_s)
-            for index, (spec, start_s) in enumerate(zip(setup.cluster.nodes, starts_s, strict=True))
+            SimNode(index, spec, reply_s + setup.latencies.launch(spec.core_speed))
+            for index, spec in enumerate(setup.cluster.nodes)
         ]
         self.node_by_name = {node.spec.node: node for node in self.nodes}
         restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)

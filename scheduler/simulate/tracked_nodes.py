@@ -9,8 +9,6 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.entities import Node
 
-GOLDEN = 0.6180339887498949
-
 
 class SimNode(Tracker):
     """One node's tracker, and its timers.
@@ -33,27 +31,23 @@ class SimNode(Tracker):
         "index",
         "join_s",
         "late",
-        "launched",
         "phase_s",
         "rates",
         "reduces",
         "resend_s",
         "sent",
         "spec",
-        "spread_s",
         "start_s",
         "timer_s",
         "timers",
         "up",
     )
 
-    def __init__(self, index: int, spec: NodeSpec, start_s: float, spread_s: float = 0.0) -> None:
+    def __init__(self, index: int, spec: NodeSpec, start_s: float) -> None:
         super().__init__(spec.node, 0)
         self.index = index
         self.spec = spec
         self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
-        self.spread_s = spread_s  # between the fastest and the slowest launch
-        self.launched = 0  # attempts, as far as launches are spread
         self.always = False  # each of its heartbeats is played
         self.phase_s = 0.0  # from its joining to its timer's first heartbeat
         self.base_s = 0.0
@@ -82,16 +76,6 @@ class SimNode(Tracker):
         self.timers = 0
         self.rates = (1.0, 1.0, 1.0)
         self.join_again()
-
-    def next_start_s(self) -> float:
-        """Return the seconds from a heartbeat to the first line of the next attempt.
-
-        The spread is the golden ratio's even sequence from the node's own `phase_s` on, the same in each simulation.
-        """
-        if not self.spread_s:
-            return self.start_s
-        self.launched += 1
-        return self.start_s + self.spread_s * ((self.phase_s + self.launched * GOLDEN) % 1.0 - 0.5)
 
     def join_again(self) -> None:
         """Begin the next life, with no heartbeat on the way and no timer planned."""

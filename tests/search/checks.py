@@ -52,6 +52,7 @@ class Rows:
             node.node
             for node in ledger.nodes.values()
             if node.alive
+            and not node.disk_full
             and self._failures.get((row.job, node.node), 0) < MAX_FAILURES_ON_A_NODE
             and ledger._could_hold(node, stage)
         ]

@@ -235,7 +235,7 @@ GUARDS = (
     Guard(
         "incarnation",
         "A heartbeat of an earlier life of a node is told to register, and nothing else comes of it.",
-        63,
+        111,
         ("no slot is over-used", "a repeated message changes nothing"),
         swap(Core, "heartbeat", _any_life),
     ),
@@ -256,7 +256,7 @@ GUARDS = (
     Guard(
         "the life before",
         "A node that has restarted has lost what ran there.",
-        7,
+        166,
         ("no record is lost or doubled", "every job ends"),
         swap(Core, "register", _same_life),
     ),

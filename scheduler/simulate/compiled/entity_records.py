@@ -13,8 +13,6 @@ class NodeEntry(Record):
     event: f8
     timer: f8
     latency: f8  # from the service of a heartbeat to an attempt's first line
-    spread: f8  # of the latency, `phase` and `launched` as in `SimNode`
-    phase: f8
     speed: f8
     disk: f8
     network: f8
@@ -31,7 +29,6 @@ class NodeEntry(Record):
     feeds: i4  # what the core tells its reduces of
     reducing: i4  # jobs whose reduces run there, as the driver counts them
     board: i4  # the first of its boards
-    launched: i8
     timers: i8
     rank: i4  # its place in the order of timers
     rack: i4

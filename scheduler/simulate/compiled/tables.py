@@ -339,7 +339,6 @@ def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
         spec = node.spec
         node.base_s = timing.begin_s + timing.request_s + node.phase_s - simulation.interval_s
         entry.number_0, entry.latency, entry.speed = node.base_s, node.start_s, spec.core_speed
-        entry.spread, entry.phase = node.spread_s, node.phase_s
         entry.disk, entry.network, entry.cpu_rate = spec.disk_bps, spec.network_bps, spec.cpu_rate
         entry.free_maps, entry.free_reduces = spec.map_slots, spec.reduce_slots
     table["rack"][: len(rack_of)] = rack_of

@@ -62,7 +62,8 @@ def complaint(tmp_path, text: str, *sets: str, **options) -> str:
             "kill: n1",
             "kill: n1, freeze: n2",
             "s.yaml:6: faults[0]: expected exactly one of kill, freeze, slow, partition, delay, loss, lose_requests, "
-            "lose_replies, fill_disk, kill_attempt, corrupt_replica, delete_replica, kill_tracker, crash, restart",
+            "lose_replies, fill_disk, kill_attempt, corrupt_replica, delete_replica, kill_tracker, kill_host, "
+            "crash, restart",
         ),
         ("at: 1s", "at: -1s", "s.yaml:6: faults[0].at: '-1s' is not a duration (such as 500ms, 5s, 10m, 2h)"),
         (

@@ -22,7 +22,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import Pair, agreement, order_agreement, phases
-from schedbed.deploy.studies.validate import Measured, compare
+from schedbed.deploy.studies.validate import LiveRepeats, compare
 from schedbed.deploy.studies.whatif import load_record, resized, whatif
 from schedbed.scheduler.history import COLUMNS, read_tables
 from schedbed.tasks.errors import BadInput
@@ -205,7 +205,7 @@ def test_validate_holds_a_run_against_its_simulation(
 
 def runs_in(folder: Path) -> dict[str, list[RunTables]]:
     """Return the runs of a folder by policy; policies without any are left out."""
-    runs = Measured.of(folder, ["fifo", "fair"]).runs
+    runs = LiveRepeats.of(folder, ["fifo", "fair"]).runs
     return {policy: list(repeats.values()) for policy, repeats in runs.items() if repeats}
 
 

@@ -10,7 +10,7 @@ import scipy.stats
 
 from schedbed.deploy.studies.compare import Agreement, Pair, ratio_interval
 from schedbed.deploy.studies.judging import job_errors, split_repeats, winners
-from schedbed.deploy.studies.validate import Measured, compare
+from schedbed.deploy.studies.validate import LiveRepeats, compare
 from tests.harness.fake_run import FakeRun
 
 
@@ -75,7 +75,7 @@ def test_runs_that_are_not_trusted_are_left_out_and_named(tmp_path: Path) -> Non
     for sample in run.runs[1].host_samples:
         sample[1] = 1.0
     run.save(tmp_path)
-    measured = Measured.of(tmp_path, ["fifo"])
+    measured = LiveRepeats.of(tmp_path, ["fifo"])
     assert (measured.repeats, list(measured.runs["fifo"])) == ([0], [0])
     (line,) = measured.left_out
     assert line.startswith("fifo, repeat 2: The host's CPU was saturated")

@@ -133,7 +133,6 @@ def contended(seed: int, policy: Any) -> Setup:
         costs=DrawnCosts(seed, known=False),
         latencies=at_once if luck.random() < 0.4 else Latencies(),
         cluster=dataclasses.replace(setup.cluster, uplink_bps=luck.choice((None, 50.0 * MIB))),
-        timing=dataclasses.replace(setup.timing, launch_spread=luck.choice((0.0, 0.5))),
     )
 
 

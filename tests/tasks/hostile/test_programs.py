@@ -70,6 +70,7 @@ class Watched:
 
     def goes_on(self) -> bool:
         """Looks at its processes; whether there are any."""
+        self._processes.search()
         self._processes.look()
         for (name, _), value in self._processes.totals().items():
             self.most[name] = max(self.most.get(name, 0.0), value)

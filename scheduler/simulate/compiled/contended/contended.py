@@ -33,13 +33,11 @@ from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
-from schedbed.scheduler.simulate.tracked_nodes import GOLDEN
 
 
 @twin_of(
     "schedbed.cluster.virtual.fluid.running:RunningAttempt.__init__",
     "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.launch",
-    "schedbed.scheduler.simulate.tracked_nodes:SimNode.next_start_s",
 )
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
@@ -55,11 +53,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
     entry.started = entry.ended = 0
     entry.fetched = entry.left = 0
     entry.pace = entry.phase_bytes = entry.phase_moved = entry.buffered = entry.on_disk = 0.0
-    latency_s = where.latency
-    if where.spread > 0.0:
-        where.launched += 1
-        latency_s += where.spread * ((where.phase + where.launched * GOLDEN) % 1.0 - 0.5)
-    run.start = now_s + latency_s
+    run.start = now_s + where.latency
     if run.is_map:
         entry.phase = MAPPING
     else:
