@@ -129,13 +129,21 @@ def sweep_leftovers() -> list[str]:
     swept: list[str] = []
     for base in _bases_or_none():
         for run in sorted(base.glob(f"{PREFIX}*")):
-            for group in sorted(path for path in run.iterdir() if path.is_dir()):
+            for group in _folders_in(run):
                 if not owner_lives(group.name.partition(".")[2]):
                     remove_group(group)
                     swept.append(f"{run.name}/{group.name}")
             with contextlib.suppress(OSError):
                 run.rmdir()
     return list(dict.fromkeys(swept))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Return what is below a group, by name; nothing when another command has just swept the group."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []
 
 
 def _bases_or_none() -> tuple[Path, ...]:
@@ -163,7 +171,7 @@ def remove_group(folder: Path) -> None:
     with contextlib.suppress(OSError), (folder / "cgroup.kill").open("r+") as kill:
         kill.write("1")
     while folder.exists():
-        for group in [*(path for path in folder.iterdir() if path.is_dir()), folder]:
+        for group in [*_folders_in(folder), folder]:
             with contextlib.suppress(OSError, ValueError):
                 pids = [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
                 for pid in (pid for pid in pids if pid > 0):  # 0: of another pid namespace

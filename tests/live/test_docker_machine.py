@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import schedbed
-from schedbed.cluster.agent.cgroups import owner_mark
+from schedbed.cluster.agent.cgroups import owner_mark, sweep_leftovers
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.machines.docker.container import AGENT_BYTES, DockerMachine
 from schedbed.cluster.machines.docker.engine import connect, labels, sweep_containers
@@ -107,6 +107,12 @@ async def held(rig: Rig) -> AsyncIterator[subprocess.Popen[bytes]]:
         assert holder.stdout
         assert await asyncio.to_thread(holder.stdout.readline) == b"up\n"
         yield holder
+
+
+def sweep_groups(rig: Rig) -> None:
+    """Remove the control groups of a machine whose holder has died, as the next run would."""
+    sweep_leftovers()
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/schedbed-{rig.run_id}/*"))
 
 
 def inspect(rig: Rig, name: str = "n1") -> dict[str, Any]:
@@ -244,5 +250,6 @@ def test_a_container_ends_with_its_holder_and_its_owners_leftovers_are_swept(
             finally:
                 for name in ("foreign", "mine"):
                     client.api.remove_volume(f"{rig.run_id}-{name}")
+        sweep_groups(rig)
 
     told(story)

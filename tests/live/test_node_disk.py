@@ -13,7 +13,7 @@ import pytest
 from schedbed.cluster.machines.docker.engine import sweep_containers
 from schedbed.cluster.machines.docker.node_disk import disk_why_not
 from tests.harness.engine import left_of
-from tests.live.test_docker_machine import NODE, Rig, Story, held, inside, inspect, told
+from tests.live.test_docker_machine import NODE, Rig, Story, held, inside, inspect, sweep_groups, told
 
 __all__ = ["told"]
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(disk_why_not()), reason=disk_why_not())]
@@ -129,5 +129,6 @@ def test_nothing_of_a_disk_is_left_when_its_holder_is_killed(told: Callable[[Sto
         assert left_of(rig.run_id) == []
         rules = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device")
         assert not rules.exists() or number not in rules.read_text().split()
+        sweep_groups(rig)
 
     told(story)
