@@ -16,6 +16,7 @@ from schedbed.tasks.blockfile import crc_path
 from schedbed.tasks.context import FULL_DISK
 from schedbed.tasks.own.program import KEPT
 
+ROOM_MIN_BYTES = 2**20  # below it a disk counts as full
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
@@ -81,8 +82,11 @@ class AgentDir:
 
     @property
     def disk_is_full(self) -> bool:
-        """Whether a fault has filled the node's disk."""
-        return (self.root / FULL_DISK).exists()
+        """Return whether a fault has filled the node's disk, or its file system has no room left."""
+        if (self.root / FULL_DISK).exists():
+            return True
+        room = os.statvfs(self.root)
+        return room.f_bavail * room.f_frsize < ROOM_MIN_BYTES
 
     def fill_disk(self, full: bool) -> None:
         """A fault: from now on nothing more can be written here, or again."""

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedbed.cluster.blocks.block_errors import (
-    BadPath,
-    BlockStoreError,
-    BlockUnavailable,
-    NoNodes,
-    PathExists,
-    PathNotFound,
-    WrongKind,
-)
+from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.masters import MasterGone
 from schedbed.tasks.errors import BadInput
 
@@ -22,18 +14,7 @@ class CallFailed(Exception):
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
-    kind.__name__: kind
-    for kind in (
-        MasterGone,
-        BadInput,
-        BlockStoreError,
-        BadPath,
-        PathNotFound,
-        PathExists,
-        WrongKind,
-        NoNodes,
-        BlockUnavailable,
-    )
+    kind.__name__: kind for kind in (MasterGone, BadInput, BlockStoreError, *BlockStoreError.__subclasses__())
 }
 
 

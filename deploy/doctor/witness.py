@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedbed.cluster.machines.docker.network import HEADERS
+from schedbed.cluster.machines.kernel_counters import interface_bytes
 from schedbed.cluster.machines.machine import KernelTotals, Machine
 from schedbed.deploy.doctor.host_load import ahead_of_others
 from schedbed.deploy.doctor.rate_fit import FittedRate, steady_rate
@@ -24,7 +25,6 @@ PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 SEARCH_S = 0.1
 PROMPT_S, TRIES = 0.003, 3
-INTERFACE = "eth0"  # of a container; processes of this host share its loopback interface with everybody
 IO_FIELDS = {
     "read_bytes": "read_bytes:",
     "write_bytes": "write_bytes:",
@@ -224,13 +224,13 @@ def _has_ended(pid: int) -> bool:
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
     """Return what the interface of a process's network namespace has moved, without the headers of packets."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in (PROC / str(pid) / "net" / "dev").read_text().splitlines():
-            name, _, counts = line.partition(":")
-            if name.strip() == INTERFACE and _namespace(pid) != _namespace(os.getpid()):
-                fields = counts.split()
-                sent, received = float(fields[8]) / HEADERS, float(fields[0]) / HEADERS
-                return {("sent_bytes", NIC): sent, ("received_bytes", NIC): received}
+    with contextlib.suppress(OSError):
+        if _namespace(pid) != _namespace(
+            os.getpid()
+        ):  # processes of this host share its interface with everybody
+            moved = interface_bytes(pid)
+            if moved is not None:
+                return {("sent_bytes", NIC): moved[0] / HEADERS, ("received_bytes", NIC): moved[1] / HEADERS}
     return {}
 
 

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schedbed.tasks.errors import BadInput
 
@@ -23,6 +23,10 @@ REQUIRED = "required"
 """In place of the default of a parameter that has none."""
 PROGRAM = "program"
 """The parameter of a job that describes the class of its application."""
+INPUT = "input must be a plain text, such as input = 'text'"
+COSTS = 'costs must be a plain mapping, such as costs = {"map_s_per_mb": 0.02}'
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +90,8 @@ def read_class(path: Path, name: str) -> ClassSource:
         file=path.name,
         name=name,
         summary=(ast.get_docstring(found) or "").partition("\n")[0],
-        input=_text(path, name, members.get("input")),
-        costs=_mapping(path, name, members.get("costs")),
+        input=_constant(path, name, members.get("input"), kind=str, what=INPUT),
+        costs=_constant(path, name, members.get("costs"), kind=dict, what=COSTS),
         parameters=parameters,
         required=required,
         computed=computed,
@@ -196,24 +200,13 @@ def _literal(node: Member | None) -> Any:
     return None
 
 
-def _text(path: Path, owner: str, node: Member | None) -> str | None:
+def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
+    """Return an attribute's plain value of this kind. Raises BadInput, with `what` was expected, for another."""
     try:
         value = _literal(node)
     except ValueError:
         value = node
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, kind):
         return value
     assert node is not None
-    raise BadInput(f"{path}:{node.lineno}: {owner}.input must be a plain text, such as input = 'text'")
-
-
-def _mapping(path: Path, owner: str, node: Member | None) -> dict[str, Any] | None:
-    try:
-        value = _literal(node)
-    except ValueError:
-        value = node
-    if value is None or isinstance(value, dict):
-        return value
-    assert node is not None
-    example = 'costs = {"map_s_per_mb": 0.02}'
-    raise BadInput(f"{path}:{node.lineno}: {owner}.costs must be a plain mapping, such as {example}")
+    raise BadInput(f"{path}:{node.lineno}: {owner}.{what}")
