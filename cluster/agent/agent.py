@@ -52,10 +52,10 @@ CLOSE_S = 0.5
 class Agent:
     """One life of one node: the parts, wired; `run` is all of it."""
 
-    def __init__(self, config: AgentConfig, where: AgentDir, lock: int) -> None:
+    def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
         self._config = config
         self._where = where
-        self._link = ZygoteLink(lock)  # first, so that it imports while this process goes on
+        self._link = link
         self._clock = RunClock(config.epoch_s)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
@@ -71,7 +71,7 @@ class Agent:
             where,
             self._limits,
             self._clock,
-            start_zygote=lambda: ZygoteLink(lock),
+            start_zygote=lambda: ZygoteLink.start(lock),
             setup=self._setup,
             publish=lambda report: self._control.say({"type": "ended", **report}),
             on_fatal=self._fail,
@@ -239,22 +239,27 @@ class Agent:
         self._peers.blocked = frozenset(str(node) for node in message["blocked"])
 
 
-async def _live(config: AgentConfig, where: AgentDir, lock: int) -> int:
-    return await Agent(config, where, lock).run()
+async def _live(config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> int:
+    return await Agent(config, where, lock, link).run()
 
 
-def main() -> int:
-    """Reads the configuration, takes the directory and lives; a start that fails says {"error"} on stdout."""
+def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
+    """Read the configuration, take the directory and live; a start that fails says {"error"} on stdout.
+
+    `first_zygote` starts the zygote while this process has one thread only; those that follow it are new processes.
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     go_first()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     try:
         config = AgentConfig.from_line(sys.stdin.readline())
+        privileges.name_process(f"agent {config.node.node}")
         where = AgentDir(config.root, config.quick)
         lock = where.lock()
         where.prepare()
-        return asyncio.run(_live(config, where, lock))
+        link = first_zygote(lock)  # before all else, so that it imports while this process goes on
+        return asyncio.run(_live(config, where, lock, link))
     except (BadInput, RootInUse, ZygoteDied, ValueError, TypeError, KeyError, OSError) as error:
         log.exception("cannot start")
         print(json.dumps({"error": str(error)}), flush=True)

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +18,9 @@ from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.cgroups import group_name, node_folders, remove_node
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.software.process_tree import ProcessTree
+from schedbed.cluster.machines.forked_agent import TEMPLATE, ForkedAgent, TemplateDied
 from schedbed.cluster.machines.kernel_counters import GroupCounters
 from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed, MachineKind
-from schedbed.cluster.own_python import module_command, module_environment
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 
@@ -35,7 +34,7 @@ class ProcessMachine:
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedAgent | None = None
         self._group = ""
         self._counters: GroupCounters | None = None  # while the kernel counts for this life
 
@@ -46,14 +45,17 @@ class ProcessMachine:
 
     async def start(self) -> Hello:
         """Starts the agent and waits until it serves. Raises BadInput (impossible limits) or MachineFailed."""
-        process = self._process = await asyncio.to_thread(self._spawn)
+        try:
+            process = self._process = await asyncio.to_thread(self._spawn)
+        except TemplateDied as error:
+            raise self._no_answer() from error
         self._group = group_name(self._config.node.node, process.pid)
         try:
             line = await asyncio.wait_for(asyncio.to_thread(_greeting, process), START_S)
             said: dict[str, Any] = json.loads(line)
         except (TimeoutError, ValueError, OSError) as error:
             await self.kill()
-            raise MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})") from error
+            raise self._no_answer() from error
         except BaseException:
             await self.kill()
             raise
@@ -72,11 +74,9 @@ class ProcessMachine:
             return
         if process.poll() is None:
             await self.thaw()
-            assert process.stdin is not None
             with contextlib.suppress(OSError):
                 process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(process.wait, STOP_S)
+            await asyncio.to_thread(process.has_ended_within, STOP_S)
         await self.kill()
 
     async def kill(self) -> None:
@@ -133,26 +133,19 @@ class ProcessMachine:
         cpu = folders.get("cpuacct" if version == 1 else "cpu")
         return GroupCounters(version=version, cpu=cpu, memory=folders.get("memory"))
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> ForkedAgent:
         self._config.root.mkdir(parents=True, exist_ok=True)
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                module_command("schedbed.cluster.agent.agent"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=module_environment(),
-                start_new_session=True,
-            )
-        assert process.stdin is not None
+        process = TEMPLATE.fork(self._log)
         with contextlib.suppress(OSError):  # an agent that has died already is seen by its silence
             process.stdin.write(self._config.to_line().encode())
             process.stdin.flush()
         return process
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+    def _no_answer(self) -> MachineFailed:
+        return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
+
+    def _bury(self, process: ForkedAgent) -> None:
         """Waits for agent and zygote (both hold the pipe of standard output), then removes what they left."""
-        assert process.stdin is not None and process.stdout is not None
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
                 pass
@@ -186,8 +179,7 @@ def _last_line(log: Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 
 
-def _greeting(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stdout is not None
+def _greeting(process: ForkedAgent) -> bytes:
     return process.stdout.readline()
 
 

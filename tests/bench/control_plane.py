@@ -49,7 +49,7 @@ BOTH_ENDS = ("masters", "TaskTrackers")
 
 def group_of(command_line: str) -> str:
     """Which part of the control plane a process is."""
-    if "schedbed.cluster.agent.agent" in command_line:
+    if "schedbed.cluster.agent.warm.template" in command_line:
         return "agents"
     if command_line.startswith("ray::TaskTrackerActor"):
         return "TaskTrackers"

@@ -163,9 +163,9 @@ def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Pat
 
 
 def _command_line(process: psutil.Process) -> str:
-    """Its command line, nothing when it has just ended."""
+    """Its name and its command line, nothing when it has just ended."""
     try:
-        return " ".join(process.cmdline())
+        return " ".join((process.name(), *process.cmdline()))
     except psutil.NoSuchProcess:
         return ""
 

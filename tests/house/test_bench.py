@@ -112,7 +112,7 @@ def test_a_watch_sees_what_begins_below_and_its_cpu() -> None:
     [
         ("ray::TaskTrackerActor", "TaskTrackers"),
         ("ray::NameNodeActor.call", "masters"),
-        ("/venv/bin/python -m schedbed.cluster.agent.agent", "agents"),
+        ("/venv/bin/python -m schedbed.cluster.agent.warm.template 47", "agents"),
         ("/ray/core/src/ray/raylet/raylet --raylet_socket_name=x", "Ray's own processes"),
         ("python -c from schedbed.deploy.cli.main import main; main() run", "command"),
     ],

@@ -42,7 +42,7 @@ def test_a_node_that_dies_in_mid_run_changes_no_output_byte(tmp_path: Path, undi
     "victims",
     [
         ("ray::JobTrackerActor", "ray::TaskTrackerActor"),
-        ("ray::NameNodeActor", "schedbed.cluster.agent.agent"),
+        ("ray::NameNodeActor", "agent n1"),
     ],
 )
 def test_killed_processes_come_back_and_the_run_goes_on(
@@ -62,11 +62,11 @@ def is_loopback(text: str) -> bool:
 
 
 def listening(processes: list[psutil.Process]) -> dict[str, set[str]]:
-    """On which addresses each of them accepts connections, by command line."""
+    """On which addresses each of them accepts connections, by name and command line."""
     found: dict[str, set[str]] = {}
     for process in processes:
         try:
-            line = " ".join(process.cmdline())
+            line = " ".join((process.name(), *process.cmdline()))
             sockets = process.net_connections(kind="inet")
         except psutil.NoSuchProcess:
             continue
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_with_130_keeps_what_was_measured_and_leaves_nothing(interru
 def test_a_local_run_listens_on_the_loopback_interface_only(interrupted: Interrupted) -> None:
     _, _, found = interrupted
     who = " ".join(found)
-    for each in ("gcs_server", "raylet", "schedbed.cluster.agent.agent", "NameNode"):
+    for each in ("gcs_server", "raylet", "agent n1", "NameNode"):
         assert each in who
     outside = {line for line, addresses in found.items() if not all(map(is_loopback, addresses))}
     assert outside == set()

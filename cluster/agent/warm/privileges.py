@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS = 1, 4, 8
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 PR_CAP_AMBIENT_RAISE = 2
 CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_KILL, CAP_SETGID, CAP_SETUID = 0, 1, 2, 5, 6, 7
@@ -23,6 +23,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 # Above what distributions, containers and user namespaces are given: pids have 22 bits, places of a node 6.
 UID_BASE = 0x7000_0000
 PLACES = 64
+COMM_BYTES = 15
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -58,6 +59,12 @@ def prctl(option: int, *arguments: int) -> None:
     if _libc.prctl(option, *padded):
         number = ctypes.get_errno()
         raise OSError(number, f"prctl {option}: {os.strerror(number)}")
+
+
+def name_process(name: str) -> None:
+    """Set what `ps -o comm` shows, 15 bytes at most: forks have the command line of their template."""
+    text = ctypes.create_string_buffer(name.encode()[:COMM_BYTES])
+    prctl(PR_SET_NAME, ctypes.addressof(text))
 
 
 def _may(capabilities: Iterable[int]) -> bool:

@@ -20,10 +20,20 @@ import signal
 import socket
 import sys
 import traceback
+from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 from schedbed.cluster.agent.warm import privileges
-from schedbed.cluster.agent.warm.fork import EXIT_SETUP, ForkSetup, Message, Run, become_attempt, wait_and_run
+from schedbed.cluster.agent.warm.fork import (
+    EXIT_SETUP,
+    OPEN_MAX,
+    ForkSetup,
+    Message,
+    Run,
+    become_attempt,
+    wait_and_run,
+)
 from schedbed.tasks.context import NodeContext
 
 # Modules that attempts would import at their first use: 20 ms of CPU time, 0.4 s at a twentieth of a core.
@@ -115,6 +125,7 @@ class Zygote:
 
     def _set_up(self, message: Message) -> None:
         node = context_from_json(message["context"])
+        privileges.name_process(f"zygote {node.node}")
         self._setup = ForkSetup(load(message["runner"]), node, message["limit_memory"], message["processes"])
         gc.collect()
         gc.freeze()
@@ -205,6 +216,26 @@ def _kill_session(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
+
+
+def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
+    """Be the zygote in a fork of its agent, with nothing of that but the standard output and the descriptor `lock`."""
+    code = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        kept = sorted({2, agent.fileno(), lock, OPEN_MAX})
+        for below, above in pairwise(kept):
+            os.closerange(below + 1, above)
+        gc.disable()
+        Zygote(agent).serve()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stderr.flush()
+        os._exit(code)
 
 
 def main() -> None:

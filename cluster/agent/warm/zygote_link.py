@@ -4,15 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
+from schedbed.cluster.agent.warm import zygote
 from schedbed.cluster.agent.warm.line import JsonLine, Message
 
 END_S = 3.0
 LINE_BYTES = 1 << 20
+
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""In the environment: an attempt is one emulated core, numpy's own threads would only take memory."""
+
+
+class Child(Protocol):
+    """A process that was started here, as `subprocess.Popen` has them."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code once it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL, unless its end has been seen."""
+        ...
+
+    def wait(self) -> int:
+        """Return the exit code, when it has ended."""
+        ...
+
+
+class Forked:
+    """A `Child` that was forked."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """As in `Child`."""
+        return self._look(os.WNOHANG)
+
+    def kill(self) -> None:
+        """As in `Child`."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """As in `Child`."""
+        code = self._look(0)
+        assert code is not None
+        return code
+
+    def _look(self, options: int) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, options)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
 
 class ZygoteDied(Exception):
@@ -22,19 +76,32 @@ class ZygoteDied(Exception):
 class ZygoteLink:
     """One zygote. `on_message` gets what it says, `on_end` is called once when it is gone."""
 
-    def __init__(self, lock: int) -> None:
-        """`lock` is a descriptor that the zygote shall hold as long as it lives. Starts the process."""
-        ours, theirs = socket.socketpair()
-        module = "schedbed.cluster.agent.warm.zygote"
-        arguments = [sys.executable, "-P", "-m", module, str(theirs.fileno())]
-        # An attempt is one emulated core: numpy's own threads would only take memory.
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        with theirs:
-            self._process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(), lock), env=environment
-            )
+    def __init__(self, process: Child, ours: socket.socket) -> None:
+        self._process = process
         self._socket = ours
         self._line: JsonLine | None = None
+
+    @staticmethod
+    def start(lock: int) -> ZygoteLink:
+        """Start a new interpreter; `lock` is a descriptor that the zygote shall hold as long as it lives."""
+        ours, theirs = socket.socketpair()
+        arguments = [sys.executable, "-P", "-m", zygote.__name__, str(theirs.fileno())]
+        environment = {**os.environ, **ONE_THREAD}
+        with theirs:
+            process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(), lock), env=environment
+            )
+        return ZygoteLink(process, ours)
+
+    @staticmethod
+    def fork(lock: int) -> ZygoteLink:
+        """Fork this process, which has imported all that a zygote needs and has one thread; `lock` as in `start`."""
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if not pid:
+            zygote.live_in_fork(theirs, lock)
+        theirs.close()
+        return ZygoteLink(Forked(pid), ours)
 
     @property
     def pid(self) -> int:

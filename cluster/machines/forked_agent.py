@@ -1,0 +1,141 @@
+"""Agents of this host's nodes as forks of one template (`agent.warm.template`), which this process starts at first."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from schedbed.cluster.agent.warm import template
+from schedbed.cluster.agent.warm.zygote_link import ONE_THREAD
+from schedbed.cluster.own_python import module_command, module_environment
+
+POLL_S = 0.005
+
+
+class TemplateDied(OSError):
+    """The template could not be started, or has ended; its reason is in the log of the agent that was to be."""
+
+
+class AgentTemplate:
+    """The template of this process, for all threads of it; another is started when it has died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fork(self, log: Path) -> ForkedAgent:
+        """Return a new agent that writes to the log. Raises OSError."""
+        with log.open("ab") as said, contextlib.ExitStack() as ends:
+            stdin, theirs_in = _pipe()
+            stdout, theirs_out = reversed(_pipe())
+            for end in (theirs_in, theirs_out):
+                ends.callback(os.close, end)
+            try:
+                answer = self._ask(template.FORK, [theirs_in, theirs_out, said.fileno()], said.fileno())
+            except BaseException:
+                os.close(stdin)
+                os.close(stdout)
+                raise
+        return ForkedAgent(self, int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
+
+    def status(self, kind: bytes, pid: int) -> int | None:
+        """Return the exit code of an agent, as `template.POLL` and `template.REAP` say; None while it lives."""
+        try:
+            answer = self._ask(kind + b" %d" % pid)
+        except OSError:  # its agents are this host's to reap
+            return template.LOST
+        return None if answer == template.ALIVE else int(answer)
+
+    def close(self) -> None:
+        """End the template; its agents live on."""
+        with self._lock:
+            line, process = self._line, self._process
+            self._line = self._process = None
+        if line is not None and process is not None:
+            line.close()
+            process.wait()
+
+    def _ask(self, message: bytes, descriptors: list[int] | None = None, log: int | None = None) -> bytes:
+        with self._lock:
+            if log is not None and (self._process is None or self._process.poll() is not None):
+                self._start(log)
+            if self._line is None:
+                raise TemplateDied("no template")
+            try:
+                socket.send_fds(self._line, [message], descriptors or [])
+                answer = self._line.recv(template.MESSAGE_BYTES)
+            except ConnectionError as error:
+                raise TemplateDied("the template of agents has died") from error
+            if not answer:
+                raise TemplateDied("the template of agents has ended")
+            return answer
+
+    def _start(self, log: int) -> None:
+        if self._line is not None:
+            self._line.close()
+        atexit.unregister(self.close)
+        atexit.register(self.close)
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*module_command(template.__name__), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=module_environment() | ONE_THREAD,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+
+class ForkedAgent:
+    """One agent: its standard streams, its end."""
+
+    def __init__(
+        self, of: AgentTemplate, pid: int, stdin: io.BufferedWriter, stdout: io.BufferedReader
+    ) -> None:
+        self._template = of
+        self._code: int | None = None
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+
+    def poll(self) -> int | None:
+        """Return the exit code once it has ended; its id stays its own until `wait`."""
+        if self._code is None:
+            return self._template.status(template.POLL, self.pid)
+        return self._code
+
+    def has_ended_within(self, patience_s: float) -> bool:
+        """Wait for its end, so long at most; return whether it came."""
+        give_up_s = time.monotonic() + patience_s
+        while self.poll() is None and time.monotonic() < give_up_s:
+            time.sleep(POLL_S)
+        return self.poll() is not None
+
+    def wait(self) -> int:
+        """Return the exit code, below 0 for a signal, and give its id back; call when it is about to end."""
+        while self.poll() is None:
+            time.sleep(POLL_S)
+        if self._code is None:
+            self._code = self._template.status(template.REAP, self.pid)
+        assert self._code is not None
+        return self._code
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the end that writes and the one that reads, closed in what is started here."""
+    reads, writes = os.pipe2(os.O_CLOEXEC)
+    return writes, reads
+
+
+TEMPLATE = AgentTemplate()
+"""This process's."""
