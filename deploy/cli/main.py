@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -104,9 +105,11 @@ def run(
 
     Example: schedbed run quickstart --policy fifo --policy delay:node_wait=5s --out results
     """
+    check_machines_name(machines)
+    if machines != "sim" and not no_live and sys.stdout.isatty():
+        typer.echo(f"{scenario} ...")  # what is imported now takes a second
     from schedbed.deploy.scenario.resolve import resolve
 
-    check_machines_name(machines)
     resolved = resolve(
         scenario, sets=set_ or (), policies=policy, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )

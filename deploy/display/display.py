@@ -27,6 +27,10 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+    def stage(self, doing: str) -> None:
+        """Tell what is being done until the first status of a run comes."""
+        ...
+
     def update(self, status: Status) -> None:
         """Takes the newest status; cheap when called too often."""
         ...
@@ -49,6 +53,10 @@ class PlainLines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._out.flush()
+
+    def stage(self, doing: str) -> None:
+        """As in `Display`."""
+        self._say(f"{doing} ...")
 
     def update(self, status: Status) -> None:
         """Prints what changed since the last status."""

@@ -43,6 +43,11 @@ class Picture:
         self._leave_line()
         self._live.__exit__(kind, error, trace)
 
+    def stage(self, doing: str) -> None:
+        """As in `Display`."""
+        self._leave_line()
+        self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
+
     def update(self, status: Status) -> None:
         """Draws the status unless the last drawing was a moment ago."""
         run = (status.get("policy"), status.get("repeat"))

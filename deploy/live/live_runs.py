@@ -44,13 +44,15 @@ class LiveRuns:
         """Plays every policy in every repeat; goes on after a run that failed."""
         self._folder, self._record = folder, record
         order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
+        nodes = f"{len(self._scenario.cluster.nodes)} nodes"
         with ExitStack() as stack:
+            display = stack.enter_context(make_display(live=self._options.live))
             stack.enter_context(machines_ready(self._options.machines))
             base = stack.enter_context(scratch())
+            display.stage(f"starting Ray and the masters of {nodes}")
             ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address)
             cluster = stack.enter_context(ray)
             self._settle_on_hosts(cluster)
-            display = stack.enter_context(make_display(live=self._options.live))
             for number, (repeat, index) in enumerate(order):
                 choice = self._scenario.policies[index]
                 about = {
@@ -60,6 +62,7 @@ class LiveRuns:
                     "of_policies": [number + 1, len(order)],
                 }
                 config = self._config(choice, base / f"run{number}")
+                display.stage(f"{choice.spec}: starting {nodes} and loading their input")
                 self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:

@@ -50,7 +50,9 @@ def serve(line: socket.socket) -> int | None:
             line.close()
             return _live(descriptors)
         os.close(begun)
-        os.read(waits, 1)  # until the fork has its session, so that its id is that of its group for whoever is told
+        os.read(
+            waits, 1
+        )  # until the fork has its session, so that its id is that of its group for whoever is told
         os.close(waits)
         for descriptor in descriptors:
             os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from schedbed.deploy.display.choice import make_display
@@ -68,6 +69,16 @@ def test_lines_tell_what_changed_once_and_now_and_then_the_whole() -> None:
         "    9.5 s  n1 is lost",
         "   10.0 s  1 of 1 jobs ended, 5 of 12 tasks done, 0 running, CPU 0% of 0 nodes",
     ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_being_done_is_told_before_the_first_status(terminal: bool) -> None:
+    out = Terminal() if terminal else StringIO()
+    with make_display(out=out) as display:
+        display.stage("starting 6 nodes")
+        assert "starting 6 nodes ..." in out.getvalue()
+        display.update(status(job(1)))
+    assert "wc-1" in out.getvalue()
 
 
 def test_a_new_run_starts_over() -> None:
