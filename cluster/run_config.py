@@ -14,6 +14,7 @@ from typing import Any
 from schedbed.cluster.agent.cgroups import owner_mark
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.agent.limits import make_uplink
+from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 
 
@@ -40,6 +41,10 @@ class RunConfig:
     owner: str = field(default_factory=owner_mark)  # the process for which all is made
     listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
 
+    def clock(self) -> RunClock:
+        """Return the run's clock."""
+        return RunClock(self.epoch_s, self.cluster.stretch)
+
     def node_root(self, node: str) -> Path:
         """Where that node's agent keeps its files."""
         return self.work / "nodes" / node
@@ -54,7 +59,7 @@ class RunConfig:
         for rack in sorted({node.rack for node in self.cluster.nodes}):
             path = self.uplink(rack)
             if path is not None and self.cluster.uplink_bps:
-                make_uplink(path, self.cluster.uplink_bps)
+                make_uplink(path, self.cluster.uplink_bps / self.cluster.stretch)
 
     def save(self, control: Path) -> None:
         """Makes this the run that actors of this control folder belong to."""

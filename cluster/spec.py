@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schedbed.tasks.specs import NodeId
 
@@ -32,6 +32,17 @@ class NodeSpec:
         """Host core-seconds a second for all attempts of the node together."""
         return self.cores * self.core_speed
 
+    def stretched(self, stretch: float) -> NodeSpec:
+        """Return the node with its rates in real seconds, of which an emulated one lasts so many."""
+        if stretch == 1:
+            return self
+        return replace(
+            self,
+            core_speed=self.core_speed / stretch,
+            disk_bps=self.disk_bps / stretch,
+            network_bps=self.network_bps / stretch,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
@@ -51,12 +62,14 @@ class BlockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """All nodes and what holds for all of them. `limits`: auto | cgroup | software | off."""
+    """All nodes and what holds for all of them. `limits`: auto | cgroup | software | off. Rates and `heartbeat_s` are
+    of emulated seconds, of which one lasts `stretch` real ones live."""
 
     nodes: tuple[NodeSpec, ...]
     heartbeat_s: float = 0.5
     uplink_bps: float | None = None  # bytes/s shared by a rack towards other racks
     limits: str = "auto"
+    stretch: float = 1.0
     blocks: BlockSettings = field(default_factory=BlockSettings)
 
     def node(self, name: NodeId) -> NodeSpec:

@@ -61,11 +61,12 @@ class TaskTracker:
         epoch_s: float,
         token: str,
         seed: int = 0,
+        stretch: float = 1.0,
     ) -> None:
         self.node = node
         self._make_machine = make_machine
         self._masters = masters
-        self._clock = RunClock(epoch_s)
+        self._clock = RunClock(epoch_s, stretch)
         self._token = token
         self._machine: Machine | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
@@ -80,7 +81,7 @@ class TaskTracker:
         self._link = FaultyLink(node.node, seed)
         self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
         self._peers: dict[str, Any] = {}
-        self._usage = NodeUsage(node)
+        self._usage = NodeUsage(node.stretched(stretch))
         self.limits: dict[str, str] = {}
         self.url = ""
 
@@ -120,7 +121,7 @@ class TaskTracker:
         """Tells the agent where the others are and, once it is known, when the run began; then joins the JobTracker."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
-            self._clock = RunClock(epoch_s)
+            self._clock.begin(epoch_s)
         self._peers = {"peers": peers, "racks": racks}
         await self._introduce()
         if joins:
@@ -142,6 +143,7 @@ class TaskTracker:
         elif kind == "thaw" and self._machine is not None:
             await self._machine.thaw()
         elif kind == "messages":
+            arguments["delay_s"] = self._clock.real_s(arguments["delay_s"])
             self._link.set(**arguments)
         elif kind == "kill_attempt":
             return await self._kill_attempt(**arguments)
@@ -174,7 +176,7 @@ class TaskTracker:
         self._machine = self._make_machine(self._clock.epoch_s)
         hello = await self._machine.start()
         self.url, self.limits = hello.url, dict(hello.limits)
-        self._usage = NodeUsage(self.node)
+        self._usage = NodeUsage(self.node.stretched(self._clock.stretch))
         self._tracker.begin_life(self._next_incarnation())
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)

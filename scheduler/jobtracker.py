@@ -87,7 +87,7 @@ class JobTracker:
         journal: Path,
     ) -> None:
         self._cluster = cluster
-        self._clock = RunClock(epoch_s)
+        self._clock = RunClock(epoch_s, cluster.stretch)
         self._name_node = name_node
         self._seed = seed
         self._recorder = Recorder()
@@ -220,7 +220,7 @@ class JobTracker:
         """Serve a heartbeat, and write a row with the time that it took."""
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, beat)
-        service_s = time.perf_counter() - started_s
+        service_s = (time.perf_counter() - started_s) / self._clock.stretch
         maps = sum(1 for status in beat.running if "_m_" in status.attempt)
         usage = beat.usage
         self._recorder.heartbeat(
@@ -284,7 +284,7 @@ class JobTracker:
     async def _keep_time(self) -> None:
         """Silent trackers expire, shares are enforced, and jobs come in even while no node beats."""
         while True:
-            await asyncio.sleep(self._cluster.heartbeat_s)
+            await asyncio.sleep(self._clock.real_s(self._cluster.heartbeat_s))
             self._submit_due()
             self._do("tick")
 

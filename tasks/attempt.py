@@ -33,7 +33,8 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
     if client.budget is not None:
         paid = _paced if node.pace_cpu else _paid_in_full
         limited = paid(limited, client, client.budget, node.core_speed, scratch)
-    code = run_on(spec, client, node.root, node.epoch_s, node.core_speed, limited)
+    declared_speed = node.core_speed * node.stretch
+    code = run_on(spec, client, node.root, node.epoch_s, declared_speed, limited, stretch=node.stretch)
     client.ended(succeeded=code == 0)
     return code
 
@@ -88,13 +89,15 @@ def run_on(
     epoch_s: float,
     core_speed: float,
     limited: AbstractContextManager[None] | None = None,
+    stretch: float = 1.0,
 ) -> int:
-    """As `run_attempt`, on any node; writes status and report below `root`/attempts, a traceback to stderr."""
+    """Run the attempt on any node, see `run_attempt`; write status and report below `root`/attempts, a traceback to
+    stderr. `core_speed` is host core-seconds of an emulated core in an emulated second."""
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
     state, reason, partitions = "succeeded", "", []
     with limited or nullcontext():
-        progress = StatusFile(scratch / "status", epoch_s, time.time)
+        progress = StatusFile(scratch / "status", epoch_s, time.time, stretch)
         progress.report("map" if spec.kind is TaskKind.MAP else "shuffle", 0.0)
         try:
             partitions = _run(spec, node, root, progress, core_speed)

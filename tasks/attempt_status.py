@@ -30,14 +30,18 @@ def write_json(path: Path, value: Any) -> None:
 class StatusFile:
     """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
-    Times are in seconds since the run's start, which was at the time of day `epoch_s`. Made when the attempt's own code
+    Times are in emulated seconds since the run's start, which was at the time of day `epoch_s`; one lasts `stretch`
+    seconds of the clock. Made when the attempt's own code
     begins: what this process has used before (`setup_cpu_s`) is the emulation's.
     """
 
-    def __init__(self, path: Path, epoch_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, epoch_s: float, clock: Callable[[], float] = time.time, stretch: float = 1.0
+    ) -> None:
         self._path = path
         self._epoch_s = epoch_s
         self._clock = clock
+        self.stretch = stretch
         self.setup_cpu_s = own_cpu_s()
         self.started_s = self.now_s()
         self._next_s = self.started_s
@@ -45,7 +49,7 @@ class StatusFile:
 
     def now_s(self) -> float:
         """Seconds since the run's start."""
-        return self._clock() - self._epoch_s
+        return (self._clock() - self._epoch_s) / self.stretch
 
     def report(self, phase: str, progress: float) -> None:
         """Say how far the attempt is; a new phase is written at once."""

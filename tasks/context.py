@@ -30,7 +30,8 @@ class NodeContext:
     peers: Mapping[NodeId, str]  # agents' base URLs, this node's own included
     racks: Mapping[NodeId, str]
     epoch_s: float  # time of day of the run's start
-    core_speed: float
+    core_speed: float  # of an emulated core, in host cores
+    stretch: float = 1.0  # real seconds that an emulated one lasts
     budget: Path | None = None
     pace_cpu: bool = True
 

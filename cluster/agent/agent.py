@@ -56,7 +56,7 @@ class Agent:
         self._config = config
         self._where = where
         self._link = link
-        self._clock = RunClock(config.epoch_s)
+        self._clock = RunClock(config.epoch_s, config.stretch)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
         self._sender = Sender(config.token, self._peers, self._limits, config.node)
@@ -147,7 +147,7 @@ class Agent:
         while True:
             due_s = max(due_s + self._config.heartbeat_s, loop.time())
             await asyncio.sleep(due_s - loop.time())
-            self._attempts.end_silent(loop.time())
+            self._attempts.end_silent(loop.time() / self._config.stretch)
             if self._control.ready:
                 usage = self._usage.read(loop.time(), self._attempts.cpu_s(), self._attempts.pids())
                 launch_cpu_s = self._attempts.launch_cpu_s()
@@ -179,6 +179,7 @@ class Agent:
             racks=self._peers.racks,
             epoch_s=self._clock.epoch_s,
             core_speed=config.node.core_speed,
+            stretch=config.stretch,
             budget=self._where.budget if self._limits.budget is not None else None,
             pace_cpu=self._limits.pace_cpu,
         )
@@ -206,7 +207,7 @@ class Agent:
             "peers": self._meet,
             "rates": self._set_rates,
             "partition": self._cut_off,
-            "network": lambda said: self._peers.disturb(said["delays"], said["losses"]),
+            "network": self._disturb,
             "disk": lambda said: self._where.fill_disk(said["full"]),
             "kill_attempt": lambda said: self._attempts.crash(said["attempt"]),
             "corrupt_block": lambda said: self._data.corrupt(said["block"]),
@@ -234,6 +235,10 @@ class Agent:
         if not all(factor > 0 for factor in factors.values()):
             raise BadRequest(f"rates: {factors}, expected factors above 0")
         self._limits.set_factors(**factors)
+
+    def _disturb(self, message: Message) -> None:
+        delays_s = {node: self._clock.real_s(by_s) for node, by_s in message["delays"].items()}
+        self._peers.disturb(delays_s, message["losses"])
 
     def _cut_off(self, message: Message) -> None:
         self._peers.blocked = frozenset(str(node) for node in message["blocked"])

@@ -19,12 +19,14 @@ PATHS = ("root", "uplink", "quick", "groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """One life of one node. `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs;
-    `listen` the address that the agent serves on, by which the other nodes reach it; `shaped` that the kernel holds
-    the NIC to its rate already, so that the agent only counts what passes; `port` where it serves, 0 for any; `url`
-    how others reach it where that is not the address that it serves on; `quick` a folder in memory, for what must
-    not wait for the node's disk, where that is not `root`; `groups` the socket where whoever holds the node hands over
-    its control groups (`group_files.receive_files`), None where the agent makes them itself.
+    """One life of one node, its rates and `heartbeat_s` in real seconds, of which an emulated one lasts `stretch`.
+
+    `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs; `listen` the address that the agent
+    serves on, by which the other nodes reach it; `shaped` that the kernel holds the NIC to its rate already, so that
+    the agent only counts what passes; `port` where it serves, 0 for any; `url` how others reach it where that is not
+    the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk, where that is
+    not `root`; `groups` the socket where whoever holds the node hands over its control groups
+    (`group_files.receive_files`), None where the agent makes them itself.
     """
 
     node: NodeSpec
@@ -34,6 +36,7 @@ class AgentConfig:
     heartbeat_s: float
     limits: str  # one of LIMIT_MODES
     run_id: str
+    stretch: float = 1.0
     runner: str = RUNNER
     listen: str = LOOPBACK
     port: int = 0

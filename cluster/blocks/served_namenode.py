@@ -133,7 +133,7 @@ class ServedNameNode(NameNodeDoor):
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        self._clock = RunClock(epoch_s)
+        self._clock.begin(epoch_s)
 
     async def poll(self, cursor: int = 0) -> Json:
         return self._names.poll(cursor)

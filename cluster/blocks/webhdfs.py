@@ -24,6 +24,7 @@ from schedbed.cluster.blocks.block_errors import (
 )
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, DataPlane
 from schedbed.cluster.blocks.loader import append_file, store_file
+from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
 
@@ -47,15 +48,15 @@ _ERRORS: tuple[tuple[type[BlockStoreError], int, str], ...] = (
 class WebHdfs:
     """Answers WebHDFS requests by asking a NameNode and the agents.
 
-    The token comes as parameter `delegation` or as `Authorization: Bearer`. `epoch_s` is the time of day at
-    the run's start. `settings` give block size and replication of files that say nothing else.
+    The token comes as parameter `delegation` or as `Authorization: Bearer`. `clock` is the run's.
+    `settings` give block size and replication of files that say nothing else.
     """
 
-    def __init__(self, name_node: NameNodeDoor, token: str, settings: BlockSettings, epoch_s: float) -> None:
+    def __init__(self, name_node: NameNodeDoor, token: str, settings: BlockSettings, clock: RunClock) -> None:
         self._name_node = name_node
         self._token = token
         self._settings = settings
-        self._epoch_s = epoch_s
+        self._clock = clock
 
     def application(self) -> web.Application:
         """The aiohttp application."""
@@ -110,7 +111,7 @@ class WebHdfs:
 
     def _file_status(self, entry: Mapping[str, Any], suffix: str) -> Json:
         is_file = entry["type"] == "file"
-        modified_ms = round((self._epoch_s + entry["modified_s"]) * 1000)
+        modified_ms = round(self._clock.time_of_day_s(entry["modified_s"]) * 1000)
         return {
             "accessTime": modified_ms if is_file else 0,
             "blockSize": entry["block_bytes"],

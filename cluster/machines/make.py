@@ -39,12 +39,14 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
     """Return a fresh machine for one life of the node, on its files of the run; `runner` is what its attempts run."""
+    stretch = config.cluster.stretch
     agent = AgentConfig(
-        node=node,
+        node=node.stretched(stretch),
         root=config.node_root(node.node),
         token=config.token,
         epoch_s=epoch_s,
-        heartbeat_s=config.cluster.heartbeat_s,
+        heartbeat_s=config.cluster.heartbeat_s * stretch,
+        stretch=stretch,
         limits=config.cluster.limits,
         run_id=config.run_id,
         runner=runner,

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from schedbed.cluster.machines.docker.housekeeping import describe_engine
 from schedbed.cluster.machines.host_abilities import HostProbe, probe_host
+from schedbed.deploy.doctor.stretch import on_this_host, settled
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.units import format_bytes, format_rate
@@ -48,6 +49,12 @@ def doctor(
     _show(console, "This host", host_findings(probe, engine))
     if scenario is None:
         return
+    scenario = settled(scenario)
+    if scenario.cluster.stretch != 1:
+        console.print(
+            f"An emulated second lasts {scenario.cluster.stretch:g} s: rates below are of this host."
+        )
+    scenario = on_this_host(scenario)
     findings = fit_findings(scenario, probe)
     _show(console, f"Scenario {scenario.name}", findings)
     misfits = [finding for finding in findings if finding.ok is False]
@@ -96,7 +103,7 @@ def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
             "CPU",
             f"{cores:.2f} cores declared, {CONTROL_CORES} for the control plane, {probe.cores:g} there",
             None if off else cores + CONTROL_CORES <= probe.cores,
-            "lower cluster.node.core_speed, cores or nodes",
+            "lower cluster.node.core_speed, cores or nodes, or say stretch: auto",
         ),
         Finding(
             "memory",

@@ -21,7 +21,6 @@ from typing import Any
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
 from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
-from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import Method, make_table
 from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters, NameNodeDoor
@@ -165,7 +164,7 @@ class NameNodeActor(_MasterActor):
             seed=config.seed,
             order=[node.node for node in config.cluster.nodes],
         )
-        served = ServedNameNode(names, RunClock(config.epoch_s))
+        served = ServedNameNode(names, config.clock())
         self._names = served
         return _Service(make_table(NameNodeDoor, served), served.stop)
 
@@ -174,7 +173,7 @@ class NameNodeActor(_MasterActor):
         config = self._config()
         await self._service_of_run()
         assert self._names is not None
-        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.epoch_s)
+        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock())
         self._web = await web.serve(port)
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
 
@@ -217,6 +216,7 @@ class TaskTrackerActor(_Actor):
             epoch_s=config.epoch_s,
             token=config.token,
             seed=config.seed,
+            stretch=config.cluster.stretch,
         )
         hello = await tracker.start()
         self._trackers[name] = tracker

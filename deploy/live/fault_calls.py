@@ -62,4 +62,4 @@ class RayHands:
 
     def hold(self, name: str, for_s: float) -> None:
         """Keep a master that is killed now from serving for that time."""
-        hold_down(self._cluster.control, name, time.time() + for_s)
+        hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))

@@ -193,9 +193,9 @@ class HostKeeper:
             self._ready.add(config.machines)
         config.make_work()
 
-    def watch(self, epoch_s: float) -> None:
-        """Samples the load from now on, as of a run that began at `epoch_s`."""
-        self._watch = HostWatch(RunClock(epoch_s))
+    def watch(self, clock: RunClock) -> None:
+        """Sample the load from now on; `clock` is the run's, as it was made on the driver's host."""
+        self._watch = HostWatch(RunClock(clock.epoch_s, clock.stretch))
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:

@@ -16,6 +16,7 @@ from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.display.choice import make_display
+from schedbed.deploy.doctor.stretch import settled
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultInjector
@@ -37,7 +38,7 @@ class LiveRuns:
 
     def __init__(self, scenario: ResolvedScenario, options: RunOptions) -> None:
         check_machines(options.machines)
-        self._scenario = scenario
+        self._scenario = settled(scenario, options.address)
         self._options = options
 
     def play(self, folder: Path, record: RunFile) -> None:

@@ -49,7 +49,7 @@ class Session:
         self._scenario = scenario
         self._config = config
         self._history = history
-        self._clock = RunClock(config.epoch_s)
+        self._clock = config.clock()
         self._peers: dict[str, str] = {}  # changed in place: uploads that go on look into it
         self._loader = JobLoader(cluster, config, self._peers)
         self.jobs = list(scenario.jobs)
@@ -97,7 +97,7 @@ class Session:
 
     def _begin_clock(self) -> None:
         """From here on times count."""
-        self._clock = RunClock.start()
+        self._clock = RunClock.start(self._config.cluster.stretch)
         self._config = replace(self._config, epoch_s=self._clock.epoch_s)
         self._cluster.announce(self._config)
         asyncio.run(self._names.begin_clock(self._clock.epoch_s))

@@ -31,7 +31,6 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import schedbed
-from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
@@ -258,7 +257,7 @@ class RayCluster:
             RunConfig.clear(self.control)
             return
         if config.epoch_s:
-            self._answers({name: k.watch.remote(config.epoch_s) for name, k in self._keepers.items()}, LOOK_S)
+            self._answers({name: k.watch.remote(config.clock()) for name, k in self._keepers.items()}, LOOK_S)
         else:
             config.make_work()
             for record in self.hosts.values():
@@ -272,6 +271,10 @@ class RayCluster:
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
         return replace(self._config, work=work, owner=record.owner, listen=record.host.address)
+
+    def real_s(self, emulated_s: float) -> float:
+        """Return how long an emulated duration of the present run lasts for this host."""
+        return emulated_s if self._config is None else self._config.clock().real_s(emulated_s)
 
     def begin_name_node(self) -> None:
         """Start the NameNode of the run."""
@@ -317,7 +320,7 @@ class RayCluster:
             return
         calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
         answers = self._answers(calls, patience_s, all_=True)
-        now_s = RunClock(self._config.epoch_s).now_s() if self._config.epoch_s else 0.0
+        now_s = self._config.clock().now_s() if self._config.epoch_s else 0.0
         for name in calls:
             self.hosts[name].hear(answers.get(name), now_s)
 

@@ -38,13 +38,14 @@ def assess(
     heartbeats: pd.DataFrame,
     enforced: Mapping[str, str] | None = None,
     counted: Mapping[str, str] | None = None,
+    stretch: float = 1.0,
 ) -> dict[str, Any]:
     """The `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
 
     `host_samples` are (t, share of the host's CPU in use); `enforced` says by resource what holds its limit, `counted`
-    who counted it, the kernel or the agent. A simulated run has no host and is trusted unless a limit was exceeded;
-    `why` says then that it is simulated. Memory that an agent counts is told and never doubted: it adds up what
-    attempts share.
+    who counted it, the kernel or the agent; an emulated second lasted `stretch` real ones. A simulated run has no host
+    and is trusted unless a limit was exceeded; `why` says then that it is simulated. Memory that an agent counts is
+    told and never doubted: it adds up what attempts share.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
@@ -53,7 +54,7 @@ def assess(
         | {"enforced": enforced.get(resource), "counted": counted.get(resource)}
         for resource in UNITS
     }
-    why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes)
+    why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes, stretch)
     for resource, limit in limits.items():
         if resource in RESOURCES or limit["counted"] == KERNEL:
             why += _limit_doubts(resource, _shares(resource, nodes, heartbeats), limit["counted"])
@@ -110,14 +111,14 @@ def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
 
 
 def _host_doubts(
-    saturated: float | None, host_cores: float | None, nodes: Sequence[Mapping[str, Any]]
+    saturated: float | None, host_cores: float | None, nodes: Sequence[Mapping[str, Any]], stretch: float
 ) -> list[str]:
     why: list[str] = []
-    declared = sum(_rate("cpu", node) for node in nodes)
+    declared = sum(_rate("cpu", node) for node in nodes) / stretch
     if host_cores is not None and declared > host_cores * 1.001:
         why.append(
             f"The nodes together are declared {declared:.3g} host cores and the host has {host_cores:g}: "
-            "lower core_speed, cores or nodes."
+            "lower core_speed, cores or nodes, or say stretch: auto."
         )
     if saturated is None:
         why.append("The load of the host was not sampled, so nobody knows whether it kept up.")

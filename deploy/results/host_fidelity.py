@@ -22,6 +22,7 @@ def assess_hosts(
     heartbeats: pd.DataFrame,
     enforced: Mapping[str, str] | None = None,
     counted: Mapping[str, str] | None = None,
+    stretch: float = 1.0,
 ) -> dict[str, Any]:
     """The `fidelity` of one run as `assess` gives it, with `hosts` beside: each with its nodes and its own verdict.
 
@@ -40,6 +41,7 @@ def assess_hosts(
             heartbeats=heartbeats[heartbeats["node"].isin(host["nodes"])],
             enforced=enforced,
             counted=counted,
+            stretch=stretch,
         )
         part["why"] = [f"Host {name}: {sentence}" for sentence in part["why"] + _clock_doubts(host)]
         parts[name] = part | {"trusted": not part["why"]}

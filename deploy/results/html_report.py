@@ -82,6 +82,8 @@ def _facts(run: RunFile) -> str:
         f"<b>{len(nodes)}</b> emulated nodes in {racks}, {escape(run.machines)} machines",
         f"scale {run.scenario.get('scale', 1):g}, seed {run.seed}, {_count(run.repeats, 'repeat')}",
     ]
+    if run.stretch != 1:
+        facts.append(f"an emulated second lasted {run.stretch:g} s")
     if host:
         memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
         facts.append(f"host: {host.get('cores', '?')} cores{memory}, {escape(str(host.get('system', '')))}")

@@ -86,6 +86,13 @@ class RunFile:
         """The emulated nodes as the resolved scenario lists them."""
         return list(self.scenario.get("cluster", {}).get("nodes", []))
 
+    @property
+    def stretch(self) -> float:
+        """Return how many real seconds an emulated one lasted; 1 for a simulated run."""
+        if self.machines == "sim":
+            return 1.0
+        return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
+
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
     """Unknown keys are left out, so that a newer file can still be read."""

@@ -41,6 +41,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
         "policies": policies,
         "scenario": run.scenario.get("name", ""),
         "machines": run.machines,
+        **({"stretch": run.stretch} if run.stretch != 1 else {}),
         "fidelity": combine_hosts(list(fidelity.values())),
         "comparison": comparison.compare(
             policies, {policy: list(repeats) for policy, repeats in measured.items()}
@@ -90,6 +91,7 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
             heartbeats=mine.heartbeats,
             enforced=record.limits,
             counted=record.counted,
+            stretch=run.stretch,
         )
     return assess(
         machines=run.machines,
@@ -99,4 +101,5 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
         heartbeats=mine.heartbeats,
         enforced=record.limits,
         counted=record.counted,
+        stretch=run.stretch,
     )

@@ -118,7 +118,13 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
     starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)
     skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
+    stretch = summary.get("stretch", 1)
     return [
+        *(
+            [f"An emulated second lasted {stretch:g} s of this host: all times are emulated."]
+            if stretch != 1
+            else []
+        ),
         *([STAR] if starred else []),
         *verdicts(summary),
         *([SKEWED] if skewed else []),

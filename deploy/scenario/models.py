@@ -22,6 +22,7 @@ from schedbed.deploy.scenario.scalars import (
     Section,
     Share,
     Size,
+    Stretch,
     Text,
     as_list,
     says,
@@ -346,3 +347,10 @@ class Scenario(Section):
     profiles: Annotated[Profiles, says("the profile store")] = Profiles()
     simulate: Annotated[Simulate, says("how a simulated run is modelled")] = Simulate()
     repeats: Annotated[int, Field(strict=True, ge=1, le=1000), says("runs of each policy")] = 1
+    stretch: Annotated[
+        Stretch,
+        says(
+            "real seconds that an emulated one lasts live: rates and timers slow down together; auto takes the "
+            "least at which this host gives what the nodes declare"
+        ),
+    ] = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         seed=scenario.seed,
         scale=scenario.scale,
         repeats=scenario.repeats,
-        cluster=cluster,
+        cluster=cluster if scenario.stretch == "auto" else replace(cluster, stretch=scenario.stretch),
+        auto_stretch=scenario.stretch == "auto",
         jobs=jobs,
         # Programs last: what jobs read is placed as it is without them.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),

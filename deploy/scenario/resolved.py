@@ -85,6 +85,7 @@ class ResolvedScenario:
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()
+    auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
     warnings: tuple[str, ...] = ()  # what a trace did not say and what was assumed
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
     base: str = "."  # the folder that relative paths in `given` start from

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
+
+STRETCH_MAX = 1000
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
@@ -36,7 +38,20 @@ def _real_number(value: object) -> object:
     return value
 
 
+def _stretch(value: object) -> object:
+    if value == "auto":
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= STRETCH_MAX:
+        return float(value)
+    raise ValueError(f"{value!r} is not auto or a number from 1 to {STRETCH_MAX}")
+
+
 Number = BeforeValidator(_real_number)
+Stretch = Annotated[
+    float | Literal["auto"],
+    BeforeValidator(_stretch),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"const": "auto"}]}),
+]
 Factor = Annotated[float, Number, Field(gt=0, le=1)]
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 

@@ -94,7 +94,7 @@ class Command:
             selector.register(stdin, selectors.EVENT_WRITE)
             selector.register(stdout, selectors.EVENT_READ)
             while True:
-                ready = [key.fd for key, _ in selector.select(self._idle.tick_s)]
+                ready = [key.fd for key, _ in selector.select(self._idle.every_s)]
                 if not self._note(bool(ready), process, errors):
                     return
                 if time.monotonic() > look_s:
@@ -129,7 +129,7 @@ class Command:
     def _wait(self, process: subprocess.Popen[bytes], errors: int) -> int:
         while True:
             try:
-                return process.wait(self._idle.tick_s)
+                return process.wait(self._idle.every_s)
             except subprocess.TimeoutExpired:
                 self._idle.touch()
                 self._note(False, process, errors)

@@ -31,6 +31,7 @@ class Idle:
     def __init__(self, limit_s: float, progress: StatusFile) -> None:
         self.limit_s = limit_s
         self.tick_s = min(TICK_S, limit_s / TICKS)
+        self.every_s = self.tick_s * progress.stretch  # in real seconds
         self._progress = progress
         self._ticks = 0
 
@@ -64,7 +65,7 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Raise Hung in the code when it hangs; only from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, self._idle.tick_s, self._idle.tick_s)
+        signal.setitimer(signal.ITIMER_REAL, self._idle.every_s, self._idle.every_s)
         try:
             yield
         finally:

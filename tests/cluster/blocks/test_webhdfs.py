@@ -10,6 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings
 from tests.harness.block_store import TOKEN, Cluster, fake_cluster
 
@@ -49,7 +50,7 @@ def play(story: Story) -> None:
     async def run() -> None:
         async with fake_cluster(3) as cluster:
             settings = BlockSettings(size_bytes=1000, replication=2)
-            door = WebHdfs(cluster.door, TOKEN, settings, epoch_s=1_000_000.0)
+            door = WebHdfs(cluster.door, TOKEN, settings, RunClock(1_000_000.0))
             async with TestClient(TestServer(door.application())) as http:
                 await story(Client(http), cluster)
 
@@ -242,7 +243,7 @@ def test_only_bearers_of_the_token_are_answered() -> None:
 def test_it_listens_on_the_loopback_interface_only() -> None:
     async def story() -> None:
         async with fake_cluster(1) as cluster:
-            runner = await WebHdfs(cluster.door, TOKEN, BlockSettings(), epoch_s=0.0).serve()
+            runner = await WebHdfs(cluster.door, TOKEN, BlockSettings(), RunClock(0.0)).serve()
             try:
                 assert [address[0] for address in runner.addresses] == ["127.0.0.1"]
             finally:

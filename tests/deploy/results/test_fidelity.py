@@ -33,6 +33,11 @@ def test_a_quiet_host_and_kept_limits_are_trusted_and_say_what_was_achieved() ->
     assert found["limits"]["disk"]["achieved_p95"] == pytest.approx(0.1 * 40e6)
 
 
+def test_more_cores_than_the_host_has_are_trusted_when_time_is_stretched() -> None:
+    assert not judge(host_cores=1.0)["trusted"]
+    assert judge(host_cores=1.0, stretch=2.0)["trusted"]
+
+
 def test_a_saturated_host_is_not_trusted() -> None:
     found = judge(host_samples=[(float(t), 0.99 if t < 5 else 0.5) for t in range(20)])
     assert found["host_cpu_saturated"] == pytest.approx(0.25) and not found["trusted"]

@@ -1,0 +1,52 @@
+"""How many real seconds an emulated one lasts: what the scenario says, or the least at which this host keeps up."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from schedbed.cluster.machines.host_abilities import probe_host
+from schedbed.cluster.spec import ClusterSpec
+from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.tasks.errors import BadInput
+
+CPU_SHARE = (
+    0.7  # of the host's cores, for nodes that are all busy: the rest is the emulation's own and the host's
+)
+STEP = 0.1
+
+
+def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
+    """Return the least stretch, at least 1, at which a host of so many cores gives what the nodes declare together.
+
+    `disk_bps` is what its disk writes, bytes/s; None when that was not measured. A limit that is off asks for nothing.
+    """
+    if cluster.limits == "off":
+        return 1.0
+    wanted = sum(node.cpu_rate for node in cluster.nodes) / (CPU_SHARE * cores)
+    if disk_bps:
+        wanted = max(wanted, sum(node.disk_bps for node in cluster.nodes) / disk_bps)
+    return max(1.0, math.ceil(wanted / STEP - 1e-9) * STEP)
+
+
+def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
+    """Return the scenario as this host must hold it: rates in real seconds, as `cluster.stretch` makes them."""
+    cluster, stretch = scenario.cluster, scenario.cluster.stretch
+    nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
+    uplink_bps = None if cluster.uplink_bps is None else cluster.uplink_bps / stretch
+    heartbeat_s = cluster.heartbeat_s * stretch
+    held = replace(cluster, nodes=nodes, uplink_bps=uplink_bps, heartbeat_s=heartbeat_s, stretch=1.0)
+    return replace(scenario, cluster=held)
+
+
+def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
+    """Return the scenario with a number for `stretch: auto`, measured on this host; BadInput with other hosts."""
+    if not scenario.auto_stretch:
+        return scenario
+    if address is not None:
+        raise BadInput(f"stretch: auto measures this host only, expected a number with --address {address}")
+    probe = probe_host(Path(tempfile.gettempdir()))
+    stretch = round(least_stretch(scenario.cluster, probe.cores, probe.disk_write_bps), 1)
+    return replace(scenario, cluster=replace(scenario.cluster, stretch=stretch), auto_stretch=False)
