@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from tests.bench.proctree import SCHEDBED, adopt_orphans, reap, started
 SIZES = "6,24"
 IDLE = {6: 3.0, 24: 7.0, 200: 40.0}  # percent of a core
 UP_S = {6: 4.0, 24: 8.0, 100: 30.0}
+MEMORY_GIB = {200: 4.0}
 BEAT_S, OFTEN = 0.5, 5
 FORKS = 300
 ACTORS = 3
@@ -72,6 +74,15 @@ def cpu_by_group(root: psutil.Process) -> dict[str, float]:
     return used
 
 
+def memory_bytes(root: psutil.Process) -> int:
+    """Return what a process and all below it hold, of what they share their part."""
+    held = 0
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            held += process.memory_full_info().pss
+    return held
+
+
 def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
     """Percent of one core that each group takes over that time."""
     before, began_s = cpu_by_group(root), time.monotonic()
@@ -82,10 +93,12 @@ def rest(root: psutil.Process, seconds: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """An idle cluster: percent of one core by group, seconds from the command to the last first heartbeat of a node."""
+    """An idle cluster: percent of one core by group, seconds from the command to the last first heartbeat of a node,
+    memory of all processes, of what they share their part (PSS)."""
 
     parts: Mapping[str, float]
     up_s: float
+    memory_bytes: int
 
 
 def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = BEAT_S) -> AtRest:
@@ -107,9 +120,10 @@ def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = 
     with started(command, folder / "log", ready, within_s=300) as process:
         time.sleep(SETTLE_S)
         parts = rest(psutil.Process(process.pid), seconds)
+        held_bytes = memory_bytes(psutil.Process(process.pid))
     epoch_s = json.loads((out / "run.json").read_text())["runs"][0]["epoch_s"]
     first_s = read_tables(out)["heartbeats"].groupby("node")["t"].min()
-    return AtRest(parts, epoch_s + float(first_s.max()) - began_s)
+    return AtRest(parts, epoch_s + float(first_s.max()) - began_s, held_bytes)
 
 
 def fork_ms() -> float:
@@ -165,6 +179,7 @@ def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
                 seen = idle_cluster(Path(name), seconds, nodes)
             keep(f"{nodes} total", sum(seen.parts.values()))
             keep(f"{nodes} up", seen.up_s)
+            keep(f"{nodes} memory", seen.memory_bytes / 2**30)
             if nodes == sizes[0]:
                 with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
                     often = idle_cluster(Path(name), seconds, nodes, BEAT_S / OFTEN)
@@ -195,6 +210,15 @@ def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
                 values=found[f"{nodes} up"],
                 unit="s",
                 high=UP_S.get(nodes),
+            )
+            for nodes in sizes
+        ),
+        *(
+            Figure(
+                name=f"memory of {nodes} idle nodes, all processes",
+                values=found[f"{nodes} memory"],
+                unit="GiB",
+                high=MEMORY_GIB.get(nodes),
             )
             for nodes in sizes
         ),
