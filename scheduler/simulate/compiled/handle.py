@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -18,6 +19,19 @@ class HandleType(numba.types.StructRef):
     def preprocess_fields(self, fields: Any) -> Any:
         """As they are."""
         return fields
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple[()]]:
+        """Return a short name for symbols: with those of all fields, names would be most of what is compiled."""
+        return "Handle", ()
+
+    def get_data_type(self) -> Any:
+        """Return the type of what is pointed to, which numba asks for at each access to a field."""
+        return self._payload
+
+    @cached_property
+    def _payload(self) -> Any:
+        return super().get_data_type()
 
 
 class Handle(structref.StructRefProxy):

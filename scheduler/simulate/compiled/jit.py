@@ -32,8 +32,8 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """The function as machine code, made at its first call."""
-    return cast(F, numba.njit(function))
+    """The function as machine code, made when `entry` first reaches it; only compiled functions can call it."""
+    return cast(F, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
@@ -50,7 +50,7 @@ def entry(function: F) -> F:
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:
-        return compiled(function)
+        return cast(F, numba.njit(function))
     CONFIG.CACHE_DIR = folder
     try:
         return cast(F, numba.njit(cache=True)(function))
