@@ -27,6 +27,7 @@ def pytest_collection_finish() -> None:
     """Take what the collected tests consist of out of garbage collections, which would look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # tests make and drop much; hypothesis listens to each collection
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

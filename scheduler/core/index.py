@@ -133,7 +133,7 @@ class TaskIndex(Generic[T]):
         stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
         if self._by_rack is not None:
             stacks += [self._by_rack.get(rack, []) for rack in task.racks]
-        return all(any(entry is task for entry in stack) for stack in stacks)
+        return all(task in stack for stack in stacks)
 
 
 class WholeTask(Placed, Protocol):

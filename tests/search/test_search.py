@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
 from tests.search.generate import NEWER, make_story
@@ -40,10 +42,29 @@ def test_what_was_found_once_holds_now(path: Path) -> None:
     assert examine(read_story(path)) is None
 
 
-@pytest.mark.parametrize("name", policy_names())
+def few_policies() -> set[str]:
+    """Return all that have names, and so many compositions that any two parts meet in one of them."""
+    few = {name for name in policy_names() if "+" not in name}
+    orders, localities = list(AXES["order"]), list(AXES["locality"])
+    for first, locality in enumerate(localities):
+        for second, admission in enumerate(AXES["admission"]):
+            few.add(f"{orders[(first + second) % len(orders)]}+{locality}+{admission}")
+    return few
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in few_policies() else pytest.mark.long) for name in policy_names()],
+)
 def test_every_policy_plays_a_story(name: str) -> None:
     story = replace(make_story(9), policy=draw_policy(chance(9, name), [name]))
     assert examine(story) is None
+
+
+def test_any_two_parts_of_a_policy_are_tried_together_while_working() -> None:
+    parts = [set(name.split("+")) for name in few_policies() if "+" in name]
+    for (_, some), (_, others) in combinations(AXES.items(), 2):
+        assert all(any({one, other} <= each for each in parts) for one in some for other in others)
 
 
 def test_a_story_is_made_of_its_seed_and_survives_yaml() -> None:
