@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
 from schedbed.deploy.cli.main import app
 from tests.bench.figures import ROOT
@@ -22,6 +22,7 @@ OWN_FILE = re.compile(r"`((?:tasks|cluster|scheduler|deploy|tests|docs)/[\w./-]+
 BLOCK = re.compile(r"```(?:console)?\n(.*?)```", re.DOTALL)
 IN_LINE = re.compile(r"`(schedbed [^`]+)`")
 COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
+SCHEDBED = typer.main.get_command(app)
 NOT_SAID = r"\b(beats?|blows?|strikes?|struck|film|anew|likewise|alike|so many|for so long)\b"
 
 
@@ -59,17 +60,20 @@ def test_a_command_that_is_shown_is_there_with_its_options(page: str) -> None:
 
 def options_of(words: list[str]) -> tuple[set[str], list[str]]:
     """Return the options of the command that the words begin with, and the words behind the command's name."""
-    command = typer.main.get_command(app)
+    command: Any = SCHEDBED
     while words and isinstance(command, TyperGroup) and not words[0].startswith("--"):
         assert words[0] in command.commands, f"schedbed has no command {' '.join(words)}"
         command, words = command.commands[words[0]], words[1:]
     return {name for parameter in command.params for name in parameter.opts} | {"--help"}, words
 
 
-@pytest.mark.long  # it runs some twenty simulations, each command in a process of its own
+@pytest.mark.long  # it runs some twenty simulations
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```console\n" in text])
-def test_the_output_that_a_page_shows_is_real(page: str, tmp_path: Path) -> None:
+def test_the_output_that_a_page_shows_is_real(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each command of the `console` blocks runs, in order and in one folder, and prints the lines shown below it."""
+    monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", TEXTS[page], re.DOTALL):
         if "class ShortestFirst" in code:
             (tmp_path / "my_policy.py").write_text(code)
@@ -78,13 +82,7 @@ def test_the_output_that_a_page_shows_is_real(page: str, tmp_path: Path) -> None
             command, *shown = called.splitlines()
             words = shlex.split(command)
             words += ["--no-plots"] if words[0] == "run" else []  # no page shows one
-            ran = subprocess.run(
-                [sys.executable, "-m", "schedbed.deploy.cli.main", *words],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert ran.returncode == 0, f"{command}\n{ran.stderr}"
+            ran = CliRunner().invoke(app, words)
+            assert ran.exit_code == 0, f"{command}\n{ran.output}"
             printed = {" ".join(line.split()) for line in ran.stdout.splitlines()}
             assert [line for line in shown if " ".join(line.split()) not in printed] == [], command

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.structure import tree_of
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("tasks", "cluster", "scheduler", "deploy")
 BELOW = {room: set(ROOMS[: number + 1]) for number, room in enumerate(ROOMS)}
@@ -60,7 +62,7 @@ def name_of(path: Path) -> str:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Dotted names of all modules that the file imports at run time, in functions too."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     found: set[str] = set()
     for node in _walk(tree):
         if isinstance(node, ast.Import):
@@ -149,7 +151,7 @@ def test_one_file_makes_random_generators() -> None:
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_and_functions_stay_small_and_say_what_they_are(path: Path) -> None:
     text = path.read_text()
-    tree = ast.parse(text)
+    tree = tree_of(path)
     assert text.count("\n") <= 400
     assert not text or ast.get_docstring(tree) or path.name == "__init__.py"
     for node in ast.walk(tree):

@@ -13,9 +13,10 @@ import ast
 import hashlib
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.house.structure import tree_of
 
 ROOT = Path(__file__).parents[2]
 COMPILED = ROOT / "scheduler" / "simulate" / "compiled"
@@ -48,12 +49,6 @@ def hash_of(node: ast.AST) -> str:
             if ast.get_docstring(part) is not None:
                 part.body = part.body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12]
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    """Return a file's syntax tree."""
-    return ast.parse(path.read_text())
 
 
 def find(place: str) -> ast.AST | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,9 +28,14 @@ from schedbed.deploy.results.stats import (
     uses_sign_flips,
 )
 
-SCIPY: Any = scipy.stats  # its stubs know no pvalue
 NAN = float("nan")
 DRAWN = np.random.default_rng(1).normal(0.4, 1.0, 60)
+
+
+@pytest.fixture
+def scipy_stats() -> Any:
+    """The module, imported only here, since that takes long; its stubs know no pvalue."""
+    return importlib.import_module("scipy.stats")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -49,26 +54,26 @@ def test_what_is_missing_is_left_out_of_the_mean_and_kept_as_null() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4, 10, 60])
-def test_intervals_and_paired_tests_are_scipys(count: int) -> None:
+def test_intervals_and_paired_tests_are_scipys(count: int, scipy_stats: Any) -> None:
     values: Any = DRAWN[:count]
-    said = SCIPY.ttest_1samp(values, 0.0)
+    said = scipy_stats.ttest_1samp(values, 0.0)
     assert mean_interval(values) == pytest.approx(tuple(said.confidence_interval(0.95)))
     assert paired_t_p(values[None, :])[0] == pytest.approx(said.pvalue)
 
 
 @pytest.mark.parametrize("count", [3, 5, 10, 12])
-def test_sign_flips_are_scipys_exact_permutations(count: int) -> None:
-    said = SCIPY.permutation_test(
+def test_sign_flips_are_scipys_exact_permutations(count: int, scipy_stats: Any) -> None:
+    said = scipy_stats.permutation_test(
         (DRAWN[:count],), np.mean, permutation_type="samples", vectorized=True, n_resamples=10_000
     )
     assert sign_flip_p(DRAWN[None, :count])[0] == pytest.approx(said.pvalue)
 
 
-def test_long_series_flip_a_sample_of_the_patterns() -> None:
+def test_long_series_flip_a_sample_of_the_patterns(scipy_stats: Any) -> None:
     values = DRAWN[:40]
     assert len(values) > FLIPS_LOG2 + 1
     found = sign_flip_p(values[None, :])[0]
-    assert found == pytest.approx(SCIPY.ttest_1samp(values, 0.0).pvalue, abs=0.01)
+    assert found == pytest.approx(scipy_stats.ttest_1samp(values, 0.0).pvalue, abs=0.01)
     assert found == sign_flip_p(values[None, :])[0] > 0
 
 
@@ -133,11 +138,11 @@ def test_nested_figures_become_nested_leaves_and_all_its_parents_own() -> None:
     assert made["m"]["per_user"]["b"]["repeats"] == [None, 5.0]
 
 
-def test_differences_are_paired_repeat_by_repeat_and_have_p_values() -> None:
+def test_differences_are_paired_repeat_by_repeat_and_have_p_values(scipy_stats: Any) -> None:
     made = differences(
         [{"x": 5.0, "y": {"z": 1.0}}, {"x": 16.0, "y": {"z": 2.0}}, {"x": 9.0, "y": {"z": 9.0}}],
         [{"x": 4.0, "y": {"z": 1.0}}, {"x": 14.0, "y": {}}, {"x": 6.0, "y": {"z": 1.0}}],
     )
     assert made["x"]["repeats"] == [1.0, 2.0, 3.0] and made["x"]["mean"] == pytest.approx(2.0)
-    assert made["x"]["p"] == pytest.approx(SCIPY.ttest_1samp([1.0, 2.0, 3.0], 0.0).pvalue)
+    assert made["x"]["p"] == pytest.approx(scipy_stats.ttest_1samp([1.0, 2.0, 3.0], 0.0).pvalue)
     assert made["y"]["z"]["repeats"] == [0.0, None, 8.0] and made["y"]["z"]["p"] is None
