@@ -13,6 +13,7 @@ from numba.core import config as numba_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG: Any = numba_config
+NJIT: Any = numba.njit  # its stubs do not know all options
 HERE = Path(__file__).parent
 NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", "tables.py")
 
@@ -33,7 +34,7 @@ def _cache_dir() -> str | None:
 
 def compiled(function: F) -> F:
     """The function as machine code, made when `entry` first reaches it; only compiled functions can call it."""
-    return cast(F, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
