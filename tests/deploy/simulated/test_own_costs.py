@@ -74,11 +74,11 @@ def test_an_application_that_fails_on_its_sample_is_one_line(store: Path) -> Non
 
 
 def test_an_application_that_takes_too_long_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_costs, "LIMIT_S", 2.0)
+    monkeypatch.setattr(own_costs, "LIMIT_S", 0.5)
     (store.parent / "slow.py").write_text(
         "class Slow:\n    def map(self, line):\n        while True: yield line, 1\n"
     )
     with pytest.raises(
-        BadInput, match=r"job_0001 slow.py:Slow: a sample .* did not end within 2.0s; costs: "
+        BadInput, match=r"job_0001 slow.py:Slow: a sample .* did not end within 500ms; costs: "
     ):
         simulated({"app": "slow.py:Slow", "input": JOB["input"], "params": {"output_limit": "1GiB"}})

@@ -134,15 +134,22 @@ def test_an_error_in_a_hook_names_the_line(tmp_path: Path, hook: str) -> None:
     assert line == f"ValueError: no such pool (mine.py, line {FIRST_LINE + 4})"
 
 
+HANGS = (
+    "while True: pass",
+    "time.sleep(1000)",
+    "while True:\n    try: time.sleep(0.001)\n    except ValueError: pass",
+)
+
+
+# Each takes a second: while working, each way to hang is tried once, and each place.
 @pytest.mark.parametrize(
-    "hang",
+    ("where", "hang"),
     [
-        "while True: pass",
-        "time.sleep(1000)",
-        "while True:\n    try: time.sleep(0.001)\n    except ValueError: pass",
+        pytest.param(where, hang, marks=() if first == second else pytest.mark.long)
+        for first, where in enumerate(("decide", "tick", "__init__"))
+        for second, hang in enumerate(HANGS)
     ],
 )
-@pytest.mark.parametrize("where", ["decide", "tick", "__init__"])
 def test_a_policy_that_hangs_is_interrupted(
     tmp_path: Path, hang: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
