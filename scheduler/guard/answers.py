@@ -6,13 +6,12 @@ again what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from schedbed.scheduler.core.entities import Node, Task
+from schedbed.scheduler.core.entities import Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.policy import Kill, Proposal
-from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.values import value
 
 Answer = tuple[Any, ...]
@@ -27,20 +26,18 @@ class Replies:
 
 
 class Answers:
-    """Stands between the core and a guarded policy, and keeps or gives back the answers to one event at a time."""
+    """Keeps or gives back the answers of a guarded policy to one event at a time.
 
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
+    `line_of` returns the file and line of a method of the policy. What the shipped speculation proposes is not kept: a
+    replay computes the same copies again.
+    """
+
+    def __init__(self, line_of: Callable[[str], str]) -> None:
+        self._line_of = line_of
         self._given: list[Answer] = []
         self._known: list[Answer] | None = None
         self.difference = ""
         """What the policy answered otherwise in a replay than before, one line; empty while nothing differs."""
-        self._policy.decide = self._asking(policy.decide, "decide")
-        if hasattr(policy, "preempt"):
-            self._policy.preempt = self._killing(policy.preempt)
-        speculation: Any = getattr(policy, "speculation", None)
-        if speculation is not None:
-            speculation.copy = self._asking(speculation.copy, "copy")
 
     def take(self) -> Replies | None:
         """Return the answers since the last call; None when nothing was asked."""
@@ -51,40 +48,31 @@ class Answers:
         """Give these answers to the coming event; None: ask the policy, whose answers nobody has heard yet."""
         self._known = None if replies is None else list(reversed(replies.answers))
 
-    def _next(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the answer that counts."""
+    def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
+        """Keep the proposal that the method gave now; return the one that counts."""
+        now = _plain(proposal)
+        answer = self._counts(view, now, method)
+        return proposal if answer is now else _proposal(view, answer)
+
+    def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
+        """Keep the kills that `preempt` gave now; return those that count."""
+        now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
+        answer = self._counts(view, now, "preempt")
+        return kills if answer is now else _kills(view, answer)
+
+    def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
+        """Return the answer that counts: in a replay the one of before the crash."""
         if not self._known:
             self._given.append(now)
             return now
         before = self._known.pop()
         if before != now and not self.difference:
-            line = self._policy.line_of(method)
             self.difference = (
-                f"the policy answers otherwise than before the JobTracker's restart ({line}): "
+                f"the policy answers otherwise than before the JobTracker's restart ({self._line_of(method)}): "
                 f"{_shown(before)} at {view.now_s:.1f} s, now {_shown(now)}; the first answer holds, "
                 "chance belongs to view.random"
             )
         return before
-
-    def _asking(
-        self, own: Callable[[Ledger, Node, TaskKind], Proposal | None], method: str
-    ) -> Callable[[Ledger, Node, TaskKind], Proposal | None]:
-        def ask(view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-            proposal = own(view, node, kind)
-            now = _plain(proposal)
-            answer = self._next(view, now, method)
-            return proposal if answer is now else _proposal(view, answer)
-
-        return ask
-
-    def _killing(self, own: Callable[[Ledger], list[Kill]]) -> Callable[[Ledger], Iterable[Kill]]:
-        def ask(view: Ledger) -> Iterable[Kill]:
-            kills = own(view)
-            now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
-            answer = self._next(view, now, "preempt")
-            return kills if answer is now else _kills(view, answer)
-
-        return ask
 
 
 def _plain(proposal: Proposal | None) -> Answer:

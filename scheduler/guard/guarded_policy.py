@@ -74,6 +74,7 @@ class GuardedPolicy:
         self._faces = Faces()
         self._ledger: Ledger | None = None
         self._rejects = 0
+        self._answers: Answers | None = None
         self._asked: dict[str, Callable[..., Any]] = {}
         self._guard.call("__init__", self._take_over)
 
@@ -135,7 +136,8 @@ class GuardedPolicy:
 
     def keep_answers(self) -> Answers:
         """Keep all answers from now on, for a journal."""
-        return Answers(self)
+        self._answers = Answers(self._guard.line_of)
+        return self._answers
 
     def line_of(self, method: str) -> str:
         """Return the file and line of a method of the user's own."""
@@ -172,7 +174,7 @@ class GuardedPolicy:
             trouble = self._idle.killed(view)
             if trouble:
                 raise self._guard.failed(trouble, "preempt")
-        return kills
+        return kills if self._answers is None else self._answers.kills(view, kills)
 
     def _reject_kill(self, view: Ledger, own: Any, attempt: Attempt | None) -> None:
         if attempt is None:
@@ -193,6 +195,13 @@ class GuardedPolicy:
         return self._answer(view, node, kind, "decide", self._asked["decide"])
 
     def _answer(
+        self, view: Ledger, node: Node, kind: TaskKind, method: str, own: Callable[..., Any]
+    ) -> Proposal | None:
+        """Return the answer that counts, which in a replay is the one of before the crash."""
+        proposal = self._first_possible(view, node, kind, method, own)
+        return proposal if self._answers is None else self._answers.proposal(view, proposal, method)
+
+    def _first_possible(
         self, view: Ledger, node: Node, kind: TaskKind, method: str, own: Callable[..., Any]
     ) -> Proposal | None:
         if view is not self._ledger:
