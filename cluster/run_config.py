@@ -23,7 +23,7 @@ class RunConfig:
     """One run of one policy on one cluster: `epoch_s` is its start as a time of day, `work` its scratch folder.
 
     `policy` is its name in every output, `given` what makes it: a name, a SPEC string or a mapping; `speculation`
-    likewise.
+    and `sizes` likewise.
     """
 
     run_id: str
@@ -36,6 +36,7 @@ class RunConfig:
     work: Path
     cluster: ClusterSpec
     speculation: Any = "none"
+    sizes: Any = "true"
     profiles: str = "store"  # the profile store of a policy that names none
     machines: str = "process"  # what nodes are made of: one of cluster.machines.make.KINDS
     owner: str = field(default_factory=owner_mark)  # the process for which all is made

@@ -24,6 +24,9 @@ from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.scheduler.profiles import named_store
 from schedbed.scheduler.registry.registry import reads_store
+from schedbed.scheduler.registry.size_readers import COSTS, PROFILES, sizes_read_by
+from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.sizes import TRUE_SIZES, make_sizes
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,6 +51,7 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     for choice in scenario.policies:
         choice.build(scale=scenario.scale, store=scenario.profiles.store)
     _tell_what_is_known(scenario)
+    tell_who_reads_sizes(scenario)
     runs = (make_runs or runs_on(options.machines))(scenario, options)
     started = datetime.now(UTC)
     folder = result_folder(options.out, scenario.name, started)
@@ -79,6 +83,24 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
     ]
     if readers and store != "none" and named_store(store).is_file():
         print(f"Profiles of earlier runs: {named_store(store)}, read by {', '.join(readers)}")
+
+
+def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
+    """Say in one line which policies read costs of tasks that the scenario hides, or have sizes of another source."""
+    sizes = make_sizes(scenario.sizes)
+    if sizes == TRUE_SIZES:
+        return
+    found: list[str] = []
+    for choice in scenario.policies:
+        if choice.make is not None and not is_policy_file(str(choice.given)):
+            continue
+        read = sizes_read_by(choice.given)
+        if COSTS in read:
+            found.append(f"{choice.spec} reads them ({read[COSTS]})")
+        elif PROFILES in read and scenario.profiles.store != "none":
+            found.append(f"{choice.spec} has its own from profiles of earlier runs")
+    how = f"estimated with error {sizes.error:g}" if sizes.kind == "estimated" else sizes.kind
+    print(f"Sizes: costs of tasks are {how}; {'; '.join(found) or 'no policy of this run reads any'}")
 
 
 def _tell_what_differed(record: RunFile) -> None:

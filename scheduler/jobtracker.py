@@ -29,6 +29,7 @@ from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy, PolicyFailed
+from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import AttemptSpec
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class JobTracker:
         epoch_s: float,
         seed: int,
         journal: Path,
+        sizes: Sizes = TRUE_SIZES,
     ) -> None:
         self._cluster = cluster
         self._clock = RunClock(epoch_s, cluster.stretch)
@@ -96,7 +98,7 @@ class JobTracker:
         self._keeps_time = False
         self._journal = Journal(journal)
         self._driver = Driver(
-            CoreConfig(heartbeat_s=cluster.heartbeat_s),
+            CoreConfig(heartbeat_s=cluster.heartbeat_s, sizes=sizes),
             make_policy,
             self._recorder,
             seed=seed,

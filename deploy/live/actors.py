@@ -33,6 +33,7 @@ from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.specs import NodeId
 
 # Ray would have its actors give way to all else, the attempts too. Read when it starts.
@@ -139,6 +140,7 @@ class JobTrackerActor(_MasterActor):
             epoch_s=config.epoch_s,
             seed=config.seed,
             journal=config.work / "jobtracker.sqlite",
+            sizes=make_sizes(config.sizes),
         )
         door: DriverDoor = tracker
         return _Service(make_table(DriverDoor, door), tracker.stop)

@@ -88,6 +88,7 @@ class LiveRuns:
             work=work,
             cluster=self._scenario.cluster,
             speculation=self._scenario.speculation,
+            sizes=self._scenario.sizes,
             profiles=frozen_store(
                 self._scenario.profiles.store, work.with_name(f"{work.name}-profiles.sqlite")
             ),

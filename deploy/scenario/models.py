@@ -343,6 +343,12 @@ class Scenario(Section):
         says("policies to compare: SPECs or mappings, see schedbed policies"),
     ] = ["fifo", "fair", "delay"]
     speculation: Annotated[Any, says("none, late, or late with parameters")] = "none"
+    sizes: Annotated[
+        Any,
+        says(
+            "what policies of your own see of the costs of tasks: true, hidden, estimated, or estimated with an error"
+        ),
+    ] = "true"
     faults: Annotated[Faults, says("faults to inject, each at a time or drawn")] = []
     profiles: Annotated[Profiles, says("the profile store")] = Profiles()
     simulate: Annotated[Simulate, says("how a simulated run is modelled")] = Simulate()

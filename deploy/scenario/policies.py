@@ -14,6 +14,7 @@ from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
+from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.errors import BadInput
 
 
@@ -61,6 +62,15 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
         make_speculation(given)
     except BadInput as error:
         complaints.add(("speculation",), str(error).removeprefix("speculation: "))
+
+
+def check_sizes(given: Any, complaints: Complaints) -> Any:
+    """Return the sizes as given, `true` as text; complain about what is not there."""
+    try:
+        make_sizes(given)
+    except BadInput as error:
+        complaints.add(("sizes",), str(error).removeprefix("sizes: "))
+    return "true" if given is True else given
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:

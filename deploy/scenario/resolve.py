@@ -16,7 +16,12 @@ from schedbed.deploy.scenario.jobs import plan_jobs
 from schedbed.deploy.scenario.models import SOURCES, TRACE_KEYS, JobModel, Scenario
 from schedbed.deploy.scenario.own_policies import own_choices
 from schedbed.deploy.scenario.planned_faults import resolve_faults
-from schedbed.deploy.scenario.policies import check_speculation, resolve_policies, resolve_profiles
+from schedbed.deploy.scenario.policies import (
+    check_sizes,
+    check_speculation,
+    resolve_policies,
+    resolve_profiles,
+)
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import plan_trace
@@ -111,6 +116,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     beside = None if ("policies",) in document.sets else base
     policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
     check_speculation(scenario.speculation, complaints)
+    sizes = check_sizes(scenario.sizes, complaints)
     complaints.raise_if_any()
     inputs = JobInputs(scenario, cluster, base, complaints)
     jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
@@ -128,6 +134,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         policies=policies,
         faults=faults,
         speculation=scenario.speculation,
+        sizes=sizes,
         dynamic_blocks="dare" if cluster.blocks.keep_share else "none",
         profiles=profiles,
         simulate=_simulate(scenario, jobs, complaints),

@@ -82,6 +82,7 @@ class ResolvedScenario:
     policies: tuple[PolicyChoice, ...]
     faults: tuple[PlannedFault, ...] = ()
     speculation: Any = "none"  # as given: none, late or {late: {key: value}}
+    sizes: Any = "true"  # as given: true, hidden, estimated or {estimated: {error: value}}
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()

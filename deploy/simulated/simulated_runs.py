@@ -23,6 +23,7 @@ from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def setup_of(
         seek=simulate.seek,
         latencies=latencies,
         timing=LIVE_TIMING if simulate.contention else Timing(),
+        sizes=make_sizes(scenario.sizes),
         stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),
     )
 

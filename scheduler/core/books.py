@@ -35,6 +35,8 @@ class Books:
         self._on_kill: Callable[[NodeId], None] | None = None
         self._sink = sink
         self.records_skips = config.records_skips
+        self.size_view = config.sizes
+        self.sizes = config.sizes.kind
         self._max_attempts = config.max_attempts
         self._slowstart = config.slowstart
         self._node_failures = config.node_failures_to_exclude

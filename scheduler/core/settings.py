@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
@@ -14,6 +16,7 @@ class CoreConfig:
     `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
     `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
     `records_skips`: whether each job that was offered a node and did not take it gets a row.
+    `sizes`: what a user's policy may know of the costs of tasks; the policies that are shipped read none.
     """
 
     heartbeat_s: float = 0.5
@@ -23,6 +26,7 @@ class CoreConfig:
     fetch_failures_to_rerun: int = 2
     node_failures_to_exclude: int = 3
     records_skips: bool = True
+    sizes: Sizes = TRUE_SIZES
 
     @property
     def silence_s(self) -> float:

@@ -15,6 +15,7 @@ from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import MAP, Attempt, Job, Node, Stage, Tally, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.guard.read_only import Face, MapFace, faces_of, frozen, live, put, raw_of, still
+from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
@@ -25,8 +26,9 @@ class Faces(dict[Any, Any]):
     `withheld` are jobs that the offer of the moment is not for: they say that they have nothing to start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
         super().__init__()
+        self._sizes, self._seed = sizes, seed
         self.withheld: dict[Job, None] = {}
 
     def __missing__(self, raw: Any) -> Any:
@@ -39,6 +41,10 @@ class Faces(dict[Any, Any]):
             return None
         raw = raw_of(face)
         return raw if type(raw) is kind and self.get(raw) is face else None
+
+    def spec(self, job: JobSpec) -> JobSpec:
+        """Return the job's specification with such costs as policies may know; nobody can change its parameters."""
+        return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
         """Let go of a job that ends, but for what still has to be killed of it."""
@@ -230,7 +236,7 @@ class JobFace(Face):
         """As in `JobView`: a copy, whose parameters nobody can change."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
-            put(self, "_spec", (raw, replace(raw, params=frozen(raw.params))))
+            put(self, "_spec", (raw, faces_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
@@ -299,13 +305,14 @@ class NodeFace(Face):
 class ViewFace(Face):
     """As in `View`."""
 
-    __slots__ = ("jobs", "nodes", "random", "records_skips", "seed")
+    __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
     def __init__(self, faces: Faces, raw: Ledger) -> None:
         super().__init__(faces, raw)
         put(self, "records_skips", raw.records_skips)
         put(self, "seed", raw.seed)
         put(self, "random", raw.random)
+        put(self, "sizes", raw.sizes)
         put(self, "jobs", JobsFace(faces, raw.jobs))
         put(self, "nodes", MapFace(faces, raw.nodes))
 

@@ -131,7 +131,7 @@ class GuardedPolicy:
     def _shown(self, argument: Any) -> Any:
         if isinstance(argument, Ledger) and argument is not self._ledger:
             self._ledger = argument
-            self._faces = Faces()
+            self._faces = Faces(argument.size_view, argument.seed)
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
 
     def keep_answers(self) -> Answers:

@@ -73,6 +73,17 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
     return _composed(where, chosen, made)
 
 
+def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
+    """Return an order, a locality or an admission by name, to be composed by a policy of one's own.
+
+    The arguments are those of its constructor, times in seconds; what is not given has its default, unscaled.
+    """
+    known = AXES.get(axis, {}).get(name)
+    if known is None:
+        raise ValueError(f"there is no {axis} {name!r}, expected one of {', '.join(AXES.get(axis, AXES))}")
+    return known.factory(**{**read_parameters(f"{axis} {name}", known.parameters, {}, 1.0), **arguments})
+
+
 def reads_store(spec: str | Mapping[str, Any]) -> bool:
     """Whether the policy takes what it knows of jobs from the profile store that it is given."""
     parsed = parse_spec(spec, tuple(AXES))

@@ -12,6 +12,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
 from schedbed.scheduler.core.records import Sink
 from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import JobSpec
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
@@ -78,7 +79,7 @@ class Setup:
     (`cluster.virtual.fluid.max_min.Resource`). `play_all_beats` plays the heartbeats that change nothing, too. Without
     `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
     scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
-    heartbeats fall, as live runs do.
+    heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs.
     """
 
     cluster: ClusterSpec
@@ -97,6 +98,7 @@ class Setup:
     play_all_beats: bool = False
     heartbeat_rows: bool = True
     skip_rows: bool = True
+    sizes: Sizes = TRUE_SIZES
     emulation: MakeEmulation | None = None
 
 

@@ -37,7 +37,9 @@ class Master(Driver):
         self.journals = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
         self.is_up = True
         super().__init__(
-            CoreConfig(heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows),
+            CoreConfig(
+                heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows, sizes=setup.sizes
+            ),
             setup.policy,
             self._gate if self.journals else rows,
             seed=setup.seed,

@@ -2,6 +2,7 @@
 
 from schedbed.scheduler.policy import (
     Admission,
+    Composed,
     Hooks,
     Kill,
     Limits,
@@ -11,12 +12,14 @@ from schedbed.scheduler.policy import (
     PolicyError,
     Proposal,
 )
+from schedbed.scheduler.registry.registry import shipped_axis
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
 from schedbed.tasks.specs import TaskKind
 
 __all__ = [
     "Admission",
     "AttemptView",
+    "Composed",
     "Hooks",
     "JobView",
     "Kill",
@@ -30,4 +33,5 @@ __all__ = [
     "TaskKind",
     "TaskView",
     "View",
+    "shipped_axis",
 ]

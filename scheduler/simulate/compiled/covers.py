@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
 
 KNOWN = ("cluster", "jobs", "policy", "costs", "files", "seed", "contention", "latencies", "timing")
-OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows")
+OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
+"""`sizes`: the forms that this loop has read no costs of tasks; a user's policy, which may, is never compiled."""
 ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots",)
 """The compiled forms that this loop has, by the names that axes give as `compiled_as`."""
 

@@ -1,0 +1,24 @@
+"""A policy of three axes: an order of one's own, with the delay scheduling and the slots that are shipped."""
+
+from collections.abc import Iterable
+
+from schedbed.policy import Composed, JobView, NodeView, TaskKind, View, shipped_axis
+
+
+class PoorestUser:
+    """Order axis: jobs of the user with the fewest running tasks first, each user's jobs by submission."""
+
+    elidable = True
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """Return the ready jobs, best first."""
+        ready = [job for job in view.jobs.values() if job.stage(kind).ready]
+        return sorted(ready, key=lambda job: (job.stage(kind).user.running, job.serial))
+
+
+class PoorestFirst(Composed):
+    """`wait_s`: for this long a job lets a node pass that has none of its data."""
+
+    def __init__(self, *, wait_s: float = 3.0) -> None:
+        locality = shipped_axis("locality", "delay", node_wait_s=wait_s, rack_wait_s=wait_s)
+        super().__init__(PoorestUser(), locality, shipped_axis("admission", "slots"))

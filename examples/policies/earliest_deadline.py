@@ -1,0 +1,29 @@
+"""Earliest deadline first: jobs without a deadline come last, by submission."""
+
+from math import inf
+
+from schedbed.policy import NodeView, Proposal, TaskKind, View
+
+
+class EarliestDeadline:
+    """`local_first`: whether a map with its data on the node goes before other maps of the same job."""
+
+    elidable = (
+        True  # looks at no usage, no progress and no single heartbeat: the simulator may skip idle ones
+    )
+
+    def __init__(self, *, local_first: bool = True) -> None:
+        self._local_first = local_first
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """Return a task of the most urgent job."""
+        ready = [job for job in view.jobs.values() if job.stage(kind).ready]
+        if not ready:
+            return None
+        job = min(ready, key=lambda job: (inf if job.deadline_s is None else job.deadline_s, job.serial))
+        if kind is TaskKind.REDUCE:
+            task = job.any_reduce()
+        else:
+            task = (job.local_map(node.node) if self._local_first else None) or job.any_map()
+        due = "no deadline" if job.deadline_s is None else f"due in {job.deadline_s - view.now_s:.1f} s"
+        return Proposal(task, due) if task is not None else None

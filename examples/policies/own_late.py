@@ -1,0 +1,67 @@
+"""First in, first out, with speculation of one's own: the slowest running task is started once more elsewhere."""
+
+from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, View
+
+
+class Slowest:
+    """Copies an attempt that has run `factor` times as long as the mean of its stage's ended attempts."""
+
+    def __init__(self, factor: float, most: int) -> None:
+        self._factor, self._most = factor, most
+        self._ended: dict[tuple[str, TaskKind], tuple[int, float]] = {}  # number and seconds of successes
+        self._copies = 0  # that live
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """Learn how long an attempt of the stage takes."""
+        if attempt.speculative:
+            self._copies -= 1
+        if attempt.state == "succeeded" and attempt.started_s is not None:
+            key = attempt.task.job.job, attempt.task.kind
+            count, total_s = self._ended.get(key, (0, 0.0))
+            self._ended[key] = count + 1, total_s + attempt.end_s - attempt.started_s
+
+    def finished(self, view: View, job: JobView) -> None:
+        """Forget the job."""
+        for kind in TaskKind:
+            self._ended.pop((job.job, kind), None)
+
+    def tick(self, view: View) -> None:
+        """Do nothing: copies are looked for when there is a free slot."""
+
+    def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """Return a second attempt at the task that is furthest behind, when that runs on another node."""
+        if self._copies >= self._most:
+            return None
+        behind = [
+            (self._behind(view, attempt), attempt.serial, attempt)
+            for job in view.jobs.values()
+            for attempt in job.attempts.values()
+            if attempt.task.kind is kind and len(attempt.task.attempts) == 1
+            if attempt.node is not node and view.fits(node, job.stage(kind))
+        ]
+        late, _, attempt = max(behind, key=lambda each: each[:2], default=(0.0, 0, None))
+        if attempt is None or late < self._factor:
+            return None
+        self._copies += 1
+        return Proposal(attempt.task, f"{late:.1f} times the usual time", speculative=True)
+
+    def _behind(self, view: View, attempt: AttemptView) -> float:
+        count, total_s = self._ended.get((attempt.task.job.job, attempt.task.kind), (0, 0.0))
+        if attempt.state != "running" or attempt.started_s is None or not count:
+            return 0.0
+        return (view.now_s - attempt.started_s) * count / max(total_s, 1e-6)
+
+
+class OwnLate:
+    """`factor` and `most` are those of `Slowest`."""
+
+    def __init__(self, *, factor: float = 1.5, most: int = 2) -> None:
+        self.speculation = Slowest(factor, most)
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """Return a task of the first job that has one."""
+        for job in view.jobs.values():
+            task = job.any_reduce() if kind is TaskKind.REDUCE else job.local_map(node.node) or job.any_map()
+            if task is not None:
+                return Proposal(task, "first in")
+        return None
