@@ -49,7 +49,8 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     a job or the cluster failed (what was measured is kept), KeyboardInterrupt likewise after cleaning up.
     """
     for choice in scenario.policies:
-        choice.build(scale=scenario.scale, store=scenario.profiles.store)
+        if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved
+            choice.build(scale=scenario.scale, store=scenario.profiles.store)
     _tell_what_is_known(scenario)
     tell_who_reads_sizes(scenario)
     runs = (make_runs or runs_on(options.machines))(scenario, options)

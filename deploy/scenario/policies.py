@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
@@ -77,7 +78,7 @@ def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
     """The choices of `--policy` options; BadInput about the first that cannot be built."""
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
-        build_policy(policy)
+        _try(policy)
     return tuple(PolicyChoice(spec=spec, given=policy) for spec, policy in found.items())
 
 
@@ -103,11 +104,27 @@ def _choice(
 ) -> PolicyChoice | None:
     try:
         found = _found(policy, base)
-        build_policy(found, store=store)
+        _try(found, store)
     except BadInput as error:
         complaints.add(("policies", index), str(error))
         return None
     return PolicyChoice(spec=spec_text(policy), given=found)
+
+
+def _try(policy: Any, store: str = "store") -> None:
+    """Build the policy once, a user's file in a process of its own; BadInput when that fails."""
+    name = parse_spec(policy, tuple(AXES)).name
+    if not is_policy_file(name):
+        build_policy(policy, store=store)
+        return
+
+    def build(_: Send) -> None:
+        build_policy(policy)
+
+    try:
+        apart(build, file=name.rpartition(":")[0])
+    except (CutOff, ApartFailed) as error:
+        raise BadInput(f"policy {name!r}: {error}") from None
 
 
 def _found(policy: Any, base: Path | None) -> Any:

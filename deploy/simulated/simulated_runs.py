@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
 from schedbed.deploy.display.progress import Progress, make_progress
 from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
 from schedbed.deploy.results.runfile import RunFile, RunRecord
@@ -25,6 +28,7 @@ from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuc
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
+from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +39,9 @@ LIVE_TIMING = Timing(begin_s=0.1)
 """As measured of live runs: a plan takes that long from the clock's start to the first heartbeat."""
 COMPILED_TASKS = 100_000
 """From so many tasks on the compiled loop is asked whether it can play them: it is ready only after some seconds."""
+SHOW_S = 0.2
+Show = Callable[[float, int], None]
+"""Takes the virtual time and the number of attempts that have ended."""
 BATCH_ROWS = 2_000
 """Rows are handed to the history in batches of so many: a call for each row would cost more than the row."""
 
@@ -96,10 +103,48 @@ def _where(error: Exception) -> str:
     return f"{text} ({Path(place.filename).name}, line {place.lineno})"
 
 
+class RowTarget(Protocol):
+    """Where rows go: the history, or the process that has it."""
+
+    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Take rows of a table."""
+        ...
+
+    def append_frame(self, table: str, data: pd.DataFrame) -> None:
+        """Take many rows of a table."""
+        ...
+
+
+class SentRows:
+    """Rows that go to the process that started this one."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """As in `RowTarget`."""
+        self._send(("rows", table, [tuple(row) for row in rows]))
+
+    def append_frame(self, table: str, data: pd.DataFrame) -> None:
+        """As in `RowTarget`."""
+        self._send(("frame", table, data))
+
+
+@dataclass(slots=True)
+class HowItEnded:
+    """How a simulation ended, as `RunRecord` says it."""
+
+    state: str = "interrupted"
+    note: str = ""
+    duration_s: float = 0.0
+    ends: int = 0
+    findings: dict[str, Any] = field(default_factory=dict)
+
+
 class HistoryRows:
     """The rows of a simulation on their way to the history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: RowTarget) -> None:
         self._history = history
         self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
         self.bad_jobs: list[str] = []
@@ -189,43 +234,83 @@ class SimRuns:
     def _play_one(
         self, choice: PolicyChoice, record: RunRecord, history: History, progress: Progress
     ) -> None:
-        rows = HistoryRows(history)
+        ended = HowItEnded()
+        try:
+            if choice.make is None and is_policy_file(choice.spec):
+                ended = self._play_apart(choice, record.repeat, history, progress)
+            else:
+                self._simulate(choice, record.repeat, history, progress.show, ended)
+        except BaseException as error:
+            ended.note = type(error).__name__
+            raise
+        finally:
+            record.state, record.note, record.findings = ended.state, ended.note, ended.findings
+            record.duration_s = ended.duration_s
+            with no_interrupts():
+                history.close()
+                progress.end(ended.duration_s, ended.ends)
+
+    def _play_apart(
+        self, choice: PolicyChoice, repeat: int, history: History, progress: Progress
+    ) -> HowItEnded:
+        """Simulate a policy of a user's file in a process of its own, which cannot hurt this one."""
+        ended = HowItEnded()
+
+        def take(message: Any) -> None:
+            match message:
+                case ("rows", table, rows):
+                    history.append(table, rows)
+                case ("frame", table, data):
+                    history.append_frame(table, data)
+                case ("show", now_s, ends):
+                    ended.duration_s, ended.ends = now_s, ends
+                    progress.show(now_s, ends)
+
+        def simulate(send: Send) -> HowItEnded:
+            found = HowItEnded()
+            show = partial(_send_now_and_then, send, [0.0])
+            self._simulate(choice, repeat, SentRows(send), show, found)
+            return found
+
+        try:
+            return apart(simulate, take, file=choice.spec.rpartition(":")[0])
+        except (CutOff, ApartFailed, BadInput) as error:
+            ended.state, ended.note = "failed", str(error)
+            return ended
+
+    def _simulate(
+        self, choice: PolicyChoice, repeat: int, target: RowTarget, show: Show, ended: HowItEnded
+    ) -> None:
+        rows = HistoryRows(target)
         simulation: Simulation | None = None
         try:
             with _no_collections():
                 setup = setup_of(
-                    self._scenario,
-                    choice,
-                    record.repeat,
-                    self._costs,
-                    self._latencies,
-                    as_live=self._as_live,
+                    self._scenario, choice, repeat, self._costs, self._latencies, as_live=self._as_live
                 )
                 simulation = Simulation(setup, rows)
-                self._run(simulation, progress)
-            record.state = "failed" if rows.bad_jobs else "succeeded"
-            record.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])
+                self._run(simulation, show)
+            ended.state = "failed" if rows.bad_jobs else "succeeded"
+            ended.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])
         except Stuck as error:
-            record.state, record.note = "failed", str(error)
-        except BaseException as error:
-            record.state, record.note = "interrupted", type(error).__name__
-            if not isinstance(error, Exception) or not (choice.make or is_policy_file(choice.spec)):
+            ended.state, ended.note = "failed", str(error)
+        except Exception as error:
+            if not (choice.make or is_policy_file(choice.spec)):
                 raise
-            record.state, record.note = "failed", _where(error)  # most likely the user's policy's own fault
+            ended.state, ended.note = "failed", _where(error)  # most likely the user's policy's own fault
         finally:
             with no_interrupts():
                 rows.flush()
-                history.close()
                 if simulation is not None:
-                    record.duration_s = simulation.now_s
-                    record.findings = simulation.master.report()
-                    progress.end(simulation.now_s, simulation.statistics.ends)
+                    ended.duration_s = simulation.now_s
+                    ended.findings = simulation.master.report()
+                    ended.ends = simulation.statistics.ends
 
-    def _run(self, simulation: Simulation, progress: Progress) -> None:
+    def _run(self, simulation: Simulation, show_counts: Show) -> None:
         """In the compiled loop where that can, else with objects: the rows are the same."""
 
         def show(played: Simulation) -> None:
-            progress.show(played.now_s, played.statistics.ends)
+            show_counts(played.now_s, played.statistics.ends)
 
         tasks = sum(job.maps + job.reduces for job in simulation.jobs)
         if self._scenario.simulate.engine == "auto" and tasks >= COMPILED_TASKS:
@@ -234,3 +319,10 @@ class SimRuns:
             if run(simulation, show) is None:
                 return
         simulation.run(show)
+
+
+def _send_now_and_then(send: Send, last_s: list[float], now_s: float, ends: int) -> None:
+    """Send how far a simulation is, some times a second."""
+    if time.monotonic() - last_s[0] > SHOW_S:
+        last_s[0] = time.monotonic()
+        send(("show", now_s, ends))

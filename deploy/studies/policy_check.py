@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.apart import ApartFailed, CutOff, apart
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolve import resolve
@@ -118,14 +119,12 @@ def play_story(name: str, choice: PolicyChoice, end_s: float | None = None) -> P
 class PolicyCheck:
     """One policy under examination."""
 
-    def __init__(self, spec: str) -> None:
-        if not is_policy_file(spec):
-            raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
-        [self.choice] = policies_of([spec])
-        policy: Any = self.choice.build(scale=1.0, store="none")
+    def __init__(self, choice: PolicyChoice) -> None:
+        self.choice = choice
+        policy: Any = choice.build(scale=1.0, store="none")
         assert isinstance(policy, GuardedPolicy)
         self._policy = policy
-        self._file = Path(spec.partition(".py:")[0] + ".py")
+        self._file = Path(choice.spec.partition(".py:")[0] + ".py")
         self.found: dict[str, PolicyFinding] = {}
         self.notes: dict[str, PolicyFinding] = {}
 
@@ -206,20 +205,32 @@ class PolicyCheck:
 
 def check_policy(spec: str, say: Say) -> None:
     """Check a policy; each finding is a line. Raises BadInput when the policy cannot be made, RunFailed on findings."""
-    check = PolicyCheck(spec)
+    if not is_policy_file(spec):
+        raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
+    [choice] = policies_of([spec])
     say(f"{spec}")
-    say(f"  parameters: {check.parameters()}")
-    check.play_all(say)
-    for finding in check.notes.values():
-        say(f"note: {finding.line()}")
-    for finding in check.found.values():
-        say(f"found: {finding.line()}")
-    if check.found:
-        count = len(check.found)
+    try:
+        found = apart(lambda send: _check_here(choice, send), say, file=spec.rpartition(":")[0])
+    except (CutOff, ApartFailed) as error:
+        found = [str(error)]
+    for line in found:
+        say(f"found: {line}")
+    if found:
+        count = len(found)
         raise RunFailed(f"policy check {spec}: {count} finding{'s' if count > 1 else ''}")
     say(
         "Nothing found: no illegal proposal, no starvation of all, no livelock; the same seed gives the same run."
     )
+
+
+def _check_here(choice: PolicyChoice, say: Say) -> list[str]:
+    """Check a policy in this process; return what was found, and say the rest."""
+    check = PolicyCheck(choice)
+    say(f"  parameters: {check.parameters()}")
+    check.play_all(say)
+    for finding in check.notes.values():
+        say(f"note: {finding.line()}")
+    return [finding.line() for finding in check.found.values()]
 
 
 def _told(played: PlayedStory) -> str:

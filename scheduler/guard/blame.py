@@ -62,7 +62,7 @@ class Culprit:
         first = min(
             (code.co_firstlineno for code in _codes(made) if code.co_filename == self.file), default=0
         )
-        return _line(self.file, first) if first else Path(self.file).name
+        return _line(self.file, first or 1)
 
 
 def told(error: BaseException) -> str:

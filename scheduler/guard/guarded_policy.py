@@ -15,6 +15,7 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import SUCCEEDED
 from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit, told
+from schedbed.scheduler.guard.call_mark import CALL_MARK
 from schedbed.scheduler.guard.faces import Faces
 from schedbed.scheduler.guard.idle_watch import IdleWatch
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
@@ -35,14 +36,21 @@ class Guard:
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
         self._made = made
+        self._places: dict[str, str] = {}
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
+        place = self._places.get(what)
+        if place is None:
+            place = self._places[what] = f"{what} ({self.line_of(what)})"
+        CALL_MARK.enter(place)
         try:
             return TIME_BOUND.call(what, self._culprit, self._tried, what, function, arguments)
         except Overdue:
             raise PolicyFailed(TIME_BOUND.trouble) from None
+        finally:
+            CALL_MARK.leave()
 
     def _tried(self, what: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         try:
