@@ -22,7 +22,7 @@ from schedbed.scheduler.core.records import Effect, NodeLost, Sink
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.policies.explained import report_of
 from schedbed.scheduler.policy import Policy
-from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split
+from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 
 Event = tuple[float, str, tuple[Any, ...]]
 """The time, the kind (a key of `Driver.kinds`, or ANSWERED) and the arguments of what has happened."""
@@ -227,7 +227,7 @@ class Driver:
     def _wait(self, jobs: Iterable[JobSpec], files: Mapping[str, tuple[BlockRange, ...]]) -> None:
         self.files |= files
         self._file_of |= {block.block: name for name, blocks in files.items() for block in blocks}
-        self.waiting = deque(sorted((*self.waiting, *jobs), key=lambda job: (job.submit_s, job.job)))
+        self.waiting = deque(sorted((*self.waiting, *jobs), key=lambda job: (job.submit_s, *id_key(job.job))))
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
         """Submit a job, which may have got other times than it was planned with, or none before."""

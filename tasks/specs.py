@@ -118,6 +118,11 @@ def task_of(attempt: str) -> str:
     return attempt.rpartition("_")[0]
 
 
+def id_key(job: str) -> tuple[int, str]:
+    """Return what job ids sort by so that job_9999 comes before job_10000; ids of one width sort as text."""
+    return (len(job), job)
+
+
 def job_of(task_or_attempt: str) -> str:
     """The job of a task or attempt: the first two parts of its id."""
     return "_".join(task_or_attempt.split("_", 2)[:2])

@@ -12,6 +12,7 @@ from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of, ratio, seconds
 from schedbed.deploy.results.table import interval, notes
+from schedbed.tasks.specs import id_key
 from schedbed.tasks.units import format_rate
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _by_job(
         for job, row in table.items():
             if wanted(row):
                 firsts.setdefault(job, row)
-    ordered = sorted(firsts.values(), key=lambda row: (row["submit"], row["job"]))
+    ordered = sorted(firsts.values(), key=lambda row: (row["submit"], *id_key(row["job"])))
     return [(first, [table.get(first["job"]) for table in tables]) for first in ordered]
 
 

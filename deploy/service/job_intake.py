@@ -22,6 +22,7 @@ from schedbed.deploy.scenario.models import JobModel, Scenario, Section
 from schedbed.deploy.scenario.own.own_apps import is_own
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.scenario.yaml_file import Document, from_values, load_text
+from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 JOBS = ("jobs",)
@@ -157,7 +158,7 @@ class Desk:
             )
             for job in planned
         )
-        jobs = sorted((*self.scenario.jobs, *timed), key=lambda job: (job.submit_s, job.job))
+        jobs = sorted((*self.scenario.jobs, *timed), key=lambda job: (job.submit_s, *id_key(job.job)))
         read = {file.path for file in self.scenario.inputs}
         read |= {path for job in planned for path in job.reads}
         given = dict(self.scenario.given)

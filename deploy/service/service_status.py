@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schedbed.deploy.display.display import ENDED
+from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import PlannedJob
 
 Json = dict[str, Any]
@@ -50,7 +51,7 @@ def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
     """The whole status: what the cluster is, its jobs in order of their ids, users and nodes."""
-    jobs = [states.of(job) for job in sorted(planned, key=lambda job: job.job)]
+    jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
         "now_s": status.get("now_s", 0.0),

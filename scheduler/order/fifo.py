@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import TaskKind, id_key
 
 
-def fifo_key(job: JobView) -> tuple[int, float, str]:
+def fifo_key(job: JobView) -> tuple[int, float, int, str]:
     """Smaller goes first."""
-    return (job.priority, job.submit_s, job.job)
+    return (job.priority, job.submit_s, *id_key(job.job))
 
 
 class Fifo:

@@ -8,7 +8,7 @@ from typing import Any
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.view import JobView, StageView, TallyView
-from schedbed.tasks.specs import TaskKind
+from schedbed.tasks.specs import TaskKind, id_key
 
 PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
@@ -47,4 +47,4 @@ class Pool:
         if self.settings.inside == "fifo":
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]
-        return (stage.running / weight, job.submit_s, job.job)
+        return (stage.running / weight, job.submit_s, *id_key(job.job))

@@ -27,7 +27,7 @@ from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.chance import array_chance
-from schedbed.tasks.specs import JobSpec, NodeId
+from schedbed.tasks.specs import JobSpec, NodeId, id_key
 
 QUIET_LIMIT_S = 60.0
 """With no node alive and no fault to come for so long a run is given up, as live."""
@@ -102,7 +102,7 @@ class Simulation:
             self.storage.register(0.0, node.spec.node, node.spec.rack, ())
         self.storage.load(self.setup.files)
         specs = self.storage.specs(self.setup.jobs)
-        return sorted(specs, key=lambda job: (job.submit_s, job.job))
+        return sorted(specs, key=lambda job: (job.submit_s, *id_key(job.job)))
 
     def _start(self) -> None:
         play = (self.setup.play,) if self.setup.play else ()

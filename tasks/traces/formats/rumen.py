@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Priority
 from schedbed.tasks.traces.jsonstream import objects
 from schedbed.tasks.traces.rumen_notes import Notes
+from schedbed.tasks.traces.shuffle_bytes import fetched_bytes, sharing
 from schedbed.tasks.traces.trace import Host, Topology, Trace, TraceFormat, TraceJob, TraceTask
 
 _DEPTH_MAX = 50
@@ -44,6 +45,9 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
         raise BadInput(f"{where}: {raw['jobID']}: submitTime: {raw.get('submitTime')!r} is not a time in ms")
     reduces = tuple(_reduce(task, where, notes) for task in _list(raw, "reduceTasks", where))
     maps = tuple(_map(task, bool(reduces), where, notes) for task in _list(raw, "mapTasks", where))
+    fetched = fetched_bytes(reduces)
+    if fetched is not None:
+        maps = sharing(maps, fetched)
     notes.job(raw, len(maps), len(reduces))
     if not maps:
         return None
@@ -55,19 +59,22 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
         priority=_priority(raw),
         duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
         input_bytes=_total(task.input_bytes for task in maps),
-        shuffle_bytes=_total(task.output_bytes for task in maps) if reduces else 0,
+        shuffle_bytes=_shuffle_bytes(maps, fetched) if reduces else 0,
         output_bytes=_total(task.output_bytes for task in reduces or maps),
         maps=maps,
         reduces=reduces,
     )
 
 
+def _shuffle_bytes(maps: Sequence[TraceTask], fetched: int | None) -> int:
+    return _total(task.output_bytes for task in maps) if fetched is None else fetched
+
+
 def _map(raw: Mapping[str, Any], shuffled: bool, where: str, notes: Notes) -> TraceTask:
     attempt, failed = _attempts(raw, where)
-    written = ("fileBytesWritten", "mapOutputBytes") if shuffled else ("hdfsBytesWritten", "mapOutputBytes")
     task = TraceTask(
         input_bytes=_first(raw, "inputBytes", attempt, ("hdfsBytesRead", "mapInputBytes")),
-        output_bytes=_first(raw, "outputBytes", attempt, written),
+        output_bytes=_map_output(raw, attempt, shuffled),
         duration_s=_span(attempt, "startTime") or _span(raw, "startTime"),
         work_s=_span(attempt, "startTime") or _span(raw, "startTime"),
         cpu_s=_cpu_s(attempt),
@@ -97,6 +104,18 @@ def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], in
     """The first successful attempt (or nothing), and how many were not."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
+
+
+def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
+    """Return the bytes that a map passed on.
+
+    A task's `outputBytes` are the bytes on local disks, with all spills and, in Hadoop 2, what a map without reduces
+    writes beside its output: that output is in the distributed file system.
+    """
+    if shuffled:
+        return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
+    known = (_amount(attempt, "hdfsBytesWritten"), _amount(attempt, "mapOutputBytes"))
+    return next((value for value in known if value is not None), _amount(task, "outputBytes"))
 
 
 def _first(
