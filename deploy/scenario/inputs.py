@@ -62,6 +62,12 @@ class JobInputs:
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
 
+    def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
+        """A file that several synthetic jobs read, named as in their trace."""
+        path = self._free_path(name.strip("/"))
+        self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
+        return path
+
     def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
         """Note a file of a user's own application, which attempts read from the block store."""
         if file.length and self._cuttable(file.length, path):

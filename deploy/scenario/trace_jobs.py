@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schedbed.deploy.scenario.cluster import topology_hosts
@@ -15,7 +15,7 @@ from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.topology import map_hosts, replica_nodes
 from schedbed.tasks.traces.trace import Host, Trace
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
-from schedbed.tasks.workloads.planned import PlannedJob
+from schedbed.tasks.workloads.planned import PlannedJob, cut
 
 Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
@@ -37,8 +37,15 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
         inputs.complaints.add(("workload", "select"), f"more than {TASKS_MAX} tasks, select fewer jobs")
         return (), ()
     mapped = _mapped(trace, inputs)
+    shared = share_inputs(made, inputs, workload.block or inputs.scenario.blocks.size)
     planned = [
-        plan_synthetic(f"job_{number:04d}", job, inputs, preferred=_preferred(job, mapped, inputs))
+        plan_synthetic(
+            f"job_{number:04d}",
+            job,
+            inputs,
+            preferred=_preferred(job, mapped, inputs),
+            shared=shared.get(job.input_path) if any(cost.read_bytes for cost in job.maps) else None,
+        )
         for number, job in enumerate(made, start=1)
     ]
     check_fits(planned[0], ("workload", "trace"), inputs)
@@ -124,6 +131,28 @@ def plan_synthetic(
         map_costs=maps,
         reduce_costs=tuple(_scaled(cost, scale) for cost in made.reduces),
     )
+
+
+def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
+    """Create a file for each path that several jobs read; return the files' block-store paths by the trace's.
+
+    A file is as long as its largest reader needs. Readers of one size have a block a map, others cut the file anew.
+    """
+    readers: dict[str, list[tuple[int, ...]]] = {}
+    for job in jobs:
+        if job.input_path is not None and any(cost.read_bytes for cost in job.maps):
+            reads = tuple(round(cost.read_bytes * inputs.scenario.scale) for cost in job.maps)
+            readers.setdefault(job.input_path, []).append(reads)
+    found: dict[str | None, str] = {}
+    for path, wanted in readers.items():
+        length = max(sum(reads) for reads in wanted)
+        if len(wanted) == 1 or not length:
+            continue
+        even = all(reads == wanted[0] for reads in wanted)
+        block = max(1, round(block_bytes * inputs.scenario.scale))
+        blocks = tuple(max(1, read) for read in wanted[0]) if even else cut(length, block)
+        found[path] = inputs.shared_filler(path, blocks)
+    return found
 
 
 def _scaled(cost: Cost, scale: float) -> Cost:

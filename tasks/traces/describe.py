@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
@@ -31,6 +32,8 @@ def facts(trace: Trace) -> list[Line]:
         ("queues", _names(job.queue for job in jobs)),
         ("bytes", _bytes_in_all(jobs) if _has_bytes(jobs) else "not in the trace"),
     ]
+    if paths := Counter(job.input_path for job in jobs if job.input_path is not None):
+        lines.append(("input paths", _popularity(paths)))
     if deadlines := sum(job.deadline_s is not None for job in jobs):
         lines.append(("deadlines", f"{deadlines} jobs"))
     if any(job.maps for job in jobs):
@@ -108,6 +111,12 @@ def _count(value: float) -> str:
 
 def _map_only(jobs: Sequence[TraceJob]) -> int:
     return sum(not job.reduces if job.maps else job.shuffle_bytes == 0 for job in jobs)
+
+
+def _popularity(paths: Counter[str]) -> str:
+    path, readers = max(paths.items(), key=lambda item: item[1])
+    shared = sum(count > 1 for count in paths.values())
+    return f"{len(paths)} read by {paths.total()} jobs; {shared} by several, {path} by {readers}"
 
 
 def _names(values: Iterable[str | None]) -> str:

@@ -44,6 +44,9 @@ class TraceJob:
     output_bytes: int = 0
     maps: tuple[TraceTask, ...] = ()
     reduces: tuple[TraceTask, ...] = ()
+    input_path: str | None = None  # jobs that read one path read one file
+    output_path: str | None = None
+    requested_s: float | None = None  # run time that the user said beforehand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

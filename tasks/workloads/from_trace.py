@@ -51,6 +51,8 @@ class SyntheticJob:
     maps: tuple[Cost, ...]
     reduces: tuple[Cost, ...]
     hosts: tuple[tuple[Host, ...], ...] = ()
+    input_path: str | None = None  # jobs with one path read one file
+    requested_s: float | None = None  # run time that the user said beforehand
 
 
 def select(
@@ -91,6 +93,8 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
         maps=_limited([maps[place] for place in map_places], assume),
         reduces=_limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
         hosts=tuple(job.maps[place].hosts for place in map_places) if job.maps else (),
+        input_path=job.input_path,
+        requested_s=job.requested_s,
     )
 
 

@@ -6,6 +6,7 @@ Everything is resolved (seconds, bytes, `scale` applied); only where the blocks 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -50,7 +51,8 @@ class InputFile:
 class PlannedJob:
     """A job that waits for its input to be placed; fields as in JobSpec.
 
-    With `input`, map i reads block i. Without, the job has `maps` maps and no file.
+    With `input`, map i reads block i, or what the maps before it have left where synthetic jobs of different sizes
+    share a file. Without, the job has `maps` maps and no file.
     """
 
     job: str
@@ -105,6 +107,8 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
     if planned.input is None:
         return tuple(Split(index=index) for index in range(planned.maps))
     blocks = sorted(locate(planned.input), key=lambda block: block.offset)
+    if planned.map_costs and not _suits(planned, blocks):
+        return _ranges(planned, planned.input, blocks)
     if len(blocks) != planned.maps:
         raise ValueError(
             f"{planned.input} has {len(blocks)} blocks, {planned.job} was planned for {planned.maps}"
@@ -120,6 +124,36 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
         )
         for index, block in enumerate(blocks)
     )
+
+
+def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
+    """Return whether each map finds in its own block what it reads."""
+    return len(blocks) == planned.maps and all(
+        cost.read_bytes <= block.length for cost, block in zip(planned.map_costs, blocks, strict=True)
+    )
+
+
+def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
+    """Return the splits of a synthetic job that shares a file of another size: range after range from its start."""
+    starts = [block.offset for block in blocks]
+    end = blocks[-1].offset + blocks[-1].length
+    if sum(cost.read_bytes for cost in planned.map_costs) > end:
+        raise ValueError(f"{file} has {end} bytes, the maps of {planned.job} read more")
+    splits, offset = [], 0
+    for index, cost in enumerate(planned.map_costs):
+        block = blocks[bisect_right(starts, min(offset, end - 1)) - 1]
+        splits.append(
+            Split(
+                index=index,
+                file=file,
+                offset=offset,
+                length=cost.read_bytes,
+                block=block.block,
+                hosts=tuple(block.nodes),
+            )
+        )
+        offset += cost.read_bytes
+    return tuple(splits)
 
 
 def cut(length: int, block_bytes: int) -> tuple[int, ...]:

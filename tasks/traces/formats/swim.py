@@ -1,4 +1,7 @@
-"""SWIM's workload files: a job a line, six columns, or eight with the input and output path."""
+"""SWIM's workload files: a job a line, six columns, or eight with the input and output path.
+
+Published files with paths end each line with a tab, which makes a ninth, empty column.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,17 @@ def read_swim(path: Path) -> Trace:
         )
     warnings = ["no task counts, durations, CPU times, users or locations in a SWIM trace"]
     ordered = sorted(jobs, key=lambda job: job.submit_s)
+    if any(job.output_path for job in jobs):
+        warnings.append(
+            "output paths are not kept: a job that reads another's output finds it there from the start"
+        )
     if ordered != jobs:
         warnings.append("lines not in order of submission were sorted")
     return Trace(format="swim", jobs=tuple(ordered), warnings=tuple(warnings))
 
 
 def _job(line: str, where: str) -> TraceJob:
-    parts = line.split("\t") if "\t" in line else line.split()
+    parts = _parts(line)
     if len(parts) not in (6, 8):
         raise BadInput(
             f"{where}: {len(parts)} columns, expected 6 ({', '.join(_COLUMNS)}) or 8 (and two paths)"
@@ -41,7 +48,20 @@ def _job(line: str, where: str) -> TraceJob:
         input_bytes=round(values[2]),
         shuffle_bytes=round(values[3]),
         output_bytes=round(values[4]),
+        input_path=_path(parts, 6),
+        output_path=_path(parts, 7),
     )
+
+
+def _parts(line: str) -> list[str]:
+    parts = line.split("\t") if "\t" in line else line.split()
+    if len(parts) in (7, 9) and not parts[-1].strip():
+        return parts[:-1]
+    return parts
+
+
+def _path(parts: list[str], place: int) -> str | None:
+    return (parts[place].strip()[:500] or None) if place < len(parts) else None
 
 
 def _number(text: str, name: str, where: str) -> float:
@@ -56,7 +76,7 @@ def _number(text: str, name: str, where: str) -> float:
 
 def _looks_like(start: str) -> bool:
     first = first_line(start)
-    return "\t" in first or len(first.split()) in (6, 8)
+    return "\t" in first or len(first.split()) in (6, 8, 9)
 
 
 FORMAT = TraceFormat(read=read_swim, looks_like=_looks_like, last_resort=True)

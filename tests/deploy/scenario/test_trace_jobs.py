@@ -11,6 +11,8 @@ import pytest
 
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import BlockRange
+from schedbed.tasks.workloads.planned import build_job
 
 TRACES = Path(os.environ.get("SCHEDBED_TRACES", "../shared/traces"))
 MIB = 2**20
@@ -134,3 +136,27 @@ def test_the_shipped_scenarios_of_real_traces_suit_a_laptop(scenario, trace, job
     assert resolved.jobs[-1].submit_s < 60
     assert cpu_s < 200  # of an emulated core, of which there are twelve
     assert sum(file.length for file in resolved.inputs) < 200 * MIB
+
+
+def test_jobs_that_read_one_path_share_one_file(tmp_path):
+    """Two equal readers, a smaller one of a path, and a path of its own: three files, each block read where it is."""
+    rows = [("a", 0, 128, "p"), ("b", 1, 128, "p"), ("c", 2, 640, "q"), ("d", 3, 100, "q"), ("e", 4, 64, "r")]
+    path = tmp_path / "t.tsv"
+    path.write_text(
+        "".join(f"{name}\t{at}\t0\t{mib * MIB}\t0\t0\t{read}\tout-{name}\t\n" for name, at, mib, read in rows)
+    )
+    resolved = of(path)
+    assert [job.input for job in resolved.jobs] == ["/in/p", "/in/p", "/in/q", "/in/q", "/in/job_0005.filler"]
+    assert {file.path: sum(file.blocks) // MIB for file in resolved.inputs} == {
+        "/in/p": 128,
+        "/in/q": 640,
+        "/in/job_0005.filler": 64,
+    }
+    blocks = [
+        BlockRange(block=f"b{n}", offset=n * 64 * MIB, length=64 * MIB, nodes=("n1",)) for n in range(10)
+    ]
+    smaller = build_job(resolved.jobs[3], lambda path: blocks)
+    assert [(split.block, split.offset // MIB, split.length // MIB) for split in smaller.splits] == [
+        ("b0", 0, 50),
+        ("b0", 50, 50),
+    ]

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.describe import facts
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.formats.swim import read_swim
 
@@ -81,3 +82,17 @@ def test_any_bytes_are_a_trace_or_bad_input(tmp_path_factory, content):
             assert reader(path).jobs
         except BadInput as error:
             assert "garbage.tsv" in str(error)
+
+
+def test_the_published_file_with_paths_ends_each_line_with_a_tab(tmp_path):
+    """Nine fields a line, the last one empty; the two paths are kept."""
+    path = tmp_path / "t.tsv"
+    path.write_text(
+        "job0\t0\t0\t10\t20\t30\tinputPath7\toutputPath0\t\njob1\t5\t5\t1\t0\t2\tinputPath7\t\t\n"
+    )
+    trace = read_trace(path)
+    assert [(job.input_path, job.output_path) for job in trace.jobs] == [
+        ("inputPath7", "outputPath0"),
+        ("inputPath7", None),
+    ]
+    assert dict(facts(trace))["input paths"] == "1 read by 2 jobs; 1 by several, inputPath7 by 2"
