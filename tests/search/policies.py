@@ -33,6 +33,7 @@ _VALUES: dict[str, Sequence[Any]] = {
         {"etl": {"capacity": 30, "max_capacity": 50}},
     ),
     "user_limit_factor": (1, 2),
+    "backfill": (True, False),
     "minimum_user_limit_percent": (25, 100),
 }
 """What parameters may be, by name; one that is not here keeps its default."""

@@ -1,0 +1,173 @@
+"""EASY backfilling of rigid jobs (Lifka 1995; Mu'alem and Feitelson 2001): all maps of a job start together.
+
+Jobs start in FIFO order. The first that does not fit gets a reservation at the time when, by the run times that users
+requested, enough slots will be free; a later job may start before it if that does not delay the reservation. With
+`backfill` off the first job that does not fit holds back all others (plain FCFS).
+
+A job holds a map slot for each of its maps (all slots, when it has more maps) from its start to the end of its last
+map. Its requested time is `requested_s` of its parameters; without one nothing is known of its end, and a reservation
+that depends on that end is never disturbed. Reduces start in the order of the jobs' starts.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from schedbed.scheduler.models.gang_books import GangBooks, gang_size
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
+from schedbed.scheduler.registry.declarations import Whole
+from schedbed.scheduler.registry.parameters import duration, number, switch
+from schedbed.scheduler.view import JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import TaskKind
+
+MAP = TaskKind.MAP
+
+
+class Easy:
+    """A whole policy. Times closer than `slack_s` count as equal.
+
+    Launches wait for heartbeats, and traces count in whole seconds: ends that are meant to coincide do not quite.
+    """
+
+    limits = Limits(slots=True)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
+        self._backfill = backfill
+        self._slack_s = slack_s
+        self._gangs = GangBooks()
+        self._waiting: SortedKeys[JobView] = SortedKeys()
+        self._ends_s: dict[str, float] = {}  # of started jobs, as requested
+        self._why: dict[str, str] = {}
+        self._dirty = False  # something has changed since the last look at the queue
+        self._slots = 0
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._waiting.put(job, fifo_key(job))
+        self._dirty = True
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        if kind is MAP and self._gangs.changed(job):
+            self._dirty = True
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        waited = job in self._waiting
+        self._waiting.drop(job)
+        self._ends_s.pop(job.job, None)
+        self._why.pop(job.job, None)
+        if self._gangs.finished(job) or waited:
+            self._dirty = True
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Policy`."""
+        if view.slots(MAP) != self._slots:
+            self._slots, self._dirty = view.slots(MAP), True
+        if self._dirty:
+            self._dirty = False
+            self._start_jobs(view)
+        if kind is not MAP:
+            return self._reduce(view, node)
+        for job in self._gangs.starting.values():
+            if job.excluded and view.avoids(job, node, kind):
+                view.skip(node, job, kind, AVOIDED)
+                continue
+            task = _nearest(job, node)
+            if task is not None:
+                return Proposal(task, self._why[job.job])
+        if view.records_skips:
+            for job in self._waiting:
+                view.skip(node, job, kind, self._why.get(job.job, "waits behind the first job"))
+        return None
+
+    def _reduce(self, view: View, node: NodeView) -> Proposal | None:
+        for job in self._gangs.started.values():
+            if job.excluded and view.avoids(job, node, TaskKind.REDUCE):
+                view.skip(node, job, TaskKind.REDUCE, AVOIDED)
+                continue
+            task = job.any_reduce()
+            if task is not None:
+                return Proposal(task, "reduce")
+        return None
+
+    # Who starts
+
+    def _start_jobs(self, view: View) -> None:
+        free = self._gangs.free(view)
+        while len(self._waiting):
+            head = self._waiting.first()
+            size = gang_size(view, head)
+            if size > free:
+                self._start_behind(view, head, size, free)
+                return
+            free -= size
+            self._start(view, head, "its turn")
+
+    def _start_behind(self, view: View, head: JobView, size: int, free: int) -> None:
+        """Start jobs that do not delay the first one, which does not fit."""
+        if not self._backfill:
+            self._why[head.job] = f"waits for {size} slots, {free} are free"
+            return
+        shadow_s, extra = self._reservation(view, size, free)
+        self._why[head.job] = f"waits for {size} slots, {free} are free; reserved {_at(shadow_s)}"
+        for job in list(self._waiting)[1:]:
+            if free <= 0:
+                return
+            size = gang_size(view, job)
+            in_time = shadow_s < inf and view.now_s + _requested_s(job) <= shadow_s + self._slack_s
+            if size > free or not (in_time or size <= extra):
+                self._why[job.job] = f"{size} slots would delay the first job, reserved {_at(shadow_s)}"
+                continue
+            free -= size
+            extra -= 0 if in_time else size
+            self._start(view, job, f"backfilled before the reservation {_at(shadow_s)}")
+
+    def _start(self, view: View, job: JobView, why: str) -> None:
+        self._waiting.drop(job)
+        self._gangs.start(view, job)
+        self._ends_s[job.job] = view.now_s + _requested_s(job)
+        self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
+
+    def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
+        """Return when that many slots will be free, and how many more there are then (the shadow time, the extra).
+
+        A job that runs longer than requested is expected to end any moment.
+        """
+        ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
+        shadow_s = inf
+        for end_s, held in ends:
+            if free >= size and end_s > shadow_s + self._slack_s:
+                break
+            free += held
+            if free >= size:
+                shadow_s = min(shadow_s, end_s)
+        return (shadow_s, free - size) if shadow_s < inf else (inf, 0)
+
+
+def _requested_s(job: JobView) -> float:
+    asked = job.spec.params.get("requested_s")
+    return float(asked) if isinstance(asked, int | float) else inf
+
+
+def _nearest(job: JobView, node: NodeView) -> TaskView | None:
+    return job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
+
+
+def _at(time_s: float) -> str:
+    return f"at {time_s:.1f} s" if time_s < inf else "at a time that nobody can know"
+
+
+POLICY = Whole(
+    name="easy",
+    factory=Easy,
+    summary="Rigid jobs: all maps at once, FCFS with EASY backfilling by requested times.",
+    paper="Lifka 1995; Mu'alem and Feitelson 2001",
+    parameters=(
+        number("backfill", "true", "", "start later jobs that do not delay the first one", switch),
+        duration("slack", "500ms", "that two times may differ and count as equal"),
+    ),
+)

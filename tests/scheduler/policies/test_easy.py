@@ -1,0 +1,171 @@
+"""EASY against a reference of its own, on the real core: the same jobs start at the same times."""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Launch
+from schedbed.cluster.tracker import Tracker
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.records import Commit
+from schedbed.scheduler.policies.easy import Easy
+from schedbed.scheduler.registry.registry import build_policy
+from tests.harness.world import Tape, World, job, node
+
+
+class Rigid(NamedTuple):
+    """A job of a parallel machine, all times in whole seconds."""
+
+    submit: int
+    size: int
+    runs: int
+    requested: int
+
+
+def reference(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
+    """Return each job's start as Mu'alem and Feitelson (2001) have it, worked out anew each second."""
+    starts = [-1] * len(jobs)
+    now = 0
+    while -1 in starts:
+        queue = [n for n, one in enumerate(jobs) if one.submit <= now and starts[n] < 0]
+        queue.sort(key=lambda n: (jobs[n].submit, n))
+
+        def free(at: int) -> int:
+            busy = [n for n, begin in enumerate(starts) if begin >= 0 and begin + jobs[n].runs > at]
+            return slots - sum(jobs[n].size for n in busy)
+
+        while queue and jobs[queue[0]].size <= free(now):
+            starts[queue.pop(0)] = now
+        if queue and backfill:
+            head = jobs[queue[0]]
+            running = [n for n, begin in enumerate(starts) if begin >= 0 and begin + jobs[n].runs > now]
+            ends = {n: max(now, starts[n] + jobs[n].requested) for n in running}
+            shadow = min(
+                at
+                for at in ends.values()
+                if free(now) + sum(jobs[n].size for n in running if ends[n] <= at) >= head.size
+            )
+            extra = free(now) + sum(jobs[n].size for n in running if ends[n] <= shadow) - head.size
+            for n in queue[1:]:
+                if jobs[n].size <= free(now) and now + jobs[n].requested <= shadow:
+                    starts[n] = now
+                elif jobs[n].size <= min(free(now), extra):
+                    starts[n], extra = now, extra - jobs[n].size
+        now += 1
+    return starts
+
+
+def on_the_core(jobs: list[Rigid], slots: int, *, backfill: bool) -> list[int]:
+    """Return each job's start on one node with so many map slots, whose tracker speaks whenever anything happens."""
+    core = Core(CoreConfig(heartbeat_s=1.0), Easy(backfill=backfill), Tape())
+    core.register(0.0, node("n1", maps=slots), 1)
+    tracker = Tracker("n1", 1)
+    running: dict[str, AttemptStatus] = {}
+    starts: dict[int, set[int]] = {}
+    ends: list[tuple[int, str]] = []
+    todo = sorted(range(len(jobs)), key=lambda n: (jobs[n].submit, n), reverse=True)
+    now = 0
+    while todo or ends:
+        while ends and ends[0][0] == now:
+            attempt = heapq.heappop(ends)[1]
+            del running[attempt]
+            tracker.on_ended(AttemptReport(attempt=attempt, state="succeeded", start_s=0.0, end_s=float(now)))
+        while todo and jobs[todo[-1]].submit == now:
+            one = jobs[(n := todo.pop())]
+            spec = job(f"job_{n:04d}", one.size, submit_s=float(now), params={"requested_s": one.requested})
+            core.submit(float(now), spec)
+        for _ in range(2):  # the second hears what was committed after the first
+            tracker.on_running(running.values())
+            for action in tracker.on_reply(core.heartbeat(float(now), tracker.heartbeat())):
+                if isinstance(action, Launch):
+                    n = int(action.job[4:])
+                    starts.setdefault(n, set()).add(now)
+                    heapq.heappush(ends, (now + jobs[n].runs, action.attempt))
+                    running[action.attempt] = AttemptStatus(
+                        attempt=action.attempt, progress=0.5, phase="map", started_s=float(now)
+                    )
+            for effect in core.take_effects():
+                if isinstance(effect, Commit):
+                    core.committed(float(now), effect.attempt)
+        now += 1
+    assert all(len(times) == 1 for times in starts.values()), "the maps of a job start together"
+    return [min(starts[n]) for n in range(len(jobs))]
+
+
+rigid = st.builds(
+    lambda submit, size, runs, over: Rigid(submit, size, runs, max(1, runs + over)),
+    st.integers(0, 40),
+    st.integers(1, 8),
+    st.integers(1, 20),
+    st.sampled_from([0, 0, 1, 5, 30, -2]),  # some run longer than they said
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(rigid, min_size=1, max_size=14), st.booleans())
+def test_jobs_start_when_the_reference_starts_them(jobs: list[Rigid], backfill: bool) -> None:
+    assert on_the_core(jobs, 8, backfill=backfill) == reference(jobs, 8, backfill=backfill)
+
+
+EXAMPLE = [Rigid(0, 6, 10, 10), Rigid(1, 8, 5, 5), Rigid(2, 2, 8, 8), Rigid(3, 2, 9, 9), Rigid(4, 2, 2, 4)]
+"""Ten processors: the second job waits until 10; of those behind it, the third fits before that and beside it."""
+
+
+def test_a_later_job_starts_first_only_where_it_delays_nobody() -> None:
+    """At 2 the third fills 8 of 10 until 10. At 3 the fourth takes the two extra. The fifth must wait for both."""
+    assert on_the_core(EXAMPLE, 10, backfill=True) == [0, 10, 2, 3, 12]
+    assert on_the_core(EXAMPLE, 10, backfill=False) == [0, 10, 10, 15, 15]
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+def test_reasons_say_who_waits_for_what(backfill: bool) -> None:
+    world = World(Easy(backfill=backfill), [node("n1", maps=2), node("n2", maps=2)])
+    for number, (maps, requested) in enumerate([(3, 10.0), (4, 10.0), (1, 5.0)], start=1):
+        world.submit(job(f"j{number}", maps, submit_s=number / 100, params={"requested_s": requested}))
+    world.run()
+    first = {row.job: row.reason for row in reversed(world.tape.decisions) if row.answer == "launch"}
+    assert first["j1"] == "its turn: 3 slots at once"
+    assert first["j2"] == "its turn: 4 slots at once"
+    skips = [row.reason for row in world.tape.decisions if row.answer == "skip" and row.job == "j2"]
+    if backfill:
+        assert first["j3"].startswith("backfilled before the reservation at 10.0")
+        assert skips[0].startswith("waits for 4 slots, 1 are free; reserved at 10.0")
+    else:
+        assert first["j3"] == "its turn: 1 slots at once"
+        assert skips[0] == "waits for 4 slots, 1 are free"
+
+
+def test_a_job_with_more_maps_than_slots_runs_in_waves_and_its_reduces_follow() -> None:
+    world = World(Easy(), [node("n1", maps=2)])
+    world.submit(job("big", 5, reduces=2)).submit(job("next", 1, submit_s=1.0))
+    world.run()
+    order = [row.job for row in world.tape.attempts if "_m_" in row.task]
+    assert order == ["big"] * 5 + ["next"]
+
+
+def test_without_a_requested_time_nothing_is_backfilled_past_an_unknown_end() -> None:
+    """The first job's end is unknown: the third may not count on it, and waits behind the second."""
+    world = World(Easy(), [node("n1", maps=4)])
+    for number, maps in enumerate((3, 4, 1), start=1):
+        world.submit(job(f"j{number}", maps, submit_s=number / 100))
+    world.run()
+    assert [row.job for row in world.tape.jobs] == ["j1", "j2", "j3"]
+
+
+def test_under_gang_admission_a_job_waits_for_all_its_slots_and_a_small_one_passes_it() -> None:
+    """Four slots: b needs all of them while a has three. c takes the one that is left; b starts last, all at once."""
+    policy = build_policy("order=fifo,admission=gang")
+    world = World(policy, [node("n1", maps=2), node("n2", maps=2)])
+    world.submit(job("a", 3)).submit(job("b", 4, submit_s=1.0)).submit(job("c", 1, submit_s=2.0))
+    world.run()
+    launched = [row.job for row in world.tape.decisions if row.answer == "launch"]
+    assert launched == ["a"] * 3 + ["c"] + ["b"] * 4
+    begun = [row.t for row in world.tape.decisions if row.answer == "launch" and row.job == "b"]
+    assert max(begun) - min(begun) <= 0.5
+    skips = {row.reason for row in world.tape.decisions if row.answer == "skip" and row.job == "b"}
+    assert "needs 4 slots at once, 1 are free" in skips
