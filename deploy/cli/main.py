@@ -40,6 +40,9 @@ Format = Annotated[
     str | None,
     typer.Option(metavar="|".join(NAMES), help="The trace's format; found out unless given."),
 ]
+FitCluster = Annotated[
+    bool, typer.Option("--fit-cluster", help="Propose a cluster that fits the trace.", show_default=False)
+]
 SetKey = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
@@ -326,14 +329,14 @@ def reproduce(
 
 
 @trace_app.command()
-def describe(file: TraceFile, format: Format = None) -> None:
-    """Say what is in a trace: jobs, tasks, bytes and times, and what it lacks.
+def describe(file: TraceFile, format: Format = None, fit_cluster: FitCluster = False) -> None:
+    """Say what is in a trace: jobs, tasks, bytes and times, what it lacks, and which columns contradict each other.
 
     Example: schedbed trace describe FB-2009_samples_24_times_1hr_0.tsv
     """
     from schedbed.deploy.cli.trace_commands import show_trace
 
-    show_trace(file, format)
+    show_trace(file, format, fit=fit_cluster)
 
 
 @trace_app.command()
@@ -342,6 +345,7 @@ def convert(
     out: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="The scenario to write.")],
     format: Format = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
+    fit_cluster: FitCluster = False,
 ) -> None:
     """Write a scenario whose synthetic jobs do what the jobs of a trace did.
 
@@ -349,7 +353,7 @@ def convert(
     """
     from schedbed.deploy.cli.trace_commands import convert_trace
 
-    convert_trace(file, out, format, jobs)
+    convert_trace(file, out, format, jobs, fit=fit_cluster)
 
 
 def main(arguments: list[str] | None = None) -> None:

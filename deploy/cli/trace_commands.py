@@ -3,53 +3,70 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
+from schedbed.deploy.scenario.jobs import TASKS_MAX
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.traces.convert import scenario_of
+from schedbed.tasks.traces.contradictions import contradictions
+from schedbed.tasks.traces.convert import conversion, trace_demands
 from schedbed.tasks.traces.describe import QUANTILE_HEADS, facts, quantiles
 from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.fit_cluster import Fit, fit_cluster
 from schedbed.tasks.traces.trace import Trace
-from schedbed.tasks.workloads.from_trace import Assume, synthesize
+from schedbed.tasks.workloads.from_trace import Assume, assumed
+
+_CHECKED_JOBS = 100  # of a converted trace, resolved before the file is written
 
 
-def show_trace(file: Path, format: str | None) -> None:
-    """Prints what is in a trace and what a workload made of it would assume."""
+def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
+    """Print what is in a trace and what a workload made of it would assume; with `fit` a cluster for it as well."""
     trace = read_trace(file, format)
     console = Console(highlight=False)
     for label, value in facts(trace):
-        console.print(f"{label:>16}  {value}", markup=False)
+        console.print(f"{label:>16}  {value}", markup=False, soft_wrap=True)
+    if fit and trace.jobs:
+        console.print(
+            f"{'a cluster':>16}  {_proposal(fit_cluster(trace, trace_demands(trace)))}", soft_wrap=True
+        )
     rows = quantiles(trace)
     if rows:
         console.print(_quantile_table(rows))
-    for note in _notes(trace):
+    for note in (*contradictions(trace), *_notes(trace)):
         console.print(f"note: {note}", markup=False, soft_wrap=True)
 
 
-def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None) -> None:
-    """Writes a trace as a scenario that runs; BadInput when it is no trace of jobs or the file cannot be written."""
+def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
+    """Write a trace as a scenario that runs; BadInput when it is no trace of jobs or the file cannot be written."""
     trace = read_trace(file, format)
     if trace.topology is not None:
         raise BadInput(f"{file}: a topology of {len(trace.topology.hosts)} hosts, no trace of jobs")
-    values, notes = scenario_of(trace, _name(file), jobs)
-    resolved = resolve(values)
-    text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=140)
-    head = [f"Made from the {trace.format} trace {file.name}; run it with: schedbed run {out.name}", *notes]
+    made = conversion(trace, _name(file), jobs, fit=fit)
+    resolve({**made.head, "workload": {"jobs": list(islice(made.jobs, _CHECKED_JOBS))}})
+    how = f"schedbed run {out.name}{' --machines sim' if fit else ''}"
+    head = [f"Made from the {trace.format} trace {file.name}; run it with: {how}", *made.notes]
     try:
-        out.write_text("".join(f"# {line}\n" for line in head) + text, encoding="utf-8")
+        with out.open("w", encoding="utf-8") as written:
+            written.writelines(f"# {line}\n" for line in head)
+            written.writelines(f"{line}\n" for line in made.lines())
     except OSError as error:
         raise BadInput(f"{out}: cannot write: {error.strerror or error}") from None
-    tasks = sum(job.maps + job.reduces for job in resolved.jobs)
-    print(f"{out}: {len(resolved.jobs)} jobs, {tasks} tasks")
+    print(f"{out}: {made.job_count} jobs, {made.task_count} tasks")
+    if made.task_count > TASKS_MAX:
+        print(f"a scenario takes at most {TASKS_MAX} tasks: convert fewer jobs with --jobs")
+
+
+def _proposal(fit: Fit) -> str:
+    slots = f"{fit.map_slots} map and {fit.reduce_slots} reduce slots each"
+    return f"{fit.nodes} nodes in {fit.racks} racks, {slots} ({fit.why})"
 
 
 def _notes(trace: Trace) -> list[str]:
-    return synthesize(trace, trace.jobs, Assume())[1] if trace.jobs else list(trace.warnings)
+    return [*trace.warnings, *(assumed(trace.jobs, 0, Assume()) if trace.jobs else ())]
 
 
 def _quantile_table(rows: list[tuple[str, list[str]]]) -> Table:

@@ -16,6 +16,8 @@ from schedbed.tasks.workloads.planned import PlannedJob, vary
 
 TASKS_MAX = 2_000_000
 SYNTHETIC = "synthetic"
+REQUESTED = "requested_s"
+"""The parameter of a job that says how long its user expects it to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ def plan_jobs(
     drafts.sort(key=lambda draft: draft.given.submit)
     planned = [_plan(f"job_{number:04d}", draft, inputs) for number, draft in enumerate(drafts, start=first)]
     return tuple(job for job in planned if job is not None)
+
+
+def _requested(given: JobModel, scale: float) -> dict[str, float]:
+    return {} if given.requested is None else {REQUESTED: given.requested * scale}
 
 
 def _copies(job: JobModel, path: KeyPath) -> list[_Draft]:
@@ -72,7 +78,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
         reduces=_reduces(app, given),
         map_demand=demand(given.map, inputs),
         reduce_demand=demand(given.reduce, inputs),
-        params=params_of(app, own, given, path, inputs),
+        params=params_of(app, own, given, path, inputs) | _requested(given, scale),
     )
     check_fits(planned, path, inputs)
     return _with_costs(planned, given, path, inputs) if app.name == SYNTHETIC else planned
@@ -119,7 +125,7 @@ def _check_shape(app: App, given: JobModel, path: KeyPath, inputs: JobInputs) ->
     if app.reduces == "needed" and given.reduces == 0:
         add((*path, "reduces"), f"{app.name} needs at least 1 reduce")
     for kind, phase in (("map", given.map), ("reduce", given.reduce)):
-        for key in ("cpu", "read", "write", "variance"):
+        for key in ("cpu", "read", "write", "duration", "variance"):
             if app.name != SYNTHETIC and key in phase.model_fields_set:
                 add(
                     (*path, kind, key), f"only synthetic jobs are told their costs, {app.name} does real work"
@@ -141,8 +147,13 @@ def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInpu
     filler = inputs.filler(job.job, reads) if job.input is None and reads[0] else job.input
     written = _map_write_bytes(job, given, path, inputs)
     map_cpu_s, reduce_cpu_s = (given.map.cpu or 0.0) * scale, (given.reduce.cpu or 0.0) * scale
-    reduce = Cost(cpu_s=reduce_cpu_s, write_bytes=round((given.reduce.write or 0) * scale))
-    maps = [Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written) for read in reads]
+    reduce = Cost(
+        cpu_s=reduce_cpu_s,
+        write_bytes=round((given.reduce.write or 0) * scale),
+        duration_s=_duration_s(given.reduce, scale),
+    )
+    lasts_s = _duration_s(given.map, scale)
+    maps = [Cost(cpu_s=map_cpu_s, read_bytes=read, write_bytes=written, duration_s=lasts_s) for read in reads]
     return replace(
         job,
         input=filler,
@@ -153,6 +164,10 @@ def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInpu
             vary(reduce, given.reduce.variance, seed, job.name, "reduce", i) for i in range(job.reduces)
         ),
     )
+
+
+def _duration_s(phase: Phase, scale: float) -> float | None:
+    return None if phase.duration is None else phase.duration * scale
 
 
 def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:

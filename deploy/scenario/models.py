@@ -182,6 +182,10 @@ class Phase(Section):
     cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
     read: Annotated[Size | None, says("what a task reads")] = None
     write: Annotated[Size | None, says("what a task writes")] = None
+    duration: Annotated[
+        Duration | None,
+        says("time that a task takes in the simulator, as a trace has it; cpu and bytes count live"),
+    ] = None
     variance: Annotated[
         float, Number, Field(ge=0, le=10), says("spread of the tasks' CPU time, 0 for none")
     ] = 0.0
@@ -232,6 +236,9 @@ class JobModel(Section):
     queue: Annotated[Text, says("queue for policies with queues")] = "default"
     submit: Annotated[Duration, says("when the job is submitted, from the run's start")] = 0.0
     deadline: Annotated[Duration | None, says("when the job should be done, from its submission")] = None
+    requested: Annotated[
+        Duration | None, says("run time that the user expects at most, for policies that reserve (easy)")
+    ] = None
     priority: Annotated[Priorities, BeforeValidator(_lower), says("priority of the job")] = "normal"
     count: Annotated[
         int, Field(strict=True, ge=1, le=10_000), says("copies of the job, submitted together")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schedbed.deploy.scenario.cluster import topology_hosts
 from schedbed.deploy.scenario.inputs import JobInputs
-from schedbed.deploy.scenario.jobs import TASKS_MAX, check_fits, demand
+from schedbed.deploy.scenario.jobs import REQUESTED, TASKS_MAX, check_fits, demand
 from schedbed.deploy.scenario.models import Phase, Workload
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, NodeId
@@ -128,6 +128,7 @@ def plan_synthetic(
         reduces=len(made.reduces),
         map_demand=demand(Phase(), inputs),
         reduce_demand=demand(Phase(), inputs),
+        params={} if made.requested_s is None else {REQUESTED: made.requested_s * scale},
         map_costs=maps,
         reduce_costs=tuple(_scaled(cost, scale) for cost in made.reduces),
     )

@@ -1,33 +1,118 @@
-"""A trace as the values of a complete scenario: each job synthetic, its tasks alike but for their variance."""
+"""A trace as a complete scenario: each job synthetic, its tasks alike but for their variance, written job by job."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 from typing import Any
 
 from schedbed.tasks.specs import Cost
-from schedbed.tasks.traces.trace import Trace
-from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, select, synthesize
+from schedbed.tasks.traces.fit_cluster import Demands, Fit, demands, fit_cluster, mean_and_variation
+from schedbed.tasks.traces.trace import Trace, TraceJob
+from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
-LOSSES = (
-    "a map's own input host is not kept: blocks are placed by `placement`",
-    "tasks of a job are alike: their mean, and `variance` for how much their CPU time differs",
-)
+LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"}
+"""The cluster of a scenario that a laptop can run live, at `LAPTOP_SCALE`."""
+LAPTOP_SCALE = 0.02
+HOSTS_LOST = "a map's own input host is not kept: blocks are placed by `placement`"
+PATHS_LOST = "jobs that read one path read a file each here; `workload: {trace: FILE}` lets them share one"
+ALIKE = "tasks of a job are alike: their mean, and `variance` for how much their times differ"
 
 
-def scenario_of(trace: Trace, name: str, jobs: int | None = None) -> tuple[dict[str, Any], list[str]]:
-    """The scenario's values (times and sizes as traced, a `scale` that suits a laptop), and notes on what was lost."""
-    made, notes = synthesize(trace, select(trace.jobs, jobs, 0.0, None), Assume())
-    values = {
-        "name": name,
-        "scale": 0.02,
-        "cluster": {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"},
-        "blocks": {"size": "64MiB", "replication": 3},
-        "workload": {"jobs": [_job(job) for job in made]},
-        "policies": ["fifo", "fair", "delay"],
-    }
-    return values, [*notes, *(LOSSES if trace.hosts else LOSSES[1:])]
+@dataclass(slots=True)
+class Conversion:
+    """The scenario of a trace: the values before its jobs, the jobs one at a time, and notes on what was lost.
+
+    Iterating over `jobs` also counts `job_count` and `task_count`.
+    """
+
+    name: str
+    chosen: list[TraceJob]
+    fit: Fit | None
+    notes: list[str]
+    job_count: int = field(default=0, init=False)
+    task_count: int = field(default=0, init=False)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """Return the scenario's values but for its jobs; times and sizes are as traced."""
+        laptop = self.fit is None
+        return {
+            "name": self.name,
+            "scale": LAPTOP_SCALE if laptop else 1,
+            "cluster": dict(LAPTOP) if self.fit is None else self.fit.values(),
+            "blocks": {"size": "64MiB", "replication": 3 if self.fit is None else min(3, self.fit.nodes)},
+            "policies": self._policies(),
+        }
+
+    def _policies(self) -> list[Any]:
+        """Return policies to compare: for rigid jobs, whose users requested a time, FCFS and EASY."""
+        if any(job.requested_s is not None for job in self.chosen):
+            return ["fifo", {"easy": {"backfill": False}}, "easy"]
+        return ["fifo", "fair", "delay"]
+
+    @property
+    def jobs(self) -> Iterator[dict[str, Any]]:
+        """Yield each job as an entry of `workload.jobs`."""
+        self.job_count = self.task_count = 0
+        for made in synthetic_jobs(self.chosen, Assume()):
+            self.job_count += 1
+            self.task_count += len(made.maps) + len(made.reduces)
+            yield _job(made)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the scenario file's lines: the head, then a line a job."""
+        for key, value in self.head.items():
+            yield f"{key}: {json.dumps(value)}"
+        yield "workload:"
+        yield "  jobs:"
+        for job in self.jobs:
+            yield f"  - {_flow(job)}"
+
+
+def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False) -> Conversion:
+    """Return the scenario of a trace's first jobs, on a laptop's cluster or on one that fits the trace."""
+    chosen, assume = select(trace.jobs, jobs, 0.0, None), Assume()
+    losses = [
+        *([HOSTS_LOST] if trace.hosts else []),
+        *([PATHS_LOST] if any(job.input_path for job in chosen) else []),
+        ALIKE,
+    ]
+    notes = [*trace.warnings, *assumed(chosen, 0, assume), *losses]
+    proposed = None
+    if fit:
+        proposed = fit_cluster(trace, demands(synthetic_jobs(chosen, assume), assume.io_rate))
+        notes.append(f"cluster: {proposed.why}; `--machines sim` suits clusters larger than this host")
+    else:
+        notes.append("cluster: a laptop's, not the trace's; --fit-cluster proposes one that fits")
+    return Conversion(name, chosen, proposed, notes)
+
+
+def scenario_of(
+    trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the whole scenario's values, and notes on what was assumed or lost."""
+    made = conversion(trace, name, jobs, fit=fit)
+    return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
+
+
+def trace_demands(trace: Trace) -> Demands:
+    """Return what all jobs of a trace ask for, with the usual assumptions."""
+    assume = Assume()
+    return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
+
+
+def _flow(values: Mapping[str, Any]) -> str:
+    """Return YAML on one line: JSON with plain keys."""
+    return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in values.items()) + "}"
+
+
+def _flow_value(value: Any) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
+    return _flow(value) if isinstance(value, dict) else json.dumps(value)
 
 
 def _job(job: SyntheticJob) -> dict[str, Any]:
@@ -38,25 +123,41 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
         "queue": job.queue,
         "priority": str(job.priority),
         "submit": f"{job.submit_s:.3f}s",
-        **({} if job.deadline_s is None else {"deadline": f"{job.deadline_s:.3f}s"}),
-        "maps": len(job.maps),
-        "map": _phase(job.maps),
-        "reduces": len(job.reduces),
     }
+    if job.deadline_s is not None:
+        values["deadline"] = f"{job.deadline_s:.3f}s"
+    if job.requested_s is not None:
+        values["requested"] = f"{job.requested_s:.3f}s"
+    values |= {"maps": len(job.maps), "map": _phase(job.maps), "reduces": len(job.reduces)}
     return values | ({"reduce": _phase(job.reduces)} if job.reduces else {})
 
 
-def _phase(costs: Sequence[Cost]) -> Mapping[str, Any]:
+def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
     """The mean task; a map's read and write are what all of them do together, dealt evenly."""
-    cpu_s = [cost.cpu_s for cost in costs]
-    mean_s = sum(cpu_s) / len(cpu_s)
-    variance = (
-        math.sqrt(sum((value - mean_s) ** 2 for value in cpu_s) / len(cpu_s)) / mean_s if mean_s else 0.0
-    )
+    first = costs[0]
+    if all(cost is first for cost in costs):
+        mean_s, variation, read, written, lasted = (
+            first.cpu_s,
+            0.0,
+            first.read_bytes,
+            first.write_bytes,
+            first.duration_s,
+        )
+    else:
+        mean_s, variation = mean_and_variation(costs)
+        read, written = (_mean(cost.read_bytes for cost in costs), _mean(cost.write_bytes for cost in costs))
+        known = [cost.duration_s for cost in costs if cost.duration_s is not None]
+        lasted = sum(known) / len(known) if len(known) == len(costs) else None
     values = {
         "cpu": f"{mean_s:.3f}s",
-        "read": round(sum(cost.read_bytes for cost in costs) / len(costs)),
-        "write": round(sum(cost.write_bytes for cost in costs) / len(costs)),
-        "variance": round(min(variance, 10.0), 3),
+        "duration": None if lasted is None else f"{lasted:.3f}s",
+        "read": read,
+        "write": written,
+        "variance": round(min(variation, 10.0), 3),
     }
     return {key: value for key, value in values.items() if value}
+
+
+def _mean(values: Iterable[int]) -> int:
+    found = list(values)
+    return round(sum(found) / len(found))

@@ -62,12 +62,22 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The traced cluster, as far as the trace says: nodes, and processors of all of them."""
+
+    nodes: int
+    processors: int
+    why: str  # what says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """What a file holds. `warnings` say what the trace lacks; what is assumed instead, the workload says."""
 
     format: str  # the name of a module of `formats`
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
+    machine: Machine | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -8,13 +8,16 @@ without one, its working time less its bytes at `io_rate`, at least a tenth of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost, Priority
 from schedbed.tasks.traces.trace import Host, Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_bytes
+
+T = TypeVar("T")
 
 _START_S = 1.0  # of each SWIM task, whatever its bytes
 _WORK_SHARE_MIN = 0.1
@@ -65,18 +68,33 @@ def select(
     if not jobs:
         return []
     start_s = jobs[0].submit_s if jobs[0].submit_s > 1e8 else 0.0
-    timed = [replace(job, submit_s=job.submit_s - start_s) for job in jobs]
-    inside = [job for job in timed if job.submit_s >= from_s and (until_s is None or job.submit_s < until_s)]
-    zero_s = from_s if from_s > 0 or not inside else inside[0].submit_s
-    return [replace(job, submit_s=job.submit_s - zero_s) for job in inside[:count]]
+    times_s = (job.submit_s - start_s for job in jobs)
+    inside = [
+        (job, time_s)
+        for job, time_s in zip(jobs, times_s, strict=True)
+        if time_s >= from_s and (until_s is None or time_s < until_s)
+    ]
+    zero_s = from_s if from_s > 0 or not inside else inside[0][1]
+    return [_submitted(job, time_s - zero_s) for job, time_s in inside[:count]]
+
+
+def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
+    return job if job.submit_s == submit_s else replace(job, submit_s=submit_s)
 
 
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
     """The selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
-    made = [_job(number, job, assume) for number, job in enumerate(jobs)]
-    return made, [*trace.warnings, *_assumed(jobs, made, assume)]
+    made = list(synthetic_jobs(jobs, assume))
+    tasks = sum(len(job.maps) + len(job.reduces) for job in made)
+    return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
+
+
+def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
+    """Yield the selected jobs of a trace as synthetic ones, one at a time."""
+    for number, job in enumerate(jobs):
+        yield _job(number, job, assume)
 
 
 def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
@@ -90,9 +108,9 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
         priority=job.priority,
         submit_s=job.submit_s,
         deadline_s=job.deadline_s,
-        maps=_limited([maps[place] for place in map_places], assume),
+        maps=_limited(_chosen(maps, map_places), assume),
         reduces=_limited(_shrunk(reduces, reduce_places, len(map_places) / len(maps)), assume),
-        hosts=tuple(job.maps[place].hosts for place in map_places) if job.maps else (),
+        hosts=tuple([task.hosts for task in _chosen(job.maps, map_places)]) if job.maps else (),
         input_path=job.input_path,
         requested_s=job.requested_s,
     )
@@ -143,6 +161,10 @@ def _only_hosts(job: TraceJob) -> bool:
 
 
 def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assume) -> list[Cost]:
+    if not tasks:
+        return []
+    if len(tasks) > 1 and tasks[0] is tasks[-1] and all(task is tasks[0] for task in tasks):
+        return _costs(tasks[:1], known[:1], assume) * len(tasks)
     read = _filled(known)
     written = _filled([task.output_bytes for task in tasks])
     cpu_s = _filled(
@@ -183,20 +205,28 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
     return max(task.work_s - moved_bytes / assume.io_rate, _WORK_SHARE_MIN * task.work_s)
 
 
-def _kept(count: int, share: float) -> list[int]:
+def _kept(count: int, share: float) -> Sequence[int]:
     """Which of the tasks are kept, evenly over all: at least one; a share above 1 repeats some."""
     if not count:
-        return []
+        return ()
     kept = max(1, round(count * share))
+    if kept == count:
+        return range(count)
     return [place * count // kept for place in range(kept)]
 
 
-def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> list[Cost]:
+def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
+    return tasks if places == range(len(tasks)) else [tasks[place] for place in places]
+
+
+def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
     """The kept reduces: where relatively more of them than of the maps are kept, each has less to fetch and do."""
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))
-    kept = [reduces[place] for place in places]
+    kept = _chosen(reduces, places)
+    if factor == 1.0:
+        return kept
     return [_times(cost, factor, cost.read_bytes) for cost in kept]
 
 
@@ -217,8 +247,10 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
     """Where even one task moves more than the limit, the tasks themselves shrink."""
     limit = assume.limit_bytes
+    if limit is None:
+        return tuple(costs)
     most = max(sum(c.read_bytes for c in costs), sum(c.write_bytes for c in costs), 1)
-    if limit is None or most <= limit:
+    if most <= limit:
         return tuple(costs)
     factor = limit / most
     return tuple(_times(cost, factor, int(cost.read_bytes * factor)) for cost in costs)
@@ -230,7 +262,8 @@ def _user(number: int, job: TraceJob, assume: Assume) -> str:
     return f"u{chance(assume.seed, 'trace user', number).randrange(assume.users or 5) + 1}"
 
 
-def _assumed(jobs: Sequence[TraceJob], made: Sequence[SyntheticJob], assume: Assume) -> list[str]:
+def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
+    """Return what was assumed or cut to make that many tasks of the jobs, in a line each."""
     lines = []
     if assume.users or any(job.user is None for job in jobs):
         lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")
@@ -248,6 +281,5 @@ def _assumed(jobs: Sequence[TraceJob], made: Sequence[SyntheticJob], assume: Ass
     if cut:
         lines.append(f"cut: {cut} jobs to at most {format_bytes(assume.limit_bytes or 0)} (limit_bytes)")
     if assume.share != 1:
-        tasks = sum(len(job.maps) + len(job.reduces) for job in made)
         lines.append(f"cut: {assume.share:.3g} of each job's tasks kept, at least 1: {tasks} tasks in all")
     return lines

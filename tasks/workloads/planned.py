@@ -163,7 +163,7 @@ def cut(length: int, block_bytes: int) -> tuple[int, ...]:
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """A task that is larger or smaller than the others: CPU and written bytes times one lognormal factor.
+    """A task that is larger or smaller than the others: CPU, duration and written bytes times one lognormal factor.
 
     The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a
     map reads stays, since blocks are equal.
@@ -172,4 +172,9 @@ def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: in
         return cost
     sigma = math.sqrt(math.log1p(variation**2))
     factor = chance(seed, "cost", job, kind, index).lognormvariate(-(sigma**2) / 2, sigma)
-    return replace(cost, cpu_s=cost.cpu_s * factor, write_bytes=round(cost.write_bytes * factor))
+    return replace(
+        cost,
+        cpu_s=cost.cpu_s * factor,
+        write_bytes=round(cost.write_bytes * factor),
+        duration_s=None if cost.duration_s is None else cost.duration_s * factor,
+    )

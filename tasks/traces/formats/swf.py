@@ -1,7 +1,8 @@
 """The Standard Workload Format of the Parallel Workloads Archive: a job a line, 18 numbers, -1 for what is unknown.
 
-A parallel job on so many processors becomes that many maps of its run time: they may start one by one here, where a
-parallel machine starts them together.
+A parallel job on n processors becomes n maps of its run time. The policy `easy` and the admission `gang` start them
+together, as a parallel machine does; other policies start them one by one. The machine is what the header says, or the
+processors that the trace has in use at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.text import first_line, lines
-from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Machine, Trace, TraceFormat, TraceJob, TraceTask
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),
@@ -25,9 +26,12 @@ CANCELLED = 5
 def read_swf(path: Path) -> Trace:
     """The jobs of a file in order of submission; BadInput names the line that is not one."""
     notes: Counter[str] = Counter()
-    jobs = []
+    jobs: list[TraceJob] = []
+    header: dict[str, int] = {}
     for number, line in lines(path):
-        if line.strip() and not line.lstrip().startswith(";"):
+        if line.lstrip().startswith(";"):
+            _take_header(line, header)
+        elif line.strip() and not line.lstrip().startswith(";"):
             job = _job(_values(line, f"{path}:{number}"), f"{path}:{number}", notes)
             if job is not None:
                 jobs.append(job)
@@ -37,11 +41,46 @@ def read_swf(path: Path) -> Trace:
         )
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     warnings = (
-        "no bytes, locations or deadlines in an SWF trace; requested times and memory are not kept",
-        "assumed: a job on n processors is n maps of its run time, which may start one by one",
+        "no bytes, locations or deadlines in an SWF trace; requested memory is not kept",
+        "assumed: a job on n processors is n maps of its run time, which start one by one unless the policy is easy or "
+        "has admission=gang",
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
-    return Trace(format="swf", jobs=tuple(ordered), warnings=warnings)
+    return Trace(format="swf", jobs=tuple(ordered), machine=_machine(header, ordered), warnings=warnings)
+
+
+def _take_header(line: str, header: dict[str, int]) -> None:
+    """Keep what a comment says of the machine: `; MaxNodes: 240`, perhaps with words behind the number."""
+    name, _, value = line.strip("; \t").partition(":")
+    number = value.split()[0] if value.split() else ""
+    if name.strip() in ("MaxNodes", "MaxProcs") and number.isdecimal() and len(number) < 9 and int(number):
+        header[name.strip()] = int(number)
+
+
+def _machine(header: dict[str, int], jobs: list[TraceJob]) -> Machine:
+    nodes, processors = header.get("MaxNodes"), header.get("MaxProcs")
+    most = max(len(job.maps) for job in jobs)
+    if nodes is None and processors is None:
+        busy = most_at_once(jobs)
+        return Machine(nodes=busy, processors=busy, why="most processors that the trace has in use at a time")
+    processors = max(processors or nodes or 0, most)
+    return Machine(
+        nodes=min(nodes or processors, processors), processors=processors, why="header of the trace"
+    )
+
+
+def most_at_once(jobs: list[TraceJob]) -> int:
+    """Return the most processors in use at a time, each job running at the end of its recorded time in the system."""
+    changes: list[tuple[float, int]] = []
+    for job in jobs:
+        run_s = job.maps[0].duration_s or 0.0
+        end_s = job.submit_s + (job.duration_s or run_s)
+        changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
+    busy = most = 0
+    for _, change in sorted(changes):  # at one time ends go first, since they are negative
+        busy += change
+        most = max(most, busy)
+    return most
 
 
 def _values(line: str, where: str) -> dict[str, float]:
@@ -78,6 +117,9 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
     )
     cpu_s = values["average CPU time"]
     notes["# jobs without a CPU time: their run time counts"] += cpu_s <= 0
+    requested_s = values["requested time"]
+    notes["assumed: # jobs without a requested time requested what they ran"] += requested_s <= 0
+    notes["# jobs ran longer than they had requested"] += 0 < requested_s < run_s
     task = TraceTask(duration_s=run_s, work_s=run_s, cpu_s=min(cpu_s, run_s) if cpu_s > 0 else run_s)
     return TraceJob(
         name=f"{values['job number']:.0f}",
@@ -85,6 +127,7 @@ def _job(values: dict[str, float], where: str, notes: Counter[str]) -> TraceJob 
         user=_label("u", values["user"]),
         queue=_label("q", values["queue"]),
         duration_s=max(0.0, values["wait time"]) + run_s,
+        requested_s=requested_s if requested_s > 0 else run_s,
         maps=(task,) * int(processors),
     )
 

@@ -1,0 +1,108 @@
+"""A cluster that fits a trace: the traced machine where the trace says it, else slots that the load keeps busy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.tasks.specs import Cost
+from schedbed.tasks.traces.trace import Trace
+from schedbed.tasks.workloads.drawn import task_seconds
+from schedbed.tasks.workloads.from_trace import SyntheticJob
+
+LOAD = 0.7  # share of the slots that shall be busy, from the first submission to the last end
+LEAST_SLOTS = 2  # map slots of a node whatever the load, as Hadoop's default was
+SLOTS_A_NODE = 4  # map slots of a node, where the trace does not say
+
+
+@dataclass(slots=True)
+class Demands:
+    """What a trace asks of a cluster, added up job by job."""
+
+    io_rate: float
+    map_s: float = 0.0
+    reduce_s: float = 0.0
+    widest: int = 1  # most maps of one job
+    first_s: float = math.inf
+    end_s: float = 0.0
+
+    def add(self, job: SyntheticJob) -> None:
+        """Count a job; with nothing in its way it ends after its longest map and its longest reduce."""
+        maps, reduces = task_seconds(job, self.io_rate)
+        self.map_s += sum(maps)
+        self.reduce_s += sum(reduces)
+        self.widest = max(self.widest, len(maps))
+        self.first_s = min(self.first_s, job.submit_s)
+        self.end_s = max(self.end_s, job.submit_s + max(maps, default=0.0) + max(reduces, default=0.0))
+
+    @property
+    def span_s(self) -> float:
+        """From the first submission to the end of the job that ends last."""
+        return max(1e-9, self.end_s - self.first_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A proposed cluster, in how many racks, and why."""
+
+    nodes: int
+    racks: int
+    map_slots: int
+    reduce_slots: int
+    why: str
+
+    def values(self) -> dict[str, Any]:
+        """Return it as a scenario's `cluster`."""
+        node = {
+            "cores": self.map_slots + self.reduce_slots,
+            "core_speed": 1.0,
+            "memory": f"{self.map_slots + self.reduce_slots}GiB",
+            "map_slots": self.map_slots,
+            "reduce_slots": self.reduce_slots,
+        }
+        return {"nodes": self.nodes, "racks": self.racks, "node": node, "heartbeat": "3s"}
+
+
+def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> Demands:
+    """Return what the jobs ask for together."""
+    total = Demands(io_rate)
+    for job in jobs:
+        total.add(job)
+    return total
+
+
+def fit_cluster(trace: Trace, asked: Demands) -> Fit:
+    """Propose a cluster: its own machine for a trace that says one, else as many slots as the load asks for."""
+    racks = max(1, len({rack for rack, _ in trace.hosts}))
+    reduce_slots = _slots(asked.reduce_s, asked.span_s)
+    if trace.machine is not None:
+        nodes, map_slots = trace.machine.nodes, math.ceil(trace.machine.processors / trace.machine.nodes)
+        why = trace.machine.why
+    else:
+        wanted = _slots(asked.map_s, asked.span_s)
+        nodes = len(trace.hosts) or max(1, math.ceil(wanted / SLOTS_A_NODE))
+        map_slots = max(LEAST_SLOTS, math.ceil(wanted / nodes))
+        why = f"{len(trace.hosts)} hosts in the trace" if trace.hosts else f"slots busy to {LOAD:.0%}"
+    each = math.ceil(reduce_slots / nodes)
+    load = asked.map_s / asked.span_s / (nodes * map_slots)
+    return Fit(nodes, min(racks, nodes), map_slots, each, f"{why}; {load:.0%} of the map slots are busy")
+
+
+def _slots(task_s: float, span_s: float) -> int:
+    return math.ceil(task_s / span_s / LOAD)
+
+
+def mean_and_variation(costs: Sequence[Cost]) -> tuple[float, float]:
+    """Return the tasks' mean CPU time, and how much they vary: their durations where known, else their CPU times."""
+    lasted = [cost.duration_s for cost in costs if cost.duration_s is not None]
+    cpu_s = [cost.cpu_s for cost in costs]
+    return sum(cpu_s) / len(cpu_s), _variation(lasted if len(lasted) == len(costs) else cpu_s)
+
+
+def _variation(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    if not mean:
+        return 0.0
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / len(values)) / mean
