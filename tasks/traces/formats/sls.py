@@ -138,7 +138,7 @@ def _host(container: Fields) -> tuple[Host, ...]:
 
 
 def _looks_like(start: str) -> bool:
-    if not start.lstrip().startswith("{") or '"jobID"' in start:
+    if not start.lstrip().startswith("{") or '"jobID"' in start or "SparkListener" in start:
         return False
     return any(f'"{key}"' in start for key in KEYS)
 

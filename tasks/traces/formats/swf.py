@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.rigid_jobs import ASSUMED, most_at_once
 from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import Machine, Trace, TraceFormat, TraceJob, TraceTask
 
@@ -42,8 +43,7 @@ def read_swf(path: Path) -> Trace:
     ordered = sorted(jobs, key=lambda job: job.submit_s)
     warnings = (
         "no bytes, locations or deadlines in an SWF trace; requested memory is not kept",
-        "assumed: a job on n processors is n maps of its run time, which start one by one unless the policy is easy or "
-        "has admission=gang",
+        ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
     return Trace(format="swf", jobs=tuple(ordered), machine=_machine(header, ordered), warnings=warnings)
@@ -67,20 +67,6 @@ def _machine(header: dict[str, int], jobs: list[TraceJob]) -> Machine:
     return Machine(
         nodes=min(nodes or processors, processors), processors=processors, why="header of the trace"
     )
-
-
-def most_at_once(jobs: list[TraceJob]) -> int:
-    """Return the most processors in use at a time, each job running at the end of its recorded time in the system."""
-    changes: list[tuple[float, int]] = []
-    for job in jobs:
-        run_s = job.maps[0].duration_s or 0.0
-        end_s = job.submit_s + (job.duration_s or run_s)
-        changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
-    busy = most = 0
-    for _, change in sorted(changes):  # at one time ends go first, since they are negative
-        busy += change
-        most = max(most, busy)
-    return most
 
 
 def _values(line: str, where: str) -> dict[str, float]:

@@ -1,0 +1,188 @@
+"""Spark's event logs: a JSON object a line, each with an `Event`; a job of the log becomes a job.
+
+Tasks of stages that wait for no other stage of their job become maps, those of later stages reduces: stages beyond two
+are folded into them. Stages that Spark skipped have no tasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.fields import Fields
+from schedbed.tasks.traces.jsonstream import objects
+from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, TraceTask
+
+DEFAULT_RACK = "default-rack"
+LOCAL = ("PROCESS_LOCAL", "NODE_LOCAL")
+Place = tuple[int, int]
+"""A stage and the index of a task in it."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """What events have said of a job so far."""
+
+    number: int
+    submit_s: float
+    parents: dict[int, tuple[int, ...]]  # of each stage
+    end_s: float | None = None
+    failed: bool = False
+    tasks: dict[Place, TraceTask] = field(default_factory=dict)
+    failures: Counter[Place] = field(default_factory=Counter)
+
+
+class _Log:
+    """The events of a log, taken one after another."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, _Job] = {}
+        self.job_by_stage: dict[int, _Job] = {}
+        self.application = "spark"
+        self.user: str | None = None
+        self.lost = 0  # ends of tasks of no known job
+
+    def take(self, event: Fields) -> None:
+        """Note one event; those of other kinds say nothing of jobs and tasks."""
+        kind = event.text("Event", "").rpartition(".")[2]
+        if kind == "SparkListenerApplicationStart":
+            self.application = event.text("App Name", "spark")
+            self.user = event.text("User", "") or None
+        elif kind == "SparkListenerJobStart":
+            self._job_started(event)
+        elif kind == "SparkListenerJobEnd":
+            job = self.jobs.get(event.whole("Job ID", 0, 10**9))
+            if job is not None:
+                job.end_s = event.number("Completion Time", 0.0) / 1000
+                result = event.raw.get("Job Result")
+                job.failed = isinstance(result, dict) and result.get("Result") != "JobSucceeded"
+        elif kind == "SparkListenerTaskEnd":
+            self._task_ended(event)
+
+    def _job_started(self, event: Fields) -> None:
+        stages = {
+            stage.whole("Stage ID", 0, 10**9): tuple(
+                parent for parent in stage.raw.get("Parent IDs") or () if isinstance(parent, int)
+            )
+            for stage in event.objects("Stage Infos")
+        }
+        number = event.whole("Job ID", 0, 10**9)
+        job = self.jobs[number] = _Job(number, event.number("Submission Time") / 1000, stages)
+        self.job_by_stage |= dict.fromkeys(stages, job)
+
+    def _task_ended(self, event: Fields) -> None:
+        stage = event.whole("Stage ID", 0, 10**9)
+        job, info = self.job_by_stage.get(stage), _inner(event, "Task Info")
+        if job is None:
+            self.lost += 1
+            return
+        place = (stage, info.whole("Index", 0, 10**9))
+        reason = event.raw.get("Task End Reason")
+        if not isinstance(reason, dict) or reason.get("Reason") != "Success":
+            job.failures[place] += 1
+        elif place not in job.tasks:
+            job.tasks[place] = _task(info, _inner(event, "Task Metrics"))
+
+
+def read_spark(path: Path) -> Trace:
+    """Return the jobs of a log in order of submission; BadInput names the event that is wrong."""
+    log = _Log()
+    for number, raw in objects(path):
+        event = Fields(raw, f"{path}: event {number}")
+        if "Event" not in event:
+            raise event.fail("no Event, expected a line of a Spark event log")
+        log.take(event)
+    notes: Counter[str] = Counter()
+    jobs = [job for known in log.jobs.values() if (job := _job(known, log, notes)) is not None]
+    if not jobs:
+        raise BadInput(f"{path}: no job with tasks that ended in it, expected a Spark event log")
+    jobs.sort(key=lambda job: job.submit_s)
+    notes["# ends of tasks belong to no job of the log"] += log.lost
+    warnings = (
+        "no racks, queues or deadlines in a Spark event log; where input was is known of tasks that ran there only",
+        "assumed: stages that wait for none are maps, all later ones reduces, after all maps",
+        *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
+    )
+    return Trace(format="spark", jobs=tuple(jobs), warnings=warnings)
+
+
+def _job(job: _Job, log: _Log, notes: Counter[str]) -> TraceJob | None:
+    notes["# jobs without tasks that ended are left out"] += not job.tasks
+    if not job.tasks:
+        return None
+    ran = {stage for stage, _ in job.tasks}
+    later = {stage for stage in ran if any(parent in ran for parent in job.parents.get(stage, ()))}
+    maps = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] not in later)
+    reduces = tuple(_counted(job, place) for place in sorted(job.tasks) if place[0] in later)
+    notes["# jobs have more than two stages; all but the first are taken as one"] += len(later) > 1
+    notes["# jobs did not succeed in the trace and are taken as if they had"] += (
+        job.failed or job.end_s is None
+    )
+    notes["# attempts failed or were killed; they cost nothing here"] += job.failures.total()
+    return TraceJob(
+        name=f"{log.application}-{job.number}"[:200],
+        submit_s=job.submit_s,
+        user=log.user,
+        duration_s=None if job.end_s is None or job.end_s < job.submit_s else job.end_s - job.submit_s,
+        input_bytes=sum(task.input_bytes or 0 for task in maps),
+        shuffle_bytes=sum(task.output_bytes or 0 for task in maps) if reduces else 0,
+        output_bytes=sum(task.output_bytes or 0 for task in reduces or maps),
+        maps=maps,
+        reduces=reduces,
+    )
+
+
+def _counted(job: _Job, place: Place) -> TraceTask:
+    task, failed = job.tasks[place], job.failures[place]
+    if not failed:
+        return task
+    return TraceTask(
+        input_bytes=task.input_bytes,
+        output_bytes=task.output_bytes,
+        duration_s=task.duration_s,
+        work_s=task.work_s,
+        cpu_s=task.cpu_s,
+        hosts=task.hosts,
+        failed_attempts=failed,
+    )
+
+
+def _task(info: Fields, metrics: Fields) -> TraceTask:
+    """A task moves what it reads of files and of the shuffle, and what it writes to either."""
+    launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
+    duration_s = (finished - launched) / 1000 if finished > launched else None
+    shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")
+    read = _inner(metrics, "Input Metrics").number("Bytes Read", 0.0)
+    read += fetched.number("Remote Bytes Read", 0.0) + fetched.number("Local Bytes Read", 0.0)
+    written = shuffled.number("Shuffle Bytes Written", 0.0)
+    written += _inner(metrics, "Output Metrics").number("Bytes Written", 0.0)
+    cpu_s = metrics.number("Executor CPU Time", 0.0) / 1e9
+    return TraceTask(
+        input_bytes=round(read) if metrics.raw else None,
+        output_bytes=round(written) if metrics.raw else None,
+        duration_s=duration_s,
+        work_s=duration_s,
+        cpu_s=cpu_s or None,
+        hosts=_hosts(info),
+    )
+
+
+def _hosts(info: Fields) -> tuple[Host, ...]:
+    host = info.text("Host", "")
+    return ((DEFAULT_RACK, host),) if host and info.text("Locality", "ANY") in LOCAL else ()
+
+
+def _inner(fields: Fields, key: str) -> Fields:
+    value = fields.raw.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise fields.fail(f"{key} is not an object")
+    return Fields(value or {}, f"{fields.where}: {key}")
+
+
+def _looks_like(start: str) -> bool:
+    return start.lstrip().startswith("{") and '"Event":"SparkListener' in start.replace('": "', '":"')
+
+
+FORMAT = TraceFormat(read=read_spark, looks_like=_looks_like)

@@ -1,0 +1,26 @@
+"""Rigid jobs, as parallel machines record them: n processors for a run time become n maps of that time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schedbed.tasks.traces.trace import TraceJob
+
+ASSUMED = (
+    "assumed: a job on n processors is n maps of its run time, which start one by one unless the policy is easy or "
+    "has admission=gang"
+)
+
+
+def most_at_once(jobs: Iterable[TraceJob]) -> int:
+    """Return the most processors in use at a time, each job running at the end of its recorded time in the system."""
+    changes: list[tuple[float, int]] = []
+    for job in jobs:
+        run_s = job.maps[0].duration_s or 0.0
+        end_s = job.submit_s + (job.duration_s or run_s)
+        changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
+    busy = most = 0
+    for _, change in sorted(changes):  # at one time ends go first, since they are negative
+        busy += change
+        most = max(most, busy)
+    return most

@@ -1,0 +1,141 @@
+"""YARN's job history: what is taken of attempts and counters, both spellings of unions, and wrong lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.detect import read_trace
+
+PACKAGE = "org.apache.hadoop.mapreduce.jobhistory."
+
+
+def event(kind: str, name: str, **fields: Any) -> str:
+    """One line of a history."""
+    return json.dumps({"type": kind, "event": {PACKAGE + name: fields}})
+
+
+def counters(**values: int) -> dict[str, Any]:
+    """Counters as events hold them."""
+    counts = [{"name": name, "displayName": name, "value": value} for name, value in values.items()]
+    return {"name": "COUNTERS", "groups": [{"name": "g", "displayName": "g", "counts": counts}]}
+
+
+def of_task(kind: str, index: int) -> dict[str, Any]:
+    """The fields that name a task."""
+    return {"taskid": f"task_1_1_{kind[0].lower()}_{index:06d}", "taskType": kind}
+
+
+def attempt(kind: str, index: int, number: int, begin: int, end: int, **more: Any) -> list[str]:
+    """An attempt from its start to its success."""
+    named = {**of_task(kind, index), "attemptId": f"attempt_1_1_{kind[0].lower()}_{index:06d}_{number}"}
+    title = kind.capitalize()
+    return [
+        event(f"{kind}_ATTEMPT_STARTED", "TaskAttemptStarted", **named, startTime=begin),
+        event(
+            f"{kind}_ATTEMPT_FINISHED",
+            f"{title}AttemptFinished",
+            **named,
+            finishTime=end,
+            hostname="h1",
+            rackname="/r1",
+            **more,
+        ),
+    ]
+
+
+def history(*, reduces: bool = True, union: bool = False) -> list[str]:
+    """Two maps, of which one failed first, and perhaps a reduce."""
+    counted = counters(
+        HDFS_BYTES_READ=100, MAP_OUTPUT_MATERIALIZED_BYTES=30, HDFS_BYTES_WRITTEN=70, CPU_MILLISECONDS=1500
+    )
+    held: Any = {f"{PACKAGE}JhCounters": counted} if union else counted
+    lines = [
+        "Avro-Json",
+        json.dumps({"type": "record", "name": "Event", "fields": []}),
+        event("AM_STARTED", "AMStarted", startTime=999),
+        event(
+            "JOB_SUBMITTED",
+            "JobSubmitted",
+            jobid="job_1_1",
+            jobName="sort",
+            userName="ana",
+            submitTime=1000,
+            jobQueueName={"string": "q"} if union else "q",
+        ),
+        event("TASK_STARTED", "TaskStarted", **of_task("MAP", 0), startTime=1100, splitLocations="h1,h2"),
+        event(
+            "MAP_ATTEMPT_FAILED",
+            "TaskAttemptUnsuccessfulCompletion",
+            **of_task("MAP", 0),
+            attemptId="a0",
+            status="FAILED",
+        ),
+        *attempt("MAP", 0, 1, 2000, 6000, counters=held),
+        *attempt("MAP", 1, 0, 2000, 3000, counters=held),
+    ]
+    if reduces:
+        shuffled = counters(REDUCE_SHUFFLE_BYTES=44, HDFS_BYTES_WRITTEN=5)
+        lines += attempt("REDUCE", 0, 0, 3000, 9000, shuffleFinishTime=7000, counters=shuffled)
+    return [*lines, event("JOB_FINISHED", "JobFinished", jobid="job_1_1", finishTime=9500)]
+
+
+def written(tmp_path: Path, lines: list[str]) -> Path:
+    """The lines in a file, with an empty one between as some versions write."""
+    path = tmp_path / "job.jhist"
+    path.write_text("\n\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("union", [False, True])
+def test_tasks_are_their_successful_attempts(tmp_path: Path, union: bool) -> None:
+    trace = read_trace(written(tmp_path, history(union=union)))
+    job = trace.jobs[0]
+    assert (trace.format, job.name, job.user, job.queue, job.submit_s, job.duration_s) == (
+        *("jhist", "sort", "ana"),
+        *("q", 1.0, 8.5),
+    )
+    assert [(task.duration_s, task.cpu_s, task.input_bytes) for task in job.maps] == [
+        (4.0, 1.5, 100),
+        (1.0, 1.5, 100),
+    ]
+    assert job.maps[0].failed_attempts == 1 and job.maps[0].hosts == (("r1", "h1"), ("default-rack", "h2"))
+    assert job.shuffle_bytes == 44 == sum(task.output_bytes or 0 for task in job.maps)
+    reduce = job.reduces[0]
+    assert (reduce.duration_s, reduce.work_s, reduce.input_bytes, reduce.output_bytes) == (6.0, 2.0, 44, 5)
+    assert "no racks of input hosts" in trace.warnings[0]
+
+
+def test_maps_without_reduces_write_to_the_file_system(tmp_path: Path) -> None:
+    job = read_trace(written(tmp_path, history(reduces=False))).jobs[0]
+    assert (job.output_bytes, job.shuffle_bytes) == (140, 0)
+
+
+def test_files_one_after_another_are_several_jobs_and_failures_are_told(tmp_path: Path) -> None:
+    cut_short = history()[:-1]
+    trace = read_trace(written(tmp_path, [*history(), *cut_short]))
+    assert len(trace.jobs) == 2
+    assert "1 jobs did not succeed in the trace and are taken as if they had" in trace.warnings
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["Avro-Json", "{"], ":3: no event of a job history"),
+        (["Avro-Json", '{"type": "X", "event": 3}'], ":3: no event of a job history, expected {type, event}"),
+        (
+            ["Avro-Json", event("JOB_SUBMITTED", "JobSubmitted", submitTime="x")],
+            "submitTime: 'x' is not a time in ms",
+        ),
+        (["Avro-Json"], "no job with map tasks in it"),
+        (["Avro-Binary", "\x02"], ":1: no event of a job history"),
+    ],
+)
+def test_what_is_no_history_is_one_line(tmp_path: Path, lines: list[str], told: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_trace(written(tmp_path, lines))
+    assert told in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,85 @@
+"""What sacct --parsable2 prints: jobs without their steps, every spelling of times, and wrong lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.describe import facts
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.trace import Machine
+
+HEAD = "JobID|User|Partition|Submit|Start|End|Elapsed|AllocCPUS|Timelimit|State|TotalCPU"
+ROWS = [
+    "10|ana|long|2024-01-31T12:00:00|2024-01-31T12:01:00|2024-02-01T13:01:00|1-01:00:00|4|2-00:00:00|COMPLETED|4-03:00:00",
+    "10.batch||||2024-01-31T12:01:00||1-01:00:00|4||COMPLETED|00:01.500",
+    "11_2|bo|short|2024-01-31T12:00:10|2024-01-31T12:00:10|Unknown|00:00:30|2|UNLIMITED|CANCELLED by 7|00:00.000",
+    "12|bo|short|2024-01-31T12:00:20|Unknown|Unknown|00:00:00|0|00:10:00|PENDING|00:00:00",
+]
+
+
+def written(tmp_path: Path, *rows: str, head: str = HEAD) -> Path:
+    """A head and rows in a file."""
+    path = tmp_path / "sacct.txt"
+    path.write_text("\n".join((head, *rows)) + "\n")
+    return path
+
+
+def test_jobs_are_rigid_and_steps_are_part_of_them(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, *ROWS))
+    first, second = trace.jobs
+    assert (trace.format, first.name, first.user, first.queue, len(first.maps)) == (
+        "slurm",
+        "10",
+        "ana",
+        "long",
+        4,
+    )
+    assert (first.maps[0].duration_s, first.maps[0].cpu_s) == (90_000.0, 89_100.0)  # 99 h of four CPUs
+    assert (first.duration_s, first.requested_s) == (90_060.0, 172_800.0)
+    assert (second.name, len(second.maps), second.requested_s, second.maps[0].cpu_s) == (
+        "11_2",
+        2,
+        30.0,
+        30.0,
+    )
+    assert second.submit_s - first.submit_s == 10.0
+    assert trace.machine == Machine(
+        nodes=4, processors=4, why="most CPUs that the trace has in use at a time"
+    )
+    told = dict(facts(trace))
+    assert told["jobs"] == "2 (2 map-only)"
+    assert "1 jobs that never ran are left out" in trace.warnings
+    assert "1 jobs did not complete and are taken as if they had run as long as they did" in trace.warnings
+    assert "no bytes, locations or deadlines in Slurm's accounting" in trace.warnings[0]
+
+
+def test_raw_seconds_and_epoch_times_are_read(tmp_path: Path) -> None:
+    head = "JobID|Submit|Start|ElapsedRaw|NCPUS|TimelimitRaw"
+    trace = read_trace(written(tmp_path, "1|1700000000|1700000005|60|3|2", head=head))
+    job = trace.jobs[0]
+    assert (job.submit_s, job.duration_s, job.requested_s, len(job.maps)) == (1.7e9, 65.0, 120.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "told"),
+    [
+        (["1|2"], HEAD, ":2: 2 columns, expected 11 as in the head"),
+        (["1|x|5"], "JobID|Submit|ElapsedRaw", ":2: submit: 'x' is not a time such as 2024-01-31T12:00:00"),
+        (["1|Unknown|5"], "JobID|Submit|ElapsedRaw", ":2: Submit: 'Unknown' is not a time"),
+        (["1|5|abc:1"], "JobID|Submit|Elapsed", ":2: elapsed: 'abc:1' is not [days-]hours:minutes:seconds"),
+        (["1|5"], "JobID|Submit", ":1: expected the columns JobID, Submit, and Elapsed or Start and End"),
+        ([], HEAD, "no job that ran in it"),
+        (
+            ["1|5|9|99999999"],
+            "JobID|Submit|ElapsedRaw|AllocCPUS",
+            "alloccpus: 99999999 CPUs, expected 1000000",
+        ),
+    ],
+)
+def test_the_wrong_line_is_named(tmp_path: Path, rows: list[str], head: str, told: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_trace(written(tmp_path, *rows, head=head))
+    assert told in str(caught.value)

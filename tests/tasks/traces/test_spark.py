@@ -1,0 +1,125 @@
+"""Spark's event logs: stages become maps and reduces, metrics their bytes and CPU times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.detect import read_trace
+
+
+def start(number: int, at_ms: int, stages: dict[int, list[int]]) -> dict[str, Any]:
+    """A job with its stages and what they wait for."""
+    infos = [{"Stage ID": stage, "Parent IDs": parents} for stage, parents in stages.items()]
+    return {
+        "Event": "SparkListenerJobStart",
+        "Job ID": number,
+        "Submission Time": at_ms,
+        "Stage Infos": infos,
+        "Stage IDs": list(stages),
+    }
+
+
+def task(
+    stage: int, index: int, begin_ms: int, end_ms: int, *, reason: str = "Success", **metrics: Any
+) -> dict[str, Any]:
+    """The end of a task's attempt on h1."""
+    info = {
+        "Index": index,
+        "Launch Time": begin_ms,
+        "Finish Time": end_ms,
+        "Host": "h1",
+        "Locality": "NODE_LOCAL",
+    }
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Task End Reason": {"Reason": reason},
+        "Task Info": info,
+        "Task Metrics": {"Executor CPU Time": 1_500_000_000, **metrics},
+    }
+
+
+def end(number: int, at_ms: int, result: str = "JobSucceeded") -> dict[str, Any]:
+    """The end of a job."""
+    return {
+        "Event": "SparkListenerJobEnd",
+        "Job ID": number,
+        "Completion Time": at_ms,
+        "Job Result": {"Result": result},
+    }
+
+
+MAP = {"Input Metrics": {"Bytes Read": 100}, "Shuffle Write Metrics": {"Shuffle Bytes Written": 40}}
+REDUCE = {
+    "Shuffle Read Metrics": {"Remote Bytes Read": 30, "Local Bytes Read": 10},
+    "Output Metrics": {"Bytes Written": 7},
+}
+LOG = [
+    {"Event": "SparkListenerLogStart", "Spark Version": "3.5.0"},
+    {"Event": "SparkListenerApplicationStart", "App Name": "etl", "User": "ana", "Timestamp": 1},
+    start(0, 1000, {0: [], 1: [0]}),
+    task(0, 0, 1100, 3100, reason="ExceptionFailure"),
+    task(0, 0, 1200, 3200, **MAP),
+    task(1, 0, 3300, 4300, **REDUCE),
+    end(0, 4400),
+    start(1, 5000, {0: [], 2: [0], 3: [2]}),
+    task(2, 0, 5100, 6100, **REDUCE),
+    task(3, 0, 6100, 6600, **REDUCE),
+    end(1, 6700, "JobFailed"),
+    {"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd", "executionId": 0},
+]
+
+
+def written(tmp_path: Path, events: list[Any]) -> Path:
+    """The events in a file as Spark writes them: no spaces."""
+    path = tmp_path / "application_1"
+    path.write_text("\n".join(json.dumps(one, separators=(",", ":")) for one in events))
+    return path
+
+
+def test_stages_become_maps_and_reduces(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, LOG))
+    first, second = trace.jobs
+    assert (trace.format, first.name, first.user, first.submit_s, first.duration_s) == (
+        "spark",
+        "etl-0",
+        "ana",
+        1.0,
+        3.4,
+    )
+    one = first.maps[0]
+    assert (one.input_bytes, one.output_bytes, one.duration_s, one.cpu_s, one.failed_attempts) == (
+        100,
+        40,
+        2.0,
+        1.5,
+        1,
+    )
+    assert one.hosts == (("default-rack", "h1"),)
+    assert [(task.input_bytes, task.output_bytes) for task in first.reduces] == [(40, 7)]
+    assert (first.shuffle_bytes, first.output_bytes) == (40, 7)
+    assert (len(second.maps), len(second.reduces)) == (1, 1), (
+        "a stage whose parent was skipped waits for nothing"
+    )
+    assert "1 jobs did not succeed in the trace and are taken as if they had" in trace.warnings
+    assert "no racks, queues or deadlines in a Spark event log" in trace.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([LOG[0], {"x": 1}], "event 2: no Event, expected a line of a Spark event log"),
+        ([LOG[0]], "no job with tasks that ended in it"),
+        ([LOG[0], start(0, 1, {0: []}) | {"Submission Time": "x"}], "Submission Time: 'x' is not a number"),
+        ([LOG[0], start(0, 1, {0: []}), task(0, 0, 1, 2) | {"Task Info": 3}], "Task Info is not an object"),
+    ],
+)
+def test_what_is_no_log_is_one_line(tmp_path: Path, events: list[Any], told: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_trace(written(tmp_path, events))
+    assert told in str(caught.value)
