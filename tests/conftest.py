@@ -14,6 +14,7 @@ os.environ["TERM"] = "xterm"  # what is printed must not depend on where the tes
 
 # A property is not wrong because the machine is busy.
 settings.register_profile("schedbed", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=30)
 settings.load_profile("schedbed")
 
 
