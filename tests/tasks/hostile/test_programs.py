@@ -183,6 +183,7 @@ def test_raw_sockets_move_bytes_both_ways(watched: Any) -> None:
     assert receiver.to_end()["received_bytes"] > MIB
 
 
+@pytest.mark.long  # two thousand processes
 def test_the_bomb_is_bounded_and_gone_at_its_end(watched: Any) -> None:
     assert 50 < watched("fork_bomb", seconds=2.0).to_end()["processes"] <= PROCESSES + 1
 
