@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -120,17 +121,9 @@ def run(
 
     from schedbed.deploy.whole_run import RunOptions, run_scenario
 
-    options = RunOptions(
-        out=out,
-        machines=machines,
-        address=address,
-        keep_outputs=keep_outputs,
-        live=not no_live,
-        check=not no_check,
-        plots=not no_plots,
-        webhdfs=webhdfs,
-    )
-    run_scenario(resolved, options)
+    where = RunOptions(out=out, machines=machines, address=address, webhdfs=webhdfs)
+    what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
+    run_scenario(resolved, replace(where, **what))
 
 
 @app.command()
