@@ -109,14 +109,15 @@ def check_slots(sim: Simulation, accidents: Accidents) -> None:
     for name, running in accidents.running.items():
         if not running:
             continue
-        spec, seen = sim.node_by_name[name].spec, f"{sim.now_s}: {name} runs {list(running)}"
+        spec = sim.node_by_name[name].spec
         if limits.slots:
             reduces = sum(plan.kind is TaskKind.REDUCE for plan in running.values())
-            held = len(running) - reduces <= spec.map_slots and reduces <= spec.reduce_slots
-            hold(held, "no slot is over-used", seen)
+            if len(running) - reduces > spec.map_slots or reduces > spec.reduce_slots:
+                raise Violation("no slot is over-used", f"{sim.now_s}: {name} runs {list(running)}")
         if limits.memory:
             memory = sum(plan.memory_bytes for plan in running.values())
-            hold(memory <= spec.memory_bytes, "no memory is over-used", seen)
+            if memory > spec.memory_bytes:
+                raise Violation("no memory is over-used", f"{sim.now_s}: {name} runs {list(running)}")
 
 
 def check_books(sim: Simulation) -> None:

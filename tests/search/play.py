@@ -86,7 +86,8 @@ def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool
             if sim.master.is_up and (events != seen or steps % AUDIT_EVERY == 0):
                 check_books(sim)
                 seen = events
-        hold(sim.now_s <= limit_s, "every job ends", f"at {sim.now_s} s: {list(sim.core._ledger.jobs)}")
+        if sim.now_s > limit_s:
+            raise Violation("every job ends", f"at {sim.now_s} s: {list(sim.core._ledger.jobs)}")
     return played
 
 

@@ -56,7 +56,8 @@ def _check_elision(played: Played) -> None:
 def _hold_same(one: Played, other: Played, check: str) -> None:
     first, second = one.rows.history(), other.rows.history()
     for left, right in zip(first, second, strict=False):
-        hold(left == right, check, f"{right} instead of {left}")
+        if left != right:
+            raise Violation(check, f"{right} instead of {left}")
     hold(len(first) == len(second), check, f"{len(second)} rows instead of {len(first)}")
 
 
