@@ -57,7 +57,8 @@ def few_policies() -> set[str]:
     [pytest.param(name, marks=() if name in few_policies() else pytest.mark.long) for name in policy_names()],
 )
 def test_every_policy_plays_a_story(name: str) -> None:
-    story = replace(make_story(9), policy=draw_policy(chance(9, name), [name]))
+    seed = 9 if name in few_policies() else 19  # a smaller story, as rich in accidents
+    story = replace(make_story(seed), policy=draw_policy(chance(seed, name), [name]))
     assert examine(story) is None
 
 
