@@ -90,7 +90,8 @@ def test_a_resolved_trace_needs_the_file_no_more(swim):
         ({"format": "rumen"}, "object 1, byte 0: not JSON"),
         (
             {"format": "csv"},
-            "workload.format: 'csv' is not one of 'alibaba', 'google', 'jhist', 'rumen', 'sls', 'slurm', 'spark', 'swf' or 'swim'",
+            "workload.format: 'csv' is not one of 'alibaba', 'google', 'jhist', 'rumen', 'sls', 'slurm', 'spark', "
+            "'swf' or 'swim'",
         ),
         ({"block": 0}, "workload.block: 0 is not possible, expected above 0"),
         (

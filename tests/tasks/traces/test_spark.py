@@ -90,7 +90,7 @@ def test_stages_become_maps_and_reduces(tmp_path: Path) -> None:
         "etl-0",
         "ana",
         1.0,
-        3.4,
+        pytest.approx(3.4),
     )
     one = first.maps[0]
     assert (one.input_bytes, one.output_bytes, one.duration_s, one.cpu_s, one.failed_attempts) == (
