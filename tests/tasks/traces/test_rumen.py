@@ -209,3 +209,22 @@ def test_any_bytes_are_a_trace_or_bad_input(tmp_path_factory, content):
     path.write_bytes(content)
     with pytest.raises(BadInput, match=r"garbage\.json"):
         read_rumen(path)
+
+
+def test_a_map_only_job_of_hadoop_2_wrote_what_went_to_the_file_system(tmp_path):
+    """Its tasks' outputBytes are what was written to local disks, 72 kB beside an output of 417 MB."""
+    good = attempt(hdfsBytesWritten=417_000_000, fileBytesWritten=72_000, mapOutputBytes=-1)
+    traced = read_rumen(written(tmp_path, job(mapTasks=[task("MAP", good, outputBytes=72_000)]))).jobs[0]
+    assert (traced.output_bytes, traced.maps[0].output_bytes) == (417_000_000, 417_000_000)
+
+
+def test_a_shuffle_is_what_reduces_fetched_dealt_to_the_maps_by_their_own_counts(tmp_path):
+    """Local files count every spill: 300 and 100 bytes written, of which reduces fetched 100 and failed to say once."""
+    maps = [task("MAP", attempt(fileBytesWritten=count), outputBytes=count) for count in (300, 100)]
+    reduces = [
+        task("REDUCE", attempt(reduceShuffleBytes=100)),
+        task("REDUCE", attempt(reduceShuffleBytes=-1)),
+    ]
+    traced = read_rumen(written(tmp_path, job(mapTasks=maps, reduceTasks=reduces))).jobs[0]
+    assert traced.shuffle_bytes == 200
+    assert [one.output_bytes for one in traced.maps] == [150, 50]
