@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, read_mark
+from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.guard.time_bound import GRACE_S, LIMIT_S, TIME_BOUND
 from schedbed.tasks.errors import BadInput
 
 Send = Callable[[Any], None]
 TEXT_MAX = 4_000_000
 """Bytes that the code may write to standard output and standard error together."""
-STUCK_S = LIMIT_S + GRACE_S + 1.0
+STUCK_S = LIMIT_S + GRACE_S + 0.5
 """A call that goes on for this long is one that the process itself could not end."""
 LOOK_S = 0.25
 STOP_S = 3.0
@@ -89,6 +90,7 @@ def _answer(
             os._exit(1)
         _own_streams(results[0], texts)
         CALL_MARK.share(memory)
+        refuse_harm()
         TIME_BOUND.last_words = _last_words(pipe)
 
         def send(message: Any) -> None:
@@ -163,15 +165,15 @@ class _Watched:
             raise
         finally:
             self._end()
-        kind, value = self._last or (b"", None)
+        kind, value = self._last or (b"", "")
         if kind == RESULT:
             return value
         if kind == BAD_INPUT:
             raise BadInput(value)
-        if kind == INTERRUPTED:
-            raise KeyboardInterrupt
+        if kind == INTERRUPTED:  # not by a person, whose Ctrl-C comes to this process
+            raise CutOff(f"the policy's process was interrupted by a signal {self._where()}")
         if kind == ERROR:
-            raise ApartFailed(value)
+            raise ApartFailed(value if ", line " in value else f"{value} {self._where()}")
         raise CutOff(f"the policy's process ended with {self._how()} {self._where()}")
 
     def _follow(self, take: Callable[[Any], None], until_s: float | None = None) -> None:

@@ -16,13 +16,13 @@ class TallyView(Protocol):
     """What a user or queue has of one kind of task, counted as in `StageView`."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str: ...  # The user or queue.
     @property
-    def running(self) -> int: ...
+    def running(self) -> int: ...  # Live attempts, those being killed included.
     @property
-    def killing(self) -> int: ...
+    def killing(self) -> int: ...  # Of the running: told to stop.
     @property
-    def unstarted(self) -> int: ...
+    def unstarted(self) -> int: ...  # Tasks that no attempt runs.
 
 
 class AttemptView(Protocol):
@@ -34,33 +34,33 @@ class AttemptView(Protocol):
     """
 
     @property
-    def attempt(self) -> str: ...
+    def attempt(self) -> str: ...  # Its id, such as `job_0001_m_000003_0`.
     @property
-    def task(self) -> TaskView: ...
+    def task(self) -> TaskView: ...  # The task that it tries.
     @property
-    def node(self) -> NodeView: ...
+    def node(self) -> NodeView: ...  # Where it runs.
     @property
-    def serial(self) -> int: ...
+    def serial(self) -> int: ...  # Counts launches: the largest is the most recent.
     @property
-    def speculative(self) -> bool: ...
+    def speculative(self) -> bool: ...  # Is it a copy of a task that ran elsewhere?
     @property
-    def state(self) -> str: ...
+    def state(self) -> str: ...  # assigned, running, killing, committing, succeeded, failed, killed or lost.
     @property
-    def assigned_s(self) -> float: ...
+    def assigned_s(self) -> float: ...  # When it was launched.
     @property
-    def started_s(self) -> float | None: ...
+    def started_s(self) -> float | None: ...  # When it began on its node; None until the node has said so.
     @property
-    def progress(self) -> float: ...
+    def progress(self) -> float: ...  # From 0 to 1, as of the node's last heartbeat.
     @property
-    def phase(self) -> str: ...
+    def phase(self) -> str: ...  # What it does, such as map, shuffle, sort or reduce; empty before it begins.
     @property
-    def locality(self) -> str: ...
+    def locality(self) -> str: ...  # node, rack or off: how near its input is; off for reduces.
     @property
-    def end_s(self) -> float: ...
+    def end_s(self) -> float: ...  # When it ended, by its node; 0 before.
     @property
-    def counters(self) -> Counters: ...
+    def counters(self) -> Counters: ...  # CPU seconds and bytes that it used; all 0 before its end.
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> str: ...  # Why it failed or was killed; empty otherwise.
 
 
 class TaskView(Protocol):
@@ -68,27 +68,27 @@ class TaskView(Protocol):
     a map that was split."""
 
     @property
-    def task(self) -> str: ...
+    def task(self) -> str: ...  # Its id, such as `job_0001_m_000003`.
     @property
-    def job(self) -> JobView: ...
+    def job(self) -> JobView: ...  # Its job.
     @property
-    def kind(self) -> TaskKind: ...
+    def kind(self) -> TaskKind: ...  # TaskKind.MAP or TaskKind.REDUCE.
     @property
-    def index(self) -> int: ...
+    def index(self) -> int: ...  # Its place in `stage.tasks`, and in `job.spec.map_costs` or `reduce_costs`.
     @property
-    def split(self) -> Split: ...
+    def split(self) -> Split: ...  # Its input: `file`, `offset`, `length`; empty for a reduce.
     @property
-    def part(self) -> Part | None: ...
+    def part(self) -> Part | None: ...  # Its `share` of a map that was split, None for a whole one.
     @property
-    def hosts(self) -> tuple[NodeId, ...]: ...
+    def hosts(self) -> tuple[NodeId, ...]: ...  # Nodes with a replica of its input now.
     @property
-    def racks(self) -> tuple[str, ...]: ...
+    def racks(self) -> tuple[str, ...]: ...  # The racks of these nodes.
     @property
-    def state(self) -> str: ...
+    def state(self) -> str: ...  # unstarted, running, committing or done.
     @property
-    def failures(self) -> int: ...
+    def failures(self) -> int: ...  # Attempts of it that failed; four end the job.
     @property
-    def attempts(self) -> Sequence[AttemptView]: ...
+    def attempts(self) -> Sequence[AttemptView]: ...  # Its live attempts.
 
 
 class StageView(Protocol):
@@ -98,27 +98,27 @@ class StageView(Protocol):
     """
 
     @property
-    def kind(self) -> TaskKind: ...
+    def kind(self) -> TaskKind: ...  # TaskKind.MAP or TaskKind.REDUCE.
     @property
-    def tasks(self) -> Sequence[TaskView]: ...
+    def tasks(self) -> Sequence[TaskView]: ...  # All of them, by index; empty once the job has ended.
     @property
-    def demand(self) -> Demand: ...
+    def demand(self) -> Demand: ...  # What each task asks of a node: `memory_bytes`, `vcores`.
     @property
-    def total(self) -> int: ...
+    def total(self) -> int: ...  # Number of tasks.
     @property
-    def unstarted(self) -> int: ...
+    def unstarted(self) -> int: ...  # Tasks that no attempt runs, and that are not done.
     @property
-    def running(self) -> int: ...
+    def running(self) -> int: ...  # Live attempts, copies and those being killed included.
     @property
-    def killing(self) -> int: ...
+    def killing(self) -> int: ...  # Of the running: told to stop.
     @property
-    def done(self) -> int: ...
+    def done(self) -> int: ...  # Tasks with their output in place.
     @property
-    def ready(self) -> bool: ...
+    def ready(self) -> bool: ...  # Could a task start now? Reduces wait until 5% of the maps are done.
     @property
-    def user(self) -> TallyView: ...
+    def user(self) -> TallyView: ...  # What the job's user has of this kind, in all jobs.
     @property
-    def queue(self) -> TallyView: ...
+    def queue(self) -> TallyView: ...  # What the job's queue has of this kind, in all jobs.
 
 
 class JobView(Protocol):
@@ -128,35 +128,35 @@ class JobView(Protocol):
     """
 
     @property
-    def job(self) -> str: ...
+    def job(self) -> str: ...  # Its id, such as `job_0001`.
     @property
-    def user(self) -> str: ...
+    def user(self) -> str: ...  # Who submitted it.
     @property
-    def queue(self) -> str: ...
+    def queue(self) -> str: ...  # The queue that it was submitted to.
     @property
-    def priority(self) -> int: ...
+    def priority(self) -> int: ...  # 0 (very high) to 4 (very low).
     @property
-    def submit_s(self) -> float: ...
+    def submit_s(self) -> float: ...  # When it was submitted.
     @property
-    def deadline_s(self) -> float | None: ...
+    def deadline_s(self) -> float | None: ...  # When it should have ended, None for whenever.
     @property
-    def serial(self) -> int: ...
+    def serial(self) -> int: ...  # Counts submissions: the smallest came first.
     @property
-    def spec(self) -> JobSpec: ...
+    def spec(self) -> JobSpec: ...  # `name`, `app`, `params`, `input_bytes`, `map_costs`, `reduce_costs`.
     @property
-    def active(self) -> bool: ...
+    def active(self) -> bool: ...  # Has it not ended?
     @property
-    def state(self) -> str: ...
+    def state(self) -> str: ...  # running, then succeeded, failed or killed.
     @property
-    def finish_s(self) -> float | None: ...
+    def finish_s(self) -> float | None: ...  # When it ended, None before.
     @property
-    def maps(self) -> StageView: ...
+    def maps(self) -> StageView: ...  # Its maps.
     @property
-    def reduces(self) -> StageView: ...
+    def reduces(self) -> StageView: ...  # Its reduces.
     @property
-    def attempts(self) -> Mapping[str, AttemptView]: ...
+    def attempts(self) -> Mapping[str, AttemptView]: ...  # Its live attempts, by id.
     @property
-    def excluded(self) -> Mapping[NodeId, None]: ...
+    def excluded(self) -> Mapping[NodeId, None]: ...  # Nodes that it avoids after three failures there.
 
     def stage(self, kind: TaskKind) -> StageView:
         """Its maps or its reduces."""
@@ -191,25 +191,27 @@ class NodeView(Protocol):
     """A node. What is free excludes what is running and what is already promised."""
 
     @property
-    def node(self) -> NodeId: ...
+    def node(self) -> NodeId: ...  # Its name, such as `n3`.
     @property
-    def rack(self) -> str: ...
+    def rack(self) -> str: ...  # Its rack.
     @property
-    def spec(self) -> NodeSpec: ...
+    def spec(
+        self,
+    ) -> NodeSpec: ...  # `cores`, `core_speed`, `memory_bytes`, `disk_bps`, `network_bps`, `map_slots`.
     @property
-    def alive(self) -> bool: ...
+    def alive(self) -> bool: ...  # Does it send heartbeats?
     @property
-    def usage(self) -> Usage: ...
+    def usage(self) -> Usage: ...  # Shares of CPU, disk and NIC in use and memory, as of its last heartbeat.
     @property
-    def attempts(self) -> Mapping[str, AttemptView]: ...
+    def attempts(self) -> Mapping[str, AttemptView]: ...  # What it runs or was promised, by id.
     @property
-    def running_maps(self) -> int: ...
+    def running_maps(self) -> int: ...  # Maps that it runs or was promised.
     @property
-    def running_reduces(self) -> int: ...
+    def running_reduces(self) -> int: ...  # Reduces that it runs or was promised.
     @property
-    def free_memory_bytes(self) -> int: ...
+    def free_memory_bytes(self) -> int: ...  # Memory that no attempt has declared.
     @property
-    def free_vcores(self) -> int: ...
+    def free_vcores(self) -> int: ...  # Cores that no attempt has declared.
 
     def free_slots(self, kind: TaskKind) -> int:
         """Typed slots that nothing holds or was promised."""
@@ -224,21 +226,27 @@ class View(Protocol):
     """
 
     @property
-    def now_s(self) -> float: ...
+    def now_s(self) -> float: ...  # Seconds since the run's start: the only time a policy knows.
     @property
-    def beats(self) -> int: ...
+    def beats(self) -> int: ...  # Heartbeats that were served.
     @property
-    def records_skips(self) -> bool: ...
+    def records_skips(self) -> bool: ...  # Are skips kept? `skip` does nothing otherwise.
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int: ...  # The run's seed.
     @property
-    def random(self) -> Coin: ...
+    def random(self) -> Coin: ...  # A generator of the run's seed: the only chance a policy knows.
     @property
-    def sizes(self) -> str: ...
+    def sizes(self) -> str: ...  # What `job.spec` says of costs: true, estimated or hidden.
     @property
-    def jobs(self) -> Mapping[str, JobView]: ...
+    def jobs(
+        self,
+    ) -> Mapping[
+        str, JobView
+    ]: ...  # Jobs that have not ended, by submission; not those that avoid the offered node.
     @property
-    def nodes(self) -> Mapping[NodeId, NodeView]: ...
+    def nodes(
+        self,
+    ) -> Mapping[NodeId, NodeView]: ...  # All nodes that ever registered, lost ones too, by name.
 
     def slots(self, kind: TaskKind) -> int:
         """Typed slots of all nodes that are alive."""

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,6 +92,21 @@ def _no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _check_untouched(simulation: Simulation) -> None:
+    """Raise PolicyFailed when a user's policy has reached past the view: the core's books do not balance."""
+    policy: Any = simulation.master.policy
+    missing = len(simulation.jobs) - simulation.statistics.jobs
+    try:
+        simulation.core.check_books()
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}".removesuffix(": ")
+    else:
+        wrong = f"{missing} jobs are missing" if missing else ""
+    if wrong:
+        text = f"the core's books are wrong ({wrong}), as if the policy had changed them past its view"
+        raise PolicyFailed(f"{text} ({policy.line_of('decide')})")
 
 
 def _where(error: Exception) -> str:
@@ -266,14 +281,14 @@ class SimRuns:
                     ended.duration_s, ended.ends = now_s, ends
                     progress.show(now_s, ends)
 
-        def simulate(send: Send) -> HowItEnded:
+        def simulate(send: Send) -> dict[str, Any]:
             found = HowItEnded()
             show = partial(_send_now_and_then, send, [0.0])
             self._simulate(choice, repeat, SentRows(send), show, found)
-            return found
+            return asdict(found)
 
         try:
-            return apart(simulate, take, file=choice.spec.rpartition(":")[0])
+            return HowItEnded(**apart(simulate, take, file=choice.spec.rpartition(":")[0]))
         except (CutOff, ApartFailed, BadInput) as error:
             ended.state, ended.note = "failed", str(error)
             return ended
@@ -290,6 +305,8 @@ class SimRuns:
                 )
                 simulation = Simulation(setup, rows)
                 self._run(simulation, show)
+            if is_policy_file(choice.spec):
+                _check_untouched(simulation)
             ended.state = "failed" if rows.bad_jobs else "succeeded"
             ended.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])
         except Stuck as error:
@@ -298,6 +315,9 @@ class SimRuns:
             if not (choice.make or is_policy_file(choice.spec)):
                 raise
             ended.state, ended.note = "failed", _where(error)  # most likely the user's policy's own fault
+            line_of = getattr(None if simulation is None else simulation.master.policy, "line_of", None)
+            if line_of is not None and not isinstance(error, PolicyFailed):
+                ended.note += f", under the policy of {line_of('decide')}"
         finally:
             with no_interrupts():
                 rows.flush()

@@ -15,6 +15,7 @@ class CallMark:
     def __init__(self) -> None:
         self._memory: mmap | None = None
         self._calls = 0
+        self.inside = False
         self._texts: dict[str, bytes] = {}
 
     def share(self, memory: mmap | None) -> None:
@@ -23,6 +24,7 @@ class CallMark:
 
     def enter(self, text: str) -> None:
         """A call begins: `decide (mine.py, line 7)`."""
+        self.inside = True
         memory = self._memory
         if memory is None:
             return
@@ -34,6 +36,7 @@ class CallMark:
 
     def leave(self) -> None:
         """The call has ended."""
+        self.inside = False
         if self._memory is not None:
             self._memory[0] = 0
 

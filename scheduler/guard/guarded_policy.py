@@ -93,7 +93,7 @@ class GuardedPolicy:
         own = self.own
         self._asked["decide"] = _method(own, "decide")
         if hasattr(own, "limits"):
-            self.limits = Limits(*own.limits)
+            self.limits = _limits(own.limits)
         patience_s = getattr(own, "patience_s", 0.0)
         self._idle = IdleWatch(float(patience_s))
         self._own_ended = _method(own, "ended") if hasattr(own, "ended") else None
@@ -302,6 +302,13 @@ def _method(own: Any, name: str) -> Callable[..., Any]:
     if not callable(method):
         raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
     return method
+
+
+def _limits(own: Any) -> Limits:
+    limits = Limits(*own)
+    if not all(isinstance(each, bool) for each in limits):
+        raise TypeError(f"limits is {own!r:.100}, expected Limits of true and false")
+    return limits
 
 
 def _text(reason: Any) -> str:

@@ -1,0 +1,39 @@
+"""What no policy has a reason to do: delete files, end or start processes, look for the core's objects.
+
+Only for a process that a policy has for itself: a hook of the interpreter cannot be taken away again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from schedbed.scheduler.guard.call_mark import CALL_MARK
+
+REFUSED = {
+    **dict.fromkeys(
+        ("os.remove", "os.rmdir", "os.rename", "os.truncate", "shutil.rmtree"), "changes no files"
+    ),
+    **dict.fromkeys(("shutil.move", "os.link", "os.symlink", "os.chmod", "os.chown"), "changes no files"),
+    **dict.fromkeys(("os.kill", "os.killpg", "signal.pthread_kill"), "ends no processes"),
+    **dict.fromkeys(("os.system", "os.exec", "os.fork", "os.forkpty"), "starts no processes"),
+    **dict.fromkeys(("os.posix_spawn", "os.spawn", "subprocess.Popen"), "starts no processes"),
+    **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "sees only its view"),
+}
+"""By the interpreter's names of such events."""
+
+
+def refuse_harm() -> None:
+    """Refuse such acts from now on, while a call of the policy goes on in the thread that asks."""
+    sys.dont_write_bytecode = True  # an import in a policy's call must not have to write files
+    sys.addaudithook(_hook())
+
+
+def _hook() -> Callable[[str, tuple[object, ...]], None]:
+    refused, mark = REFUSED, CALL_MARK
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if mark.inside and event in refused:
+            raise PermissionError(f"{event} is refused: a policy {refused[event]}")
+
+    return look

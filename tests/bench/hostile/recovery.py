@@ -1,0 +1,95 @@
+"""README's policy and one by chance, with the JobTracker killed three times: the calm run's outputs?"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+
+from tests.bench.figures import ROOT
+
+SCENARIO = """
+name: recovery
+seed: {seed}
+scale: {scale}
+cluster: {{nodes: 4, racks: 2, heartbeat: 300ms, node: {{cores: 2, core_speed: 0.2, memory: 512MiB, disk: 40MB/s,
+  network: 100Mbit/s, map_slots: 2, reduce_slots: 1}}}}
+blocks: {{size: 64MiB, replication: 2}}
+profiles: {{store: none}}
+workload:
+  jobs:
+    - {{name: words, app: wordcount, input: {{generate: text, size: 512MiB}}, reduces: 2, user: ana}}
+    - {{name: sort, app: sort, input: {{generate: records, size: 256MiB}}, reduces: 2, user: bo, submit: 20s}}
+    - {{name: burn, app: synthetic, maps: 20, map: {{cpu: 20s, read: 16MiB, write: 16MiB}}, reduces: 1, submit: 40s}}
+"""
+CRASHES = "faults: [{}]\n".format(
+    ", ".join(f"{{at: {at}s, crash: jobtracker, for: 20s}}" for at in (30, 80, 130))
+)
+SCALE = 0.05
+
+
+def policies(folder: Path) -> dict[str, Path]:
+    """Return the files of both policies by SPEC: README's text as it stands, and the example by chance."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [block.removeprefix("python\n") for block in text.split("```") if "class ShortestFirst" in block]
+    (folder / "my_policy.py").write_text(blocks[0], encoding="utf-8")
+    return {
+        "ShortestFirst": folder / "my_policy.py",
+        "ByChance": ROOT / "examples" / "policies" / "by_chance.py",
+    }
+
+
+def print_recovery(repeats: int, folder: Path, *, live: bool) -> int:
+    """Run both policies with and without crashes, each time with another seed; print a row each."""
+    bad = 0
+    for name, file in policies(folder).items():
+        for seed in range(repeats):
+            began_s = time.monotonic()
+            calm, hit = (
+                _outcome(folder / f"{name}{seed}{kind}", f"{file}:{name}", seed, faults, live=live)
+                for kind, faults in (("calm", ""), ("hit", CRASHES))
+            )
+            same = calm[0] == hit[0] and bool(calm[0]) and not hit[1]
+            bad += not same
+            verdict = "the calm run's outputs" if same else f"DIFFERS: {hit[1] or (calm[0], hit[0])}"
+            print(f"{name} seed {seed}: {verdict}, {time.monotonic() - began_s:.1f} s", flush=True)
+    print(f"{2 * repeats - bad} of {2 * repeats} runs give the calm run's outputs")
+    return 1 if bad else 0
+
+
+def _outcome(
+    folder: Path, policy: str, seed: int, faults: str, *, live: bool
+) -> tuple[list[tuple[str, ...]], str]:
+    """Return what the jobs wrote, and what is wrong with the run, empty when nothing is."""
+    folder.mkdir(parents=True)
+    (folder / "s.yaml").write_text(SCENARIO.format(seed=seed, scale=SCALE) + faults, encoding="utf-8")
+    command = [
+        str(Path(sys.executable).with_name("schedbed")),
+        "run",
+        "s.yaml",
+        "--policy",
+        policy,
+        "--out",
+        "out",
+    ]
+    command += ["--no-plots", "--no-live", *(("--keep-outputs",) if live else ("--machines", "sim"))]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return [], done.stderr[-300:]
+    jobs = pd.read_parquet(folder / "out" / "jobs.parquet", engine="fastparquet")
+    attempts = pd.read_parquet(folder / "out" / "attempts.parquet", engine="fastparquet")
+    wrote = [
+        (str(row.job), str(row.state), str(row.output_bytes)) for row in jobs.sort_values("job").itertuples()
+    ]
+    if live:
+        wrote = [(*row[:2], "") for row in wrote]
+        files = sorted(path for path in (folder / "out" / "outputs").rglob("part-*") if path.is_file())
+        digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+        wrote += [(path.parent.name, path.name, digest) for path, digest in zip(files, digests, strict=True)]
+    twice = attempts["attempt"].duplicated().sum()
+    lost = (attempts["state"] == "lost").sum()
+    return wrote, f"{twice} attempt ids twice, {lost} attempts lost" if twice or lost else done.stderr.strip()

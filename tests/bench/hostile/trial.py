@@ -1,0 +1,116 @@
+"""One hostile policy against one run of the command, judged from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from tests.bench.hostile.attacks import Attack
+
+LIMIT_S, WAIT_S = 10.0, 40.0
+LIVE_START_S = 10.0
+"""What a live run takes to start and to stop beside."""
+NAMES_LINE = re.compile(r"mine\.py, line \d+")
+SCENARIO = """
+name: hostile
+seed: 1
+cluster: {nodes: 2, racks: 1, heartbeat: 200ms, node: {cores: 2, core_speed: 0.2, memory: 512MiB, disk: 40MB/s,
+  network: 100Mbit/s, map_slots: 2, reduce_slots: 1}}
+blocks: {size: 1MiB, replication: 1}
+profiles: {store: none}
+speculation: none
+workload:
+  jobs:
+    - {app: synthetic, maps: 6, map: {cpu: 300ms, read: 1MiB, write: 1MiB}, reduces: 1, reduce: {cpu: 100ms}}
+    - {app: synthetic, maps: 3, map: {cpu: 200ms, write: 1MiB}, reduces: 0, submit: 500ms, user: bo}
+"""
+TABLES = ("jobs", "attempts", "decisions", "heartbeats")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a policy: refused, harmless or HURT, the exit code, the time, and the line that was told."""
+
+    verdict: str
+    code: int
+    wall_s: float
+    said: str
+
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+def calm_tables(folder: Path) -> Tables:
+    """Return the tables of an ordinary policy of the same name."""
+    code, _, text = _command(Attack(name="calm"), folder / "calm", live=False)
+    if code:
+        raise RuntimeError(f"the ordinary policy fails: {text}")
+    return _tables(folder / "calm" / "out")
+
+
+def try_policy(attack: Attack, folder: Path, calm: Tables | None, *, live: bool) -> Trial:
+    """Run the command with the policy, in a new folder."""
+    code, wall_s, text = _command(attack, folder, live=live)
+    told = [line for line in text.splitlines() if NAMES_LINE.search(line)]
+    said = told[-1].strip() if told else " | ".join(text.splitlines()[-3:])
+    in_time = wall_s <= LIMIT_S + (LIVE_START_S if live else 0.0)
+    if code in (1, 2) and told and in_time and "Traceback" not in text:
+        return Trial("refused", code, wall_s, said)
+    if (
+        code == 0
+        and in_time
+        and calm is not None
+        and not attack.check
+        and _same(_tables(folder / "out"), calm)
+    ):
+        return Trial("harmless", code, wall_s, "")
+    return Trial("HURT", code, wall_s, said)
+
+
+def _command(attack: Attack, folder: Path, *, live: bool) -> tuple[int, float, str]:
+    """Return the exit code, the seconds and what was said on standard error, the command's last words."""
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text(attack.text(), encoding="utf-8")
+    (folder / "s.yaml").write_text(SCENARIO, encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("schedbed"))]
+    if attack.check:
+        command += ["policy", "check", "mine.py:Mine"]
+    else:
+        command += ["run", "s.yaml", "--policy", "mine.py:Mine", "--out", "out", "--no-plots", "--no-live"]
+        command += ["--machines", "process" if live else "sim"]
+    env = {**os.environ, "HOSTILE_OUT": str(folder / "out"), "PYTHONFAULTHANDLER": ""}
+    began_s = time.monotonic()
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=out, stderr=errors, start_new_session=True
+        )
+        try:
+            code = process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGINT if live else signal.SIGKILL)
+            code = process.wait(WAIT_S) and -9
+    wall_s = time.monotonic() - began_s
+    text = (folder / "stderr").read_text(errors="replace")
+    if attack.check:
+        text += (folder / "stdout").read_text(errors="replace")
+    return code, wall_s, text[-100_000:]
+
+
+def _tables(folder: Path) -> Tables:
+    files = {name: folder / f"{name}.parquet" for name in TABLES}
+    return {
+        name: pd.read_parquet(path, engine="fastparquet") for name, path in files.items() if path.is_file()
+    }
+
+
+def _same(one: Tables, other: Tables) -> bool:
+    return set(one) == set(other) and all(one[name].equals(other[name]) for name in other)
