@@ -22,6 +22,7 @@ from schedbed.tasks.workloads.drawn import (
     drawn_trace,
     heavy_tailed,
     isolated_s,
+    poisson_arrivals,
     popular_inputs,
     task_seconds,
     threshold_arrivals,
@@ -59,7 +60,7 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
     trace = drawn_trace(
         Drawn(
             jobs=asked.jobs,
-            mean_gap_s=asked.arrivals.poisson if asked.arrivals.poisson is not None else 1.0,
+            mean_gap_s=_gap_s(asked),
             least_bytes=asked.input.least,
             most_bytes=asked.input.most,
             shape=asked.input.shape,
@@ -76,6 +77,12 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
     files = popular_inputs(asked.jobs, count, asked.files.exponent, seed)
     jobs = tuple(_reading(job, sizes[file], asked) for job, file in zip(trace.jobs, files, strict=True))
     return replace(trace, jobs=jobs), files
+
+
+def _gap_s(asked: Generated) -> float:
+    """Return the mean gap that was asked for; 1 s where times follow from what the jobs turn out to be."""
+    poisson = None if asked.arrivals is None else asked.arrivals.poisson
+    return 1.0 if poisson is None else poisson
 
 
 def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
@@ -97,7 +104,10 @@ def _timed(
     alone_s = [isolated_s(job, *slots, io_rate) for job in jobs]
     if asked.deadline is not None:
         jobs = with_deadlines(jobs, alone_s, seed, asked.deadline.least, asked.deadline.most)
-    if asked.arrivals.threshold is None:
+    if asked.load is not None:
+        gap_s = _gap_of_load(jobs, asked.load, slots, io_rate)
+        return _submitted(jobs, poisson_arrivals(len(jobs), gap_s, seed))
+    if asked.arrivals is None or asked.arrivals.threshold is None:
         return jobs
     lasts_s = [
         time_s if job.deadline_s is None else job.deadline_s
@@ -105,7 +115,20 @@ def _timed(
     ]
     loads = [_load(job, time_s, slots, io_rate) for job, time_s in zip(jobs, lasts_s, strict=True)]
     times_s = threshold_arrivals(list(zip(loads, lasts_s, strict=True)), asked.arrivals.threshold)
+    return _submitted(jobs, times_s)
+
+
+def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequence[SyntheticJob]:
     return [replace(job, submit_s=submit_s) for job, submit_s in zip(jobs, times_s, strict=True)]
+
+
+def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
+    """Return the mean gap at which the tasks of the kind that is shorter of slots keep that share of them busy."""
+    seconds = [0.0, 0.0]
+    for job in jobs:
+        for kind, lasts_s in enumerate(task_seconds(job, io_rate)):
+            seconds[kind] += sum(lasts_s)
+    return max(total / len(jobs) / count for total, count in zip(seconds, slots, strict=True)) / load
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:

@@ -54,7 +54,13 @@ class Generated(Section):
     """`generate`: how many jobs, when they come, what they read, shuffle and write, and by when they are due."""
 
     jobs: Annotated[Positive, says("number of jobs")]
-    arrivals: Annotated[Arrivals, says("when jobs come")]
+    arrivals: Annotated[Arrivals | None, says("when jobs come")] = None
+    load: Annotated[
+        Annotated[float, Number, Field(gt=0, le=10)] | None,
+        says(
+            "instead of arrivals: exponential gaps such that the jobs' tasks keep this share of the slots busy"
+        ),
+    ] = None
     input: Annotated[HeavyTail, says("law of the jobs' input sizes")] = HeavyTail()
     shuffle: Annotated[Share, says("bytes that maps write per byte of input")] = 0.5
     output: Annotated[Share, says("bytes that reduces write per byte of shuffle")] = 0.5
@@ -65,6 +71,14 @@ class Generated(Section):
         Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None,
         says("seed of the drawn jobs; the scenario's unless given"),
     ] = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Generated:
+        if (self.arrivals is None) == (self.load is None):
+            raise ValueError(
+                "expected arrivals: {poisson or threshold} or load: SHARE of the slots, one of the two"
+            )
+        return self
 
 
 GOES_WITH = ("block", "cpu_rate", "reduce_bytes", "limit_bytes")

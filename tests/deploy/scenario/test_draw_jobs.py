@@ -118,3 +118,26 @@ def test_a_generated_workload_runs() -> None:
     scenario = resolved(jobs=8, scale=0.1, arrivals={"threshold": 0.9}, deadline={})
     jobs = run(scenario, machines="sim", policies=["aria:profiles=none"]).jobs
     assert len(jobs) == 8 and set(jobs["state"]) == {"succeeded"}
+
+
+@pytest.mark.parametrize("load", [0.3, 0.8])
+def test_arrivals_of_a_load_keep_that_share_of_the_scarcer_slots_busy(load: float) -> None:
+    """Work that arrives for each second of the slots that are short: the load, but for how the gaps are drawn."""
+    jobs = resolved(jobs=600, arrivals=None, load=load, input={"least": "64MiB", "most": "256MiB"}).jobs
+    work = [
+        sum(cost.cpu_s + (cost.read_bytes + cost.write_bytes) / 40e6 for cost in job.map_costs)
+        for job in jobs
+    ]
+    fetched = [sum(cost.write_bytes for cost in job.map_costs) for job in jobs]
+    reduced = [
+        sum(cost.cpu_s + cost.write_bytes / 40e6 for cost in job.reduce_costs) + bytes_ / 40e6
+        for job, bytes_ in zip(jobs, fetched, strict=True)
+    ]
+    arriving = max(sum(work) / 10, sum(reduced) / 5) / jobs[-1].submit_s
+    assert arriving == pytest.approx(load, rel=0.12)  # 600 exponential gaps: 4% standard deviation
+
+
+def test_arrivals_or_a_load_one_of_the_two() -> None:
+    for asked in ({"arrivals": None}, {"load": 0.5}):
+        with pytest.raises(BadInput, match=r"expected arrivals: \{poisson or threshold\} or load"):
+            resolved(**asked)
