@@ -71,7 +71,7 @@ def _job(cells: Cells, where: str, notes: Counter[str]) -> TraceJob | None:
     submit_s, run_s = _time_s(cells, "submit", where), _run_s(cells, where)
     if submit_s is None:
         raise BadInput(f"{where}: Submit: {cells['submit'][:40]!r} is not a time")
-    if not run_s:
+    if run_s is None or run_s <= 0:
         notes["# jobs that never ran are left out"] += 1
         return None
     state = cells.get("state", "").split()

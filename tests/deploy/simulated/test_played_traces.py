@@ -54,6 +54,11 @@ class Ended(NoSink):
         ("hadoop-gridmix/wordcount.json", {}),
         ("hadoop-rumen/zombie_input-trace.json", {}),
         ("hadoop-sls/inputsls.json", {}),
+        (
+            "yarn-jhist/job_1329348432655_0001-1329348443227-user-Sleep+job-1329348468601-10-1-SUCCEEDED-default.jhist",
+            {},
+        ),
+        ("yarn-jhist/job_2.0.3-alpha-FAILED.jhist", {}),
         ("swf/NASA-iPSC-1993-3.first-records.swf", {}),
         pytest.param("alibaba-2018/jobs.csv", {"select": {"jobs": 20}}, marks=pytest.mark.long),
     ],
