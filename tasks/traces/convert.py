@@ -9,7 +9,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from schedbed.tasks.specs import Cost
-from schedbed.tasks.traces.fit_cluster import Demands, Fit, demands, fit_cluster, mean_and_variation
+from schedbed.tasks.traces.fit_cluster import Fit, TraceLoad, demands, fit_cluster, mean_and_variation
 from schedbed.tasks.traces.trace import Trace, TraceJob
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
@@ -98,7 +98,7 @@ def scenario_of(
     return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
 
 
-def trace_demands(trace: Trace) -> Demands:
+def trace_demands(trace: Trace) -> TraceLoad:
     """Return what all jobs of a trace ask for, with the usual assumptions."""
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)

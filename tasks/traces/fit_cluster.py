@@ -18,7 +18,7 @@ SLOTS_A_NODE = 4  # map slots of a node, where the trace does not say
 
 
 @dataclass(slots=True)
-class Demands:
+class TraceLoad:
     """What a trace asks of a cluster, added up job by job."""
 
     io_rate: float
@@ -65,15 +65,15 @@ class Fit:
         return {"nodes": self.nodes, "racks": self.racks, "node": node, "heartbeat": "3s"}
 
 
-def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> Demands:
+def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
     """Return what the jobs ask for together."""
-    total = Demands(io_rate)
+    total = TraceLoad(io_rate)
     for job in jobs:
         total.add(job)
     return total
 
 
-def fit_cluster(trace: Trace, asked: Demands) -> Fit:
+def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
     """Propose a cluster: its own machine for a trace that says one, else as many slots as the load asks for."""
     racks = max(1, len({rack for rack, _ in trace.hosts}))
     reduce_slots = _slots(asked.reduce_s, asked.span_s)

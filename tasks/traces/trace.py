@@ -62,7 +62,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class TracedMachine:
     """The traced cluster, as far as the trace says: nodes, and processors of all of them."""
 
     nodes: int
@@ -77,7 +77,7 @@ class Trace:
     format: str  # the name of a module of `formats`
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
-    machine: Machine | None = None
+    machine: TracedMachine | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -35,7 +35,7 @@ class _Task:
 
 
 @dataclass(slots=True)
-class _Job:
+class _History:
     """What events have said of one job so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class _Job:
 
 def read_jhist(path: Path) -> Trace:
     """Return the jobs of a file in order of submission; BadInput names the line that is no event."""
-    histories: list[_Job] = []
+    histories: list[_History] = []
     for kind, event, where in _events(path):
         if not histories or (kind == "JOB_SUBMITTED" and "submitTime" in histories[-1].values):
-            histories.append(_Job())
+            histories.append(_History())
         _take(histories[-1], kind, event, where)
     notes, counts = Notes(), Counter[str]()
     jobs = [job for history in histories if (job := _job(history, path, notes, counts)) is not None]
@@ -94,7 +94,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _take(job: _Job, kind: str, event: Mapping[str, Any], where: str) -> None:
+def _take(job: _History, kind: str, event: Mapping[str, Any], where: str) -> None:
     if kind.startswith("JOB_"):
         job.values |= {key: value for key, value in event.items() if value is not None}
         if kind in ("JOB_FINISHED", "JOB_FAILED", "JOB_KILLED", "JOB_ERROR"):
@@ -118,7 +118,7 @@ def _take(job: _Job, kind: str, event: Mapping[str, Any], where: str) -> None:
         task.failed += 1
 
 
-def _job(history: _Job, path: Path, notes: Notes, counts: Counter[str]) -> TraceJob | None:
+def _job(history: _History, path: Path, notes: Notes, counts: Counter[str]) -> TraceJob | None:
     values = history.values
     if "submitTime" not in values:
         raise BadInput(
@@ -157,7 +157,7 @@ def _job(history: _Job, path: Path, notes: Notes, counts: Counter[str]) -> Trace
     )
 
 
-def _task(task: _Task, job: _Job, notes: Notes) -> TraceTask:
+def _task(task: _Task, job: _History, notes: Notes) -> TraceTask:
     done = task.done or {}
     counters = _counters(done.get("counters"))
     started = task.started.get(str(done.get("attemptId")))
@@ -190,7 +190,7 @@ def _task(task: _Task, job: _Job, notes: Notes) -> TraceTask:
     return made
 
 
-def _hosts(task: _Task, job: _Job) -> Iterator[Host]:
+def _hosts(task: _Task, job: _History) -> Iterator[Host]:
     for name in dict.fromkeys(filter(None, (word.strip() for word in task.locations.split(",")))):
         rack, _, host = name.strip("/").rpartition("/")
         yield rack or job.racks.get(host, DEFAULT_RACK), host

@@ -15,7 +15,7 @@ from pathlib import Path
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.rigid_jobs import ASSUMED, most_at_once
 from schedbed.tasks.traces.text import first_line, lines
-from schedbed.tasks.traces.trace import Machine, Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceFormat, TraceJob, TraceTask
 
 CPUS_MAX = 1_000_000
 _SPAN = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
@@ -50,7 +50,7 @@ def read_slurm(path: Path) -> Trace:
         ASSUMED,
         *(what.replace("#", str(count)) for what, count in sorted(notes.items()) if count),
     )
-    machine = Machine(nodes=busy, processors=busy, why="most CPUs that the trace has in use at a time")
+    machine = TracedMachine(nodes=busy, processors=busy, why="most CPUs that the trace has in use at a time")
     return Trace(format="slurm", jobs=tuple(jobs), machine=machine, warnings=warnings)
 
 

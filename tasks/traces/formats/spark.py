@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Job:
+class _LoggedJob:
     """What events have said of a job so far."""
 
     number: int
@@ -38,8 +38,8 @@ class _Log:
     """The events of a log, taken one after another."""
 
     def __init__(self) -> None:
-        self.jobs: dict[int, _Job] = {}
-        self.job_by_stage: dict[int, _Job] = {}
+        self.jobs: dict[int, _LoggedJob] = {}
+        self.job_by_stage: dict[int, _LoggedJob] = {}
         self.application = "spark"
         self.user: str | None = None
         self.lost = 0  # ends of tasks of no known job
@@ -69,7 +69,7 @@ class _Log:
             for stage in event.objects("Stage Infos")
         }
         number = event.whole("Job ID", 0, 10**9)
-        job = self.jobs[number] = _Job(number, event.number("Submission Time") / 1000, stages)
+        job = self.jobs[number] = _LoggedJob(number, event.number("Submission Time") / 1000, stages)
         self.job_by_stage |= dict.fromkeys(stages, job)
 
     def _task_ended(self, event: Fields) -> None:
@@ -108,7 +108,7 @@ def read_spark(path: Path) -> Trace:
     return Trace(format="spark", jobs=tuple(jobs), warnings=warnings)
 
 
-def _job(job: _Job, log: _Log, notes: Counter[str]) -> TraceJob | None:
+def _job(job: _LoggedJob, log: _Log, notes: Counter[str]) -> TraceJob | None:
     notes["# jobs without tasks that ended are left out"] += not job.tasks
     if not job.tasks:
         return None
@@ -134,7 +134,7 @@ def _job(job: _Job, log: _Log, notes: Counter[str]) -> TraceJob | None:
     )
 
 
-def _counted(job: _Job, place: Place) -> TraceTask:
+def _counted(job: _LoggedJob, place: Place) -> TraceTask:
     task, failed = job.tasks[place], job.failures[place]
     if not failed:
         return task

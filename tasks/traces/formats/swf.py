@@ -13,7 +13,7 @@ from pathlib import Path
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.rigid_jobs import ASSUMED, most_at_once
 from schedbed.tasks.traces.text import first_line, lines
-from schedbed.tasks.traces.trace import Machine, Trace, TraceFormat, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceFormat, TraceJob, TraceTask
 
 COLUMNS = (
     *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time"),
@@ -57,14 +57,16 @@ def _take_header(line: str, header: dict[str, int]) -> None:
         header[name.strip()] = int(number)
 
 
-def _machine(header: dict[str, int], jobs: list[TraceJob]) -> Machine:
+def _machine(header: dict[str, int], jobs: list[TraceJob]) -> TracedMachine:
     nodes, processors = header.get("MaxNodes"), header.get("MaxProcs")
     most = max(len(job.maps) for job in jobs)
     if nodes is None and processors is None:
         busy = most_at_once(jobs)
-        return Machine(nodes=busy, processors=busy, why="most processors that the trace has in use at a time")
+        return TracedMachine(
+            nodes=busy, processors=busy, why="most processors that the trace has in use at a time"
+        )
     processors = max(processors or nodes or 0, most)
-    return Machine(
+    return TracedMachine(
         nodes=min(nodes or processors, processors), processors=processors, why="header of the trace"
     )
 

@@ -13,7 +13,7 @@ from schedbed.tasks.traces.contradictions import contradictions
 from schedbed.tasks.traces.convert import conversion, scenario_of, trace_demands
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.fit_cluster import fit_cluster
-from schedbed.tasks.traces.trace import Machine, Trace, TraceJob, TraceTask
+from schedbed.tasks.traces.trace import Trace, TracedMachine, TraceJob, TraceTask
 
 # Columns of SWF: number, submit, wait, run, processors, CPU, memory, requested processors, requested time, ...
 SWF_ROWS = (
@@ -39,7 +39,7 @@ def task(cpu_s: float | None, duration_s: float) -> TraceTask:
 def test_requested_times_and_the_machine_of_a_header_are_kept(swf: Path) -> None:
     trace = read_trace(swf)
     assert [job.requested_s for job in trace.jobs] == [300.0, 50.0, 60.0]
-    assert trace.machine == Machine(nodes=8, processors=16, why="header of the trace")
+    assert trace.machine == TracedMachine(nodes=8, processors=16, why="header of the trace")
     assert "assumed: 1 jobs without a requested time requested what they ran" in trace.warnings
     assert "1 jobs ran longer than they had requested" in trace.warnings
 
@@ -48,7 +48,7 @@ def test_without_a_header_the_machine_is_what_was_in_use(tmp_path: Path) -> None
     """Until 100 four run; then two and eight at once."""
     path = tmp_path / "log.swf"
     path.write_text(SWF_ROWS)
-    assert read_trace(path).machine == Machine(
+    assert read_trace(path).machine == TracedMachine(
         nodes=10, processors=10, why="most processors that the trace has in use at a time"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.describe import facts
 from schedbed.tasks.traces.detect import read_trace
-from schedbed.tasks.traces.trace import Machine
+from schedbed.tasks.traces.trace import TracedMachine
 
 HEAD = "JobID|User|Partition|Submit|Start|End|Elapsed|AllocCPUS|Timelimit|State|TotalCPU"
 ROWS = [
@@ -46,7 +46,7 @@ def test_jobs_are_rigid_and_steps_are_part_of_them(tmp_path: Path) -> None:
         30.0,
     )
     assert second.submit_s - first.submit_s == 10.0
-    assert trace.machine == Machine(
+    assert trace.machine == TracedMachine(
         nodes=4, processors=4, why="most CPUs that the trace has in use at a time"
     )
     told = dict(facts(trace))

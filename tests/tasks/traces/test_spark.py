@@ -25,7 +25,13 @@ def start(number: int, at_ms: int, stages: dict[int, list[int]]) -> dict[str, An
 
 
 def task(
-    stage: int, index: int, begin_ms: int, end_ms: int, *, reason: str = "Success", **metrics: Any
+    stage: int,
+    index: int,
+    begin_ms: int,
+    end_ms: int,
+    metrics: dict[str, Any] | None = None,
+    *,
+    reason: str = "Success",
 ) -> dict[str, Any]:
     """The end of a task's attempt on h1."""
     info = {
@@ -40,7 +46,7 @@ def task(
         "Stage ID": stage,
         "Task End Reason": {"Reason": reason},
         "Task Info": info,
-        "Task Metrics": {"Executor CPU Time": 1_500_000_000, **metrics},
+        "Task Metrics": {"Executor CPU Time": 1_500_000_000, **(metrics or {})},
     }
 
 
@@ -64,12 +70,12 @@ LOG = [
     {"Event": "SparkListenerApplicationStart", "App Name": "etl", "User": "ana", "Timestamp": 1},
     start(0, 1000, {0: [], 1: [0]}),
     task(0, 0, 1100, 3100, reason="ExceptionFailure"),
-    task(0, 0, 1200, 3200, **MAP),
-    task(1, 0, 3300, 4300, **REDUCE),
+    task(0, 0, 1200, 3200, MAP),
+    task(1, 0, 3300, 4300, REDUCE),
     end(0, 4400),
     start(1, 5000, {0: [], 2: [0], 3: [2]}),
-    task(2, 0, 5100, 6100, **REDUCE),
-    task(3, 0, 6100, 6600, **REDUCE),
+    task(2, 0, 5100, 6100, REDUCE),
+    task(3, 0, 6100, 6600, REDUCE),
     end(1, 6700, "JobFailed"),
     {"Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd", "executionId": 0},
 ]
