@@ -25,6 +25,7 @@ from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
+from schedbed.scheduler.guard.call_mark import CALL_MARK, kept_mark
 from schedbed.scheduler.guard.time_bound import TIME_BOUND
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
@@ -108,7 +109,11 @@ class JobTracker:
         self._last_words = journal.with_name("policy-failure.txt")
         TIME_BOUND.last_words = self._leave
         self._unfinished: list[Effect] = []
-        if self._last_words.is_file():
+        mark, ended_in = kept_mark(journal.with_name("policy-call"))
+        CALL_MARK.share(mark)
+        if ended_in:
+            self._failure = f"the policy has ended the JobTracker's process twice, in {ended_in}"
+        elif self._last_words.is_file():
             self._failure = self._last_words.read_text()
         else:
             self._recover()

@@ -113,7 +113,7 @@ class Hooks(Protocol):
         ...
 
     def tick(self, view: View) -> None:
-        """About every heartbeat interval, whether or not a node beats; called before `preempt`, and after what has
+        """About every heartbeat interval, whether or not a heartbeat comes in; called before `preempt`, and after what has
         `changed` was told."""
         ...
 

@@ -197,7 +197,7 @@ class NodeView(Protocol):
     @property
     def spec(
         self,
-    ) -> NodeSpec: ...  # `cores`, `core_speed`, `memory_bytes`, `disk_bps`, `network_bps`, `map_slots`.
+    ) -> NodeSpec: ...  # `cores`, `core_speed`, `memory_bytes`, `disk_bps`, `network_bps` and so on.
     @property
     def alive(self) -> bool: ...  # Does it send heartbeats?
     @property
@@ -238,15 +238,9 @@ class View(Protocol):
     @property
     def sizes(self) -> str: ...  # What `job.spec` says of costs: true, estimated or hidden.
     @property
-    def jobs(
-        self,
-    ) -> Mapping[
-        str, JobView
-    ]: ...  # Jobs that have not ended, by submission; not those that avoid the offered node.
+    def jobs(self) -> Mapping[str, JobView]: ...  # Jobs that have not ended, by submission.
     @property
-    def nodes(
-        self,
-    ) -> Mapping[NodeId, NodeView]: ...  # All nodes that ever registered, lost ones too, by name.
+    def nodes(self) -> Mapping[NodeId, NodeView]: ...  # All nodes, lost ones too, by name.
 
     def slots(self, kind: TaskKind) -> int:
         """Typed slots of all nodes that are alive."""

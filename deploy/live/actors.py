@@ -32,6 +32,7 @@ from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.specs import NodeId
@@ -129,6 +130,7 @@ class JobTrackerActor(_MasterActor):
         self._masters = masters
 
     async def _make(self, config: RunConfig) -> _Service:
+        refuse_harm()
         tracker = JobTracker(
             config.cluster,
             lambda: with_speculation(

@@ -6,7 +6,7 @@ import gc
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -307,6 +307,7 @@ class SimRuns:
                 self._run(simulation, show)
             if is_policy_file(choice.spec):
                 _check_untouched(simulation)
+            ended.findings = simulation.master.report()
             ended.state = "failed" if rows.bad_jobs else "succeeded"
             ended.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])
         except Stuck as error:
@@ -323,7 +324,8 @@ class SimRuns:
                 rows.flush()
                 if simulation is not None:
                     ended.duration_s = simulation.now_s
-                    ended.findings = simulation.master.report()
+                    with suppress(PolicyFailed):
+                        ended.findings = ended.findings or simulation.master.report()
                     ended.ends = simulation.statistics.ends
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from mmap import mmap
+from pathlib import Path
+from threading import get_ident
 
 TEXT_BYTES = 240
+ENDS = 2
+"""So many processes in a row have to end in a call of the policy to blame the policy: a fault may hit one by chance."""
 SIZE = 1 + 8 + TEXT_BYTES
 """Bytes of a mark: whether a call goes on, the number of calls so far, and the last call as text."""
 
@@ -16,6 +20,7 @@ class CallMark:
         self._memory: mmap | None = None
         self._calls = 0
         self.inside = False
+        self.thread = 0
         self._texts: dict[str, bytes] = {}
 
     def share(self, memory: mmap | None) -> None:
@@ -25,6 +30,7 @@ class CallMark:
     def enter(self, text: str) -> None:
         """A call begins: `decide (mine.py, line 7)`."""
         self.inside = True
+        self.thread = get_ident()
         memory = self._memory
         if memory is None:
             return
@@ -45,6 +51,19 @@ def read_mark(memory: mmap) -> tuple[bool, int, str]:
     """Return whether a call goes on, the number of calls so far, and the last call as text."""
     text = memory[9:SIZE].rstrip(b"\0 ").decode(errors="replace")
     return bool(memory[0]), int.from_bytes(memory[1:9], "little"), text
+
+
+def kept_mark(path: Path) -> tuple[mmap, str]:
+    """Return memory that the file keeps, and in which call two processes in a row have ended, empty when in none."""
+    if not path.exists():
+        path.write_bytes(bytes(SIZE + 1))
+    with path.open("r+b") as file:
+        memory = mmap(file.fileno(), SIZE + 1)
+    inside, _, text = read_mark(memory)
+    memory[SIZE] = memory[SIZE] + 1 if inside else 0
+    ended_in = text if memory[SIZE] >= ENDS else ""
+    memory[0] = 0
+    return memory, ended_in
 
 
 CALL_MARK = CallMark()

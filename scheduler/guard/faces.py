@@ -14,7 +14,17 @@ from typing import Any
 from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import MAP, Attempt, Job, Node, Stage, Tally, Task
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.guard.read_only import Face, MapFace, faces_of, frozen, live, put, raw_of, still
+from schedbed.scheduler.guard.read_only import (
+    Face,
+    MapFace,
+    clean,
+    faces_of,
+    frozen,
+    live,
+    put,
+    raw_of,
+    still,
+)
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
@@ -335,7 +345,7 @@ class ViewFace(Face):
         """As in `View`."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
-        raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, reason)
+        raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))
 
 
 def _core(face: Any, kind: type) -> Any:

@@ -5,7 +5,9 @@ The policies that are shipped go to the core without this; tests prove that both
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from math import isfinite
 from typing import Any
@@ -18,6 +20,7 @@ from schedbed.scheduler.guard.blame import Culprit, told
 from schedbed.scheduler.guard.call_mark import CALL_MARK
 from schedbed.scheduler.guard.faces import Faces
 from schedbed.scheduler.guard.idle_watch import IdleWatch
+from schedbed.scheduler.guard.read_only import clean
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
 from schedbed.scheduler.guard.user_interrupt import is_raised
 from schedbed.scheduler.policies.keeper_choice import Keeping
@@ -26,8 +29,6 @@ from schedbed.tasks.specs import TaskKind
 
 REJECTS = 100
 """So many wrong proposals in a row end a run."""
-REASON_MAX = 1000
-"""Characters of a reason that are kept."""
 
 
 class Guard:
@@ -123,7 +124,7 @@ class GuardedPolicy:
         if waiting:
             self.awaits_beat = self._hook("awaits_beat", lambda: any(part.awaits_beat() for part in waiting))
         if hasattr(own, "report"):
-            self.report = self._hook("report", _method(own, "report"))
+            self.report = self._hook("report", partial(_json_report, _method(own, "report")))
 
     def _speculation_of(self, own: Any) -> Any:
         if type(own).__module__.startswith("schedbed."):
@@ -311,8 +312,16 @@ def _limits(own: Any) -> Limits:
     return limits
 
 
+def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
+    """Return the policy's report as plain values; TypeError or ValueError when it cannot be kept."""
+    report = own()
+    if not isinstance(report, Mapping):
+        raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")
+    return json.loads(json.dumps(dict(report)))
+
+
 def _text(reason: Any) -> str:
-    return reason[:REASON_MAX] if type(reason) is str else f"{reason!r:.100}"
+    return clean(reason) if type(reason) is str else clean(f"{reason!r:.100}")
 
 
 def _nothing(*_: Any) -> None:

@@ -18,6 +18,16 @@ raw_of, faces_of = attrgetter("_Face__raw"), attrgetter("_Face__faces")
 """The core's object behind a face, and where other faces come from."""
 
 
+REASON_MAX = 1000
+"""Characters of a reason that are kept."""
+
+
+def clean(reason: str) -> str:
+    """Return the text as tables can hold it: of bounded length, and nothing but characters of Unicode."""
+    reason = reason[:REASON_MAX]
+    return reason if reason.isascii() else reason.encode("utf-8", "replace").decode()
+
+
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
     """Refuse to change an attribute."""
     raise TypeError(f"{_label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")

@@ -1,12 +1,15 @@
 """What no policy has a reason to do: delete files, end or start processes, look for the core's objects.
 
-Only for a process that a policy has for itself: a hook of the interpreter cannot be taken away again.
+A hook of the interpreter cannot be taken away again: only for processes that a policy has for itself, and for that of
+the JobTracker in a live run.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from threading import get_ident
 
 from schedbed.scheduler.guard.call_mark import CALL_MARK
 
@@ -23,8 +26,14 @@ REFUSED = {
 """By the interpreter's names of such events."""
 
 
+_installed: list[int] = []
+
+
 def refuse_harm() -> None:
     """Refuse such acts from now on, while a call of the policy goes on in the thread that asks."""
+    if os.getpid() in _installed:
+        return
+    _installed.append(os.getpid())
     sys.dont_write_bytecode = True  # an import in a policy's call must not have to write files
     sys.addaudithook(_hook())
 
@@ -33,7 +42,7 @@ def _hook() -> Callable[[str, tuple[object, ...]], None]:
     refused, mark = REFUSED, CALL_MARK
 
     def look(event: str, _: tuple[object, ...]) -> None:
-        if mark.inside and event in refused:
+        if mark.inside and event in refused and get_ident() == mark.thread:
             raise PermissionError(f"{event} is refused: a policy {refused[event]}")
 
     return look

@@ -23,6 +23,7 @@ BLOCK = re.compile(r"```(?:console)?\n(.*?)```", re.DOTALL)
 IN_LINE = re.compile(r"`(schedbed [^`]+)`")
 COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
 SCHEDBED = typer.main.get_command(app)
+IN_BACKTICKS = re.compile(r"`[^`\n]+`")
 NOT_SAID = r"\b(beats?|blows?|strikes?|struck|film|anew|likewise|alike|so many|for so long)\b"
 
 
@@ -40,7 +41,8 @@ def test_a_file_that_is_named_is_there(page: str) -> None:
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_a_page_uses_the_words_of_the_glossary(page: str) -> None:
-    assert re.findall(NOT_SAID, TEXTS[page], re.IGNORECASE) == []
+    prose = IN_BACKTICKS.sub("", TEXTS[page])  # names of the code stay what they are
+    assert re.findall(NOT_SAID, prose, re.IGNORECASE) == []
 
 
 def test_the_index_lists_every_page() -> None:

@@ -126,6 +126,9 @@ ANSWERS = (
     "return Proposal(pick(view, kind).task, 'x', speculative=True) if pick(view, kind) else None",
     "return type('P', (Proposal,), {'task': property(lambda self: 1 / 0)})(1, 'x')",
     "return None",
+    "p = pick(view, kind)\nreturn p and Proposal(p.task, '\\ud800\\0')",
+    "p = pick(view, kind)\nreturn p and Proposal(p.task, 'x' * 100_000_000)",
+    "for job in view.jobs.values(): view.skip(node, job, kind, '\\ud800' * 100000)",
     "return pick(view, TaskKind.REDUCE)",
 )
 LIVE = "[a for n in view.nodes.values() for a in n.attempts.values() if a.state != 'killing']"
@@ -149,6 +152,9 @@ HOOKS: Mapping[str, str] = {
     "admission without room": "admission = object()",
     "a property raises": "@property\ndef limits(self):\n    raise ValueError('no')",
     "__getattr__ raises": "def __getattr__(self, name):\n    raise ValueError(name)",
+    "report gives a set": "def report(self):\n    return {'x': {1, 2}}",
+    "report gives a number": "def report(self):\n    return 5",
+    "report gives the view": "def report(self):\n    return {'x': self}",
     "report ends the process": "def report(self):\n    os._exit(0)",
     "__init__ hangs": "def __init__(self):\n    while True: pass",
     "__init__ exits": "def __init__(self):\n    sys.exit(0)",

@@ -23,7 +23,7 @@ NAMES_LINE = re.compile(r"mine\.py, line \d+")
 SCENARIO = """
 name: hostile
 seed: 1
-cluster: {nodes: 2, racks: 1, heartbeat: 200ms, node: {cores: 2, core_speed: 0.2, memory: 512MiB, disk: 40MB/s,
+cluster: {nodes: 2, racks: 1, heartbeat: 50ms, node: {cores: 2, core_speed: 0.2, memory: 512MiB, disk: 40MB/s,
   network: 100Mbit/s, map_slots: 2, reduce_slots: 1}}
 blocks: {size: 1MiB, replication: 1}
 profiles: {store: none}
@@ -33,7 +33,7 @@ workload:
     - {app: synthetic, maps: 6, map: {cpu: 300ms, read: 1MiB, write: 1MiB}, reduces: 1, reduce: {cpu: 100ms}}
     - {app: synthetic, maps: 3, map: {cpu: 200ms, write: 1MiB}, reduces: 0, submit: 500ms, user: bo}
 """
-TABLES = ("jobs", "attempts", "decisions", "heartbeats")
+TABLES = ("jobs", "attempts", "heartbeats")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,33 @@
+"""The page on policies of one's own says what the code says, and lists every hook, view and example."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedbed import policy
+from tests.house.policy_page import PAGE, ROOT, rendered, tables
+
+
+def test_the_tables_of_the_page_are_those_of_the_code() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert rendered(page) == page, "run python -m tests.house.policy_page"
+
+
+def test_each_field_has_its_row() -> None:
+    made = tables()
+    assert "| `now_s` | `float` | Seconds since the run's start" in made["View"]
+    assert "| `any_reduce()` | `TaskView \\| None` | Any unstarted reduce" in made["JobView"]
+    assert "| `preempt(view)` | Attempts to stop now" in made["Hooks"]
+    assert "| `aria` |  | yes | yes |" in made["sizes"]
+
+
+def test_a_page_without_a_place_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for View"):
+        rendered("nothing")
+
+
+def test_the_page_names_all_that_a_policy_imports_and_all_examples() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name in policy.__all__ if f"`{name}" not in page] == []
+    examples = (ROOT / "examples" / "policies").glob("*.py")
+    assert [path.name for path in examples if f"examples/policies/{path.name}" not in page] == []
