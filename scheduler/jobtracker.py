@@ -142,7 +142,9 @@ class JobTracker:
             return None
         except Exception as error:
             log.exception("the core failed")
-            self._failure = f"{type(error).__name__}: {error}"
+            line_of = getattr(self._driver.policy, "line_of", None)
+            under = "" if line_of is None else f", under the policy of {line_of('decide')}"
+            self._failure = f"{type(error).__name__}: {error}{under}"
             return None
         finally:
             self._set_off(self._driver.core.take_effects())

@@ -113,8 +113,8 @@ class Hooks(Protocol):
         ...
 
     def tick(self, view: View) -> None:
-        """About every heartbeat interval, whether or not a heartbeat comes in; called before `preempt`, and after what has
-        `changed` was told."""
+        """Called about every heartbeat interval, whether or not a heartbeat comes in; before `preempt`, and after
+        `changed` was told what changed."""
         ...
 
     def preempt(self, view: View) -> Sequence[Kill]:

@@ -30,9 +30,9 @@ from schedbed.cluster.tasktracker import TaskTracker
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.live.driver_door import DriverDoor
+from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.specs import NodeId

@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
-
+from schedbed.scheduler.history import read_table
 from tests.bench.figures import ROOT
 
 SCENARIO = """
@@ -80,8 +79,8 @@ def _outcome(
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         return [], done.stderr[-300:]
-    jobs = pd.read_parquet(folder / "out" / "jobs.parquet", engine="fastparquet")
-    attempts = pd.read_parquet(folder / "out" / "attempts.parquet", engine="fastparquet")
+    jobs = read_table(folder / "out", "jobs")
+    attempts = read_table(folder / "out", "attempts")
     wrote = [
         (str(row.job), str(row.state), str(row.output_bytes)) for row in jobs.sort_values("job").itertuples()
     ]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from schedbed.scheduler.history import read_table
 from tests.bench.hostile.attacks import Attack
 
 LIMIT_S, WAIT_S = 10.0, 40.0
@@ -33,6 +34,7 @@ workload:
     - {app: synthetic, maps: 6, map: {cpu: 300ms, read: 1MiB, write: 1MiB}, reduces: 1, reduce: {cpu: 100ms}}
     - {app: synthetic, maps: 3, map: {cpu: 200ms, write: 1MiB}, reduces: 0, submit: 500ms, user: bo}
 """
+JOBS = 2
 TABLES = ("jobs", "attempts", "heartbeats")
 
 
@@ -73,6 +75,10 @@ def try_policy(attack: Attack, folder: Path, calm: Tables | None, *, live: bool)
         and _same(_tables(folder / "out"), calm)
     ):
         return Trial("harmless", code, wall_s, "")
+    if code == 0 and live and attack.harmless:
+        jobs = _tables(folder / "out")["jobs"]
+        if list(jobs["state"]) == ["succeeded"] * JOBS:
+            return Trial("harmless", code, wall_s, "")
     return Trial("HURT", code, wall_s, said)
 
 
@@ -106,10 +112,7 @@ def _command(attack: Attack, folder: Path, *, live: bool) -> tuple[int, float, s
 
 
 def _tables(folder: Path) -> Tables:
-    files = {name: folder / f"{name}.parquet" for name in TABLES}
-    return {
-        name: pd.read_parquet(path, engine="fastparquet") for name, path in files.items() if path.is_file()
-    }
+    return {name: read_table(folder, name) for name in TABLES if (folder / f"{name}.parquet").is_file()}
 
 
 def _same(one: Tables, other: Tables) -> bool:
