@@ -8,8 +8,6 @@ from schedbed.policy import Composed, JobView, NodeView, TaskKind, View, shipped
 class PoorestUser:
     """Order axis: jobs of the user with the fewest running tasks first, each user's jobs by submission."""
 
-    elidable = True
-
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
         """Return the ready jobs, best first."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]

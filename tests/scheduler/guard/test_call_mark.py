@@ -1,0 +1,46 @@
+"""The mark of a policy's calls survives the process, and two processes that end in a call are blamed on the policy."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+from schedbed.scheduler.guard.call_mark import SIZE, CallMark, kept_mark, read_mark
+
+
+def begin(path: Path) -> tuple[CallMark, str]:
+    memory, ended_in = kept_mark(path)
+    mark = CallMark()
+    mark.share(memory)
+    return mark, ended_in
+
+
+def test_the_last_call_can_be_read_from_outside() -> None:
+    memory, mark = mmap.mmap(-1, SIZE), CallMark()
+    mark.enter("unseen")
+    mark.share(memory)
+    assert read_mark(memory) == (False, 0, "")
+    mark.enter("decide (mine.py, line 7)")
+    assert read_mark(memory) == (True, 1, "decide (mine.py, line 7)")
+    mark.enter("tick (mine.py, line 1)")
+    mark.leave()
+    assert read_mark(memory) == (False, 2, "tick (mine.py, line 1)")
+
+
+def test_two_processes_in_a_row_that_end_in_a_call(tmp_path: Path) -> None:
+    path = tmp_path / "policy-call"
+    for expected in ("", "", "decide (mine.py, line 7)"):
+        mark, ended_in = begin(path)
+        assert ended_in == expected
+        mark.enter("decide (mine.py, line 7)")
+
+
+def test_a_process_that_ends_elsewhere_is_not_blamed(tmp_path: Path) -> None:
+    path = tmp_path / "policy-call"
+    for _ in range(4):
+        mark, ended_in = begin(path)
+        assert ended_in == ""
+        mark.enter("decide (mine.py, line 7)")
+        mark, ended_in = begin(path)
+        assert ended_in == ""
+        mark.leave()
