@@ -19,6 +19,7 @@ class CallMark:
     def __init__(self) -> None:
         self._memory: mmap | None = None
         self._calls = 0
+        self.active = False
         self.inside = False
         self.thread = 0
         self._texts: dict[str, bytes] = {}
@@ -26,6 +27,7 @@ class CallMark:
     def share(self, memory: mmap | None) -> None:
         """Write into this memory from now on."""
         self._memory = memory
+        self.active = memory is not None
 
     def enter(self, text: str) -> None:
         """A call begins: `decide (mine.py, line 7)`."""

@@ -42,28 +42,38 @@ class Guard:
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
-        place = self._places.get(what)
-        if place is None:
-            place = self._places[what] = f"{what} ({self.line_of(what)})"
-        CALL_MARK.enter(place)
+        if CALL_MARK.active:
+            CALL_MARK.enter(self._place(what))
         try:
-            return TIME_BOUND.call(what, self._culprit, self._tried, what, function, arguments)
+            return TIME_BOUND.call(what, self._culprit, function, arguments)
         except Overdue:
             raise PolicyFailed(TIME_BOUND.trouble) from None
-        finally:
-            CALL_MARK.leave()
-
-    def _tried(self, what: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        try:
-            return function(*arguments)
-        except (Overdue, PolicyFailed):
+        except PolicyFailed:
             raise
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and not is_raised(error):
                 raise  # Ctrl-C while the policy thinks
-            place = self._culprit.line_of_traceback(error.__traceback__)
-            place = place or self._culprit.line_of_method(self._made, what)
-            raise PolicyFailed(f"{told(error)} ({place})") from error
+            raise self._blamed(what, error) from error
+        finally:
+            if CALL_MARK.active:
+                CALL_MARK.leave()
+
+    def _place(self, what: str) -> str:
+        place = self._places.get(what)
+        if place is None:
+            place = self._places[what] = f"{what} ({self.line_of(what)})"
+        return place
+
+    def _blamed(self, what: str, error: BaseException) -> PolicyFailed:
+        """Return the failure that the error is; its text may be code of the policy that hangs."""
+        place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
+        try:
+            text = TIME_BOUND.call(what, self._culprit, told, (error,))
+        except Overdue:
+            return PolicyFailed(TIME_BOUND.trouble)
+        except BaseException as other:
+            return PolicyFailed(f"{type(error).__name__}, whose text is a {type(other).__name__} ({place})")
+        return PolicyFailed(f"{text} ({place})")
 
     def failed(self, text: str, method: str) -> PolicyFailed:
         """Return the failure that the text tells, with the line where that method begins."""

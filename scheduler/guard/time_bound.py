@@ -54,28 +54,25 @@ class TimeBound:
         self._call: tuple[str, Culprit] | None = None
         self._struck = False
 
-    def call(self, what: str, culprit: Culprit, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call(
+        self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Any:
         """Call the function. Raises Overdue when it was interrupted, whatever it made of that."""
         try:
-            return self._timed(what, culprit, function, arguments)
+            self._serial += 1
+            self._thread = get_ident()
+            self._call = (what, culprit)
+            try:
+                return function(*arguments)
+            finally:
+                self._call = None
+                if self._struck:
+                    self._settle()
         except Overdue:
             with self._lock:
                 self._call = None
                 self._struck = False
             raise Overdue from None
-
-    def _timed(
-        self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
-    ) -> Any:
-        self._serial += 1
-        self._thread = get_ident()
-        self._call = (what, culprit)
-        try:
-            return function(*arguments)
-        finally:
-            self._call = None
-            if self._struck:
-                self._settle()
 
     def _settle(self) -> None:
         """Wait until a blow that is on its way has come, so that it hits nobody else."""
