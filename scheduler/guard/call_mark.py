@@ -9,8 +9,8 @@ from threading import get_ident
 TEXT_BYTES = 240
 ENDS = 2
 """So many processes in a row have to end in a call of the policy to blame the policy: a fault may hit one by chance."""
-SIZE = 1 + 8 + TEXT_BYTES
-"""Bytes of a mark: whether a call goes on, the number of calls so far, and the last call as text."""
+SIZE = 2 + TEXT_BYTES
+"""Bytes of a mark: whether a call goes on, the last 8 bits of the number of calls, and the last call as text."""
 
 
 class CallMark:
@@ -22,25 +22,27 @@ class CallMark:
         self.active = False
         self.inside = False
         self.thread = 0
-        self._texts: dict[str, bytes] = {}
+        self._last = ""
 
     def share(self, memory: mmap | None) -> None:
         """Write into this memory from now on."""
         self._memory = memory
+        self._last = ""
         self.active = memory is not None
 
     def enter(self, text: str) -> None:
         """A call begins: `decide (mine.py, line 7)`."""
-        self.inside = True
-        self.thread = get_ident()
         memory = self._memory
         if memory is None:
             return
-        known = self._texts.get(text)
-        if known is None:
-            known = self._texts[text] = text.encode(errors="replace")[:TEXT_BYTES].ljust(TEXT_BYTES)
-        self._calls += 1
-        memory[:SIZE] = b"\1" + self._calls.to_bytes(8, "little") + known
+        self.inside = True
+        self.thread = get_ident()
+        self._calls = (self._calls + 1) & 255
+        if text is not self._last:
+            self._last = text
+            memory[2:SIZE] = text.encode(errors="replace")[:TEXT_BYTES].ljust(TEXT_BYTES)
+        memory[1] = self._calls
+        memory[0] = 1
 
     def leave(self) -> None:
         """The call has ended."""
@@ -50,9 +52,9 @@ class CallMark:
 
 
 def read_mark(memory: mmap) -> tuple[bool, int, str]:
-    """Return whether a call goes on, the number of calls so far, and the last call as text."""
-    text = memory[9:SIZE].rstrip(b"\0 ").decode(errors="replace")
-    return bool(memory[0]), int.from_bytes(memory[1:9], "little"), text
+    """Return whether a call goes on, the last bits of the number of calls, and the last call as text."""
+    text = memory[2:SIZE].rstrip(b"\0 ").decode(errors="replace")
+    return bool(memory[0]), memory[1], text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
