@@ -107,8 +107,11 @@ class Result:
         return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison(self.summary)}</div>'
 
     def _table(self, name: str) -> pd.DataFrame:
+        from schedbed.deploy.results.record_check import open_record
         from schedbed.scheduler.history import read_table
 
+        if not self._tables:
+            open_record(self.folder)
         if name not in self._tables:
             self._tables[name] = read_table(self.folder, name)
         return self._tables[name]

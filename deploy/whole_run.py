@@ -17,6 +17,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions, no_interrupts
 from schedbed.deploy.results.html_report import rebuild
 from schedbed.deploy.results.learn import learn
+from schedbed.deploy.results.record_check import failures
 from schedbed.deploy.results.runfile import NAME, RunFile
 from schedbed.deploy.results.summary import load
 from schedbed.deploy.results.table import show
@@ -64,13 +65,14 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
         finally:
             if record.runs:
                 finish(folder, plots=options.plots)
+                record = RunFile.load(folder)
             else:  # nothing has begun
                 (folder / NAME).unlink()
     _tell_what_differed(record)
     if scenario.profiles.learn:
         learnt = learn(folder, record, scenario)
         print(f"Profiles: {named_store(scenario.profiles.store)} ({', '.join(learnt) or 'nothing new'})")
-    failed = [f"{run.policy}: {run.note}" for run in record.runs if run.state == "failed"]
+    failed = failures(folder, record)
     if failed:
         raise RunFailed("; ".join(failed))
     return folder
@@ -138,6 +140,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
         policies=[choice.spec for choice in scenario.policies],
         repeats=scenario.repeats,
         seed=scenario.seed,
+        jobs=[job.job for job in scenario.jobs],
         machines=options.machines,
         versions=hostwatch.versions(),
         host=hostwatch.describe_host(),

@@ -153,12 +153,13 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
     return pd.DataFrame({name: _series(data[name], kind) for name, kind in kinds.items()})
 
 
-def merge(out_dir: Path | str) -> list[str]:
+def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
     """Makes `out_dir/<table>.parquet` of all part files and removes these.
 
     Returns the names of parts that could not be read; they are moved to `out_dir/parts.broken`. Tables that
     have no rows are written too. Without part files existing tables stay as they are, so that merging twice,
-    or again after an interrupted merge, is harmless.
+    or again after an interrupted merge, is harmless. `written` is called with these names while the parts are still
+    there: what it notes of the tables is noted again after an interruption.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -172,6 +173,8 @@ def merge(out_dir: Path | str) -> list[str]:
         kept = out / f"{PARTS}.broken" / name
         kept.parent.mkdir(parents=True, exist_ok=True)
         (parts / name).replace(kept)
+    if written is not None:
+        written(broken)
     if parts.is_dir():
         parts.replace(done)
         shutil.rmtree(done, ignore_errors=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
 
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import RunFailed, one_line
 from schedbed.deploy.signals import ended_by
 from schedbed.tasks.errors import BadInput
 
 FAILED, BAD_INPUT, SIGNALLED = 1, 2, 128
+TRACEBACK = "SCHEDBED_TRACEBACK"
+"""With this environment variable set, an error that nobody foresaw ends in its traceback."""
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+_KNOWN = (typer.Exit, typer.Abort)
+"""Exceptions that typer turns into an exit code."""
 
 
 class Commands(TyperGroup):
@@ -34,6 +40,21 @@ class Commands(TyperGroup):
             raise _ending(str(error), FAILED) from None
         except KeyboardInterrupt:
             raise _ending("interrupted", SIGNALLED + ended_by()) from None
+        except _KNOWN:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # The reader has gone.
+                raise
+            if os.environ.get(TRACEBACK):
+                raise
+            raise _ending(_unforeseen(error), FAILED) from None
+
+
+def _unforeseen(error: Exception) -> str:
+    """Return the line of an error that no command expects."""
+    if isinstance(error, OSError) and error.strerror:
+        return one_line(error)
+    return f"unexpected error: {one_line(error)}; {TRACEBACK}=1 shows all of it"
 
 
 def _ending(message: str, code: int) -> typer.Exit:

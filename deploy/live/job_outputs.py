@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +20,19 @@ from schedbed.tasks.specs import NodeId
 from schedbed.tasks.workloads.planned import PlannedJob
 
 PIECE_BYTES = 4 * 2**20
+NAME_MAX = 200
+
+
+def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
+    """Return where the outputs of one run are kept, always below `folder`: `outputs/<policy>/<repeat>`.
+
+    A policy given by a path goes by the name of its file, with a checksum that tells equal names apart.
+    """
+    name = policy
+    if "/" in policy or policy in (".", "..") or len(policy.encode()) > NAME_MAX:
+        plain = policy.rpartition("/")[2].encode()[:100].decode(errors="ignore")
+        name = f"{plain}-{zlib.crc32(policy.encode()):08x}"
+    return folder / "outputs" / name / str(repeat)
 
 
 class Outputs:

@@ -17,13 +17,15 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.doctor.stretch import settled
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import RunFailed, one_line
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hosts import check_uplinks, host_loads, racks_by_host
+from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.workspace import scratch
@@ -107,9 +109,12 @@ class LiveRuns:
             self._follow(session, self._faults(cluster), on_status)
             self._judge(record, session)
             if self._options.keep_outputs:
-                session.save_outputs(self._folder / "outputs" / config.policy / str(repeat))
+                session.save_outputs(outputs_folder(self._folder, config.policy, repeat))
         except (RunFailed, MasterGone, BlockStoreError) as error:
             record.state, record.note = "failed", str(error)
+        except Exception as error:
+            record.state, record.note = "failed", one_line(error)
+            raise
         except BaseException as error:
             record.state, record.note = "interrupted", type(error).__name__
             raise
@@ -136,9 +141,8 @@ class LiveRuns:
 
     def _judge(self, record: RunRecord, session: Session) -> None:
         """A run succeeded when all its jobs did, with right outputs."""
-        bad = [job for job in session.last_status["jobs"] if job["state"] != "succeeded"]
-        wrong = [f"{job['job']} {job['state']}: {job['reason']}" for job in bad]
+        wrong = session.unsuccessful()
         if self._options.check:
             wrong += session.check_outputs()
         record.state = "failed" if wrong else "succeeded"
-        record.note = "; ".join(wrong)
+        record.note = shortened(wrong)

@@ -33,6 +33,7 @@ QUIET_LIMIT_S = 60.0
 """With no node alive and no fault to come, or masters that stay silent, for this long a run is given up."""
 
 BLOCKS = tuple(COLUMNS["blocks"])
+JOB, STATE = (list(COLUMNS["jobs"]).index(name) for name in ("job", "state"))
 OnStatus = Callable[[dict[str, Any]], None]
 Over = Callable[[bool], bool]
 """Asked again and again, told whether all jobs have ended: is a cluster that stays up to go down now?"""
@@ -53,6 +54,10 @@ class Session:
         self._peers: dict[str, str] = {}  # changed in place: uploads that go on look into it
         self._loader = JobLoader(cluster, config, self._peers)
         self.jobs = list(scenario.jobs)
+        self.ended: dict[
+            str, str
+        ] = {}  # the state of every job that has ended; a status names the latest ones only
+        self.reasons: dict[str, str] = {}  # of jobs that did not succeed, as far as a status named them
         self._cursors: dict[str, int] = {}
         self._block_cursor = 0
         self.limits: dict[str, str] = {}  # by resource what holds it, on any node
@@ -184,9 +189,14 @@ class Session:
         answer = asyncio.run(ask())
         for table, rows in answer["rows"].items():
             self._history.append(table, rows)
+            if table == "jobs":
+                self.ended.update((row[JOB], row[STATE]) for row in rows)
             self._cursors[table] = self._cursors.get(table, 0) + len(rows)
         self._history.flush()
         self.last_status = answer["status"]
+        self.reasons.update(
+            (job["job"], job["reason"]) for job in self.last_status["jobs"] if job.get("reason")
+        )
         self.findings = answer["report"] or self.findings
         on_status(answer["status"])
         if answer["failure"]:
@@ -225,8 +235,16 @@ class Session:
         return Outputs(self._loader.name_node, self._peers, self._config.token)
 
     def _succeeded(self) -> list[PlannedJob]:
-        ended = {job["job"] for job in self.last_status["jobs"] if job["state"] == "succeeded"}
-        return [job for job in self.jobs if job.job in ended]
+        return [job for job in self.jobs if self.ended.get(job.job) == "succeeded"]
+
+    def unsuccessful(self) -> list[str]:
+        """Return a line for each planned job that has not succeeded, by the rows of jobs."""
+        states = [(job.job, self.ended.get(job.job, "has no row")) for job in self.jobs]
+        return [
+            f"{job} {state}: {self.reasons.get(job, 'reason not known')}"
+            for job, state in states
+            if state != "succeeded"
+        ]
 
     def stop(self) -> None:
         """Fetches the last rows and stops nodes and masters; never raises what a dead actor raises."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.summary import load
@@ -93,7 +94,7 @@ class Bench:
         self.used.append(folder)
         if folder not in self._played:
             self._play(folder, self._resolved(scenario, name, repeats or self.repeats))
-            run = RunFile.load(folder)
+            run = open_record(folder)
             self._played[folder] = Played(folder, run, Recorded(folder, run))
         return self._played[folder]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_tables
 from schedbed.tasks.errors import BadInput
@@ -32,7 +33,7 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
     `task_id` may name one of its attempts. BadInput when no such task, policy or repeat was recorded.
     """
-    run, tables = RunFile.load(out_dir), read_tables(out_dir)
+    run, tables = open_record(out_dir), read_tables(out_dir)
     wanted = _wanted(run, policy, repeat)
     match = TASK.match(task_id)
     task = match["task"] if match else task_id

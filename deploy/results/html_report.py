@@ -11,10 +11,10 @@ from string import Template
 from typing import Any
 
 from schedbed.deploy.results import plots, report_data, report_tables, summary, timeline
+from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.stats import REPEATS_LEAST
-from schedbed.scheduler.history import merge
 
 NAME = "report.html"
 SCRIPTS = ("base.js", "lanes.js", "charts.js")
@@ -23,11 +23,12 @@ SCRIPTS = ("base.js", "lanes.js", "charts.js")
 def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
     """Makes summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short.
 
-    Returns the names of damaged part files that were left out. BadInput when the folder holds no run.
+    Returns the names of damaged part files that were left out. BadInput when the folder holds no run, or its
+    tables are not what was written.
     """
     out = Path(out_dir)
     run = RunFile.load(out)
-    broken = merge(out)
+    broken = merge_parts(out, run)
     recorded = Recorded(out, run)
     figures = summary.write(out, run, recorded)
     timeline.write(out, run, recorded)

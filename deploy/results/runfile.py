@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from typing import Any
 from schedbed.tasks.errors import BadInput
 
 NAME = "run.json"
+BYTES_MAX = 2**30
+_SEAL = b',\n"seal": "'
+"""The last key is the sha256 of all text before its line: a file that was cut or edited does not match."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,9 +39,21 @@ class RunRecord:
     findings: dict[str, Any] = field(default_factory=dict)  # of the policy's own, by topic
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRecord:
+    """The number of rows and the sha256 of a table's file, as written."""
+
+    rows: int
+    sha256: str
+
+
 @dataclass(slots=True, kw_only=True)
 class RunFile:
-    """All about a run that is not a measured row. `scenario` is resolved: scaled, in seconds and bytes."""
+    """All about a run that is not a measured row. `scenario` is resolved: scaled, in seconds and bytes.
+
+    `jobs` are the ids of the planned jobs, `tables` what the merged tables hold (none before they are merged), and
+    `left_out` the damaged part files whose rows no table has.
+    """
 
     scenario: dict[str, Any]
     policies: list[str]
@@ -48,34 +64,49 @@ class RunFile:
     host: dict[str, Any] = field(default_factory=dict)  # cores, memory_bytes, system
     hosts: dict[str, Any] = field(default_factory=dict)  # by name, of a run over many: `HostRecord.facts`
     wall_start: str = ""  # ISO 8601
+    jobs: list[str] = field(default_factory=list)
+    tables: dict[str, TableRecord] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
 
     def save(self, out_dir: Path | str) -> None:
         """Writes `out_dir/run.json`, a key a line; a reader sees the old file or the new one, never half of it."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
-        with tmp.open("w", encoding="utf-8") as out:
-            plain = {each.name: getattr(self, each.name) for each in fields(self)}
-            plain["runs"] = [asdict(run) for run in self.runs]
-            lines = (f'"{key}": {json.dumps(value, default=str)}' for key, value in plain.items())
-            out.write("{\n" + ",\n".join(lines) + "\n}\n")
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
+        plain["runs"] = [asdict(run) for run in self.runs]
+        text = "{\n" + ",\n".join(
+            f'"{key}": {json.dumps(value, default=str)}' for key, value in plain.items()
+        )
+        content = text.encode()
+        with tmp.open("wb") as out:
+            out.write(content + _SEAL + hashlib.sha256(content).hexdigest().encode() + b'"\n}\n')
             out.flush()
             os.fsync(out.fileno())
         tmp.replace(path)
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
-        """Reads `out_dir/run.json`; raises BadInput when it is missing or not one of ours."""
+        """Reads `out_dir/run.json`; raises BadInput when it is missing, damaged, or not one of ours."""
         path = Path(out_dir) / NAME
         if not path.is_file():
             raise BadInput(
                 f"{path}: not found, expected the folder of a run (written by `schedbed run --out`)"
             )
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
-            return _of_json(raw)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            if path.stat().st_size > BYTES_MAX:
+                raise ValueError(f"larger than {BYTES_MAX} bytes")
+            content = path.read_bytes()
+            made = _of_json(json.loads(content))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BadInput(f"{path}: not a run's description ({type(error).__name__}: {error})") from error
+        text, seal, rest = content.rpartition(_SEAL)
+        if not seal:
+            raise BadInput(f"{path}: has no checksum, expected a run of this version of schedbed")
+        if rest != hashlib.sha256(text).hexdigest().encode() + b'"\n}\n':
+            raise BadInput(f"{path}: was changed after it was written, expected the content of its checksum")
+        return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
         """The record of one policy and repeat, or None when it was not started."""
@@ -101,6 +132,7 @@ def _of_json(raw: Mapping[str, Any]) -> RunFile:
     known["runs"] = [
         RunRecord(**{key: value for key, value in run.items() if key in names}) for run in raw["runs"]
     ]
+    known["tables"] = {name: TableRecord(**table) for name, table in raw.get("tables", {}).items()}
     if not isinstance(known["scenario"], dict) or not isinstance(known["policies"], list):
         raise ValueError("scenario is not a mapping or policies is not a list")
     return RunFile(**known)

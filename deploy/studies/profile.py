@@ -24,7 +24,7 @@ from schedbed.deploy.results.measured_profiles import (
     resource_profile,
 )
 from schedbed.deploy.results.metrics import RunTables, select
-from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.deploy.scenario.own.own_apps import read_app
 from schedbed.deploy.scenario.resolve import resolve
@@ -207,7 +207,7 @@ def trial(
             )
     except RunFailed as error:
         raise RunFailed(f"{job.name} with {slots} map slots a node: {error}") from None
-    run = RunFile.load(out)
+    run = open_record(out)
     tables = select(read_tables(out), run.nodes, "fifo", 0)
     row = tables.jobs.iloc[0]
     completion_s = float(row["finish"] - row["submit"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.metrics import RunTables, select
-from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.measured_laws import laws_of
@@ -117,7 +117,7 @@ class LiveRepeats:
     @classmethod
     def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
         """Read the runs of these policies that succeeded, and leave out those that are not trusted."""
-        run, tables = RunFile.load(folder), read_tables(folder)
+        run, tables = open_record(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})
         for record in run.runs:
             if record.state != "succeeded" or record.policy not in found.runs:
@@ -160,12 +160,12 @@ def _raise_faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunT
 
 def _check_same_policies(folder: Path, policies: Sequence[str]) -> None:
     for policy in policies:
-        if policy not in RunFile.load(folder).policies:
+        if policy not in open_record(folder).policies:
             raise BadInput(f"--against {folder}: holds no run of {policy}, expected one of the same scenario")
 
 
 def _runs(folder: Path) -> dict[str, list[RunTables]]:
-    run, tables = RunFile.load(folder), read_tables(folder)
+    run, tables = open_record(folder), read_tables(folder)
     made: dict[str, list[RunTables]] = {}
     for record in run.runs:
         if record.state == "succeeded":

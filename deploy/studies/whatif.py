@@ -12,6 +12,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results import metrics
 from schedbed.deploy.results.metrics import RunTables, select
+from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
@@ -47,7 +48,7 @@ class RecordedRun:
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
     """The record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is none."""
-    run = RunFile.load(folder)
+    run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
     if not matches:
@@ -205,7 +206,7 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
     """How near the replay of the recorded policy came."""
-    run = RunFile.load(made)
+    run = open_record(made)
     if record.policy not in run.policies:
         return
     tables = select(read_tables(made), run.nodes, record.policy, 0)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.runfile import RunFile, RunRecord
-from schedbed.scheduler.history import COLUMNS, History, merge
+from schedbed.scheduler.history import COLUMNS, History
 
 MIB = 2**20
 USERS = ("ana", "bo", "cyd")
@@ -45,7 +46,6 @@ class FakeRun:
                 record = RunRecord(policy=policy, repeat=repeat, epoch_s=1.8e9, duration_s=made.end_s)
                 record.state, record.host_samples = "succeeded", samples
                 runs.append(record)
-        merge(out)
         run = RunFile(
             scenario={
                 "name": "fake",
@@ -63,6 +63,7 @@ class FakeRun:
             runs=runs,
         )
         run.save(out)
+        merge_parts(out, run)
         return run
 
     def node_list(self) -> list[dict[str, Any]]:

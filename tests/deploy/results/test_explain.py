@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from schedbed.deploy.results.explain import explain, story
+from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.runfile import RunFile, RunRecord
-from schedbed.scheduler.history import COLUMNS, History, merge
+from schedbed.scheduler.history import COLUMNS, History
 from schedbed.tasks.errors import BadInput
 from tests.harness import tables
 
@@ -77,11 +78,11 @@ def folder(tmp_path: Path) -> Path:
         jobs=[{"submit": 0.5}],
         attempts=[{"task": TASK, "assigned": 1.0, "start": 1.0, "end": 2.0}],
     )
-    merge(tmp_path)
     policies = ["delay:node_wait=20s", "fifo"]
     runs = [RunRecord(policy=policy, repeat=0, epoch_s=0.0) for policy in policies]
     run = RunFile(scenario={}, policies=policies, repeats=1, seed=1, machines="process", runs=runs)
     run.save(tmp_path)
+    merge_parts(tmp_path, run)
     return tmp_path
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,26 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 
 def test_a_newer_file_with_more_keys_can_be_read(tmp_path: Path) -> None:
     a_run().save(tmp_path)
-    raw = json.loads((tmp_path / "run.json").read_text())
-    raw["new"] = raw["runs"][0]["new"] = 1
-    (tmp_path / "run.json").write_text(json.dumps(raw))
+    text = (tmp_path / "run.json").read_text().rpartition(',\n"seal"')[0]
+    newer = text.replace('"policy": "fifo",', '"policy": "fifo", "new": 1,') + ',\n"new": 1'
+    seal = hashlib.sha256(newer.encode()).hexdigest()
+    (tmp_path / "run.json").write_text(f'{newer},\n"seal": "{seal}"\n}}\n')
+    assert '"new"' in newer
     assert RunFile.load(tmp_path) == a_run()
+
+
+def test_a_file_that_was_edited_or_has_no_seal_is_bad_input(tmp_path: Path) -> None:
+    run = a_run()
+    run.runs[0].state = "failed"
+    run.save(tmp_path)
+    path = tmp_path / "run.json"
+    text = path.read_text()
+    path.write_text(text.replace('"failed"', '"succeeded"'))
+    with pytest.raises(BadInput, match=r"run\.json: was changed after it was written"):
+        RunFile.load(tmp_path)
+    path.write_text(text.rpartition(",\n")[0] + "\n}\n")
+    with pytest.raises(BadInput, match=r"run\.json: has no checksum"):
+        RunFile.load(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"runs": []}', '{"runs": 3, "scenario": {}}', "nul\x00"])

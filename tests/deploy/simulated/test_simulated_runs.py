@@ -18,6 +18,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.cli import main
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
@@ -262,10 +263,11 @@ def test_a_live_record_is_fitted_until_tasks_last_as_long_as_recorded(
     slow = tmp_path / "slow"
     fewer = ("--set", "cluster.node.cores=1", "--policy", "fifo", "--machines", "sim", "--no-live")
     assert call("run", scenario, *fewer, "--out", slow).exit_code == 0
-    run = json.loads((slow / "run.json").read_text())
-    for node in run["scenario"]["cluster"]["nodes"]:
+    run = RunFile.load(slow)
+    for node in run.scenario["cluster"]["nodes"]:
         node["cores"] = 2  # half of what the nodes are said to have is not there
-    (slow / "run.json").write_text(json.dumps(run | {"machines": "process"}))
+    run.machines = "process"
+    run.save(slow)
     told: list[str] = []
     whatif(slow, [], RunOptions(out=tmp_path / "o", live=False), say=told.append)
     error = float(told[-1].rpartition("(")[2].removesuffix("%)"))

@@ -1,0 +1,120 @@
+"""The record is the truth: the tables of a run's folder against what `run.json` says that they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from schedbed.deploy.results.runfile import RunFile, RunRecord, TableRecord
+from schedbed.scheduler.history import COLUMNS, PARTS, merge, read_table
+from schedbed.tasks.errors import BadInput
+
+SHOWN = 20
+"""Jobs that one line names at most."""
+
+
+def open_record(folder: Path | str) -> RunFile:
+    """Return the record of a finished run; tell in a note which rows were lost as it was written.
+
+    Raises BadInput when `run.json` or a table is missing, or is not what was written.
+    """
+    run = RunFile.load(folder)
+    check_tables(folder, run)
+    for part in run.left_out:
+        print(f"note: {folder}: damaged and left out: {part}", file=sys.stderr)
+    return run
+
+
+def check_tables(folder: Path | str, run: RunFile) -> None:
+    """Raise BadInput with each table that is missing, or is not what was written."""
+    if not run.tables:
+        wanted = (
+            f"`schedbed report {folder}` first"
+            if (Path(folder) / PARTS).is_dir()
+            else "the rows and sha256 of each table in run.json"
+        )
+        raise BadInput(f"{folder}: the tables of this run were never completed, expected {wanted}")
+    faults = [fault for table in COLUMNS for fault in _faults(Path(folder), table, run.tables.get(table))]
+    if faults:
+        raise BadInput(f"{folder}: damaged: {'; '.join(faults)}")
+
+
+def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
+    """Make the tables of the part files, and note in `run.json` what they hold; check tables that are made already.
+
+    Returns the damaged part files. Raises BadInput as `check_tables` does.
+    """
+    if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
+        check_tables(folder, run)
+        return run.left_out
+
+    def note(broken: list[str]) -> None:
+        run.left_out = sorted({*run.left_out, *broken})
+        run.tables = {table: _measured(Path(folder) / f"{table}.parquet") for table in COLUMNS}
+        run.save(folder)
+
+    merge(folder, note)
+    return run.left_out
+
+
+def failures(folder: Path | str, run: RunFile) -> list[str]:
+    """Return a line for each run that did not succeed by its own account, or by its rows of jobs."""
+    jobs = read_table(folder, "jobs")
+    found: list[str] = []
+    for record in run.runs:
+        if record.state not in ("succeeded", "interrupted"):
+            found.append(f"{record.policy}: {record.note or record.state}")
+        elif record.state == "succeeded":
+            mine = jobs[(jobs["policy"] == record.policy) & (jobs["repeat"] == record.repeat)]
+            states = dict(zip(mine["job"], mine["state"], strict=True))
+            found += [f"{record.policy}: {line}" for line in _unlike_plan(run, record, states)]
+    found += [f"damaged and left out: {part}" for part in run.left_out]
+    return found
+
+
+def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Iterator[str]:
+    bad = [f"{job} {state}" for job, state in states.items() if state != "succeeded"]
+    lost = [job for job in run.jobs if job not in states]
+    if run.jobs and bad:
+        yield shortened(bad)
+    if lost:
+        yield f"{len(lost)} of {len(run.jobs)} planned jobs have no row: {shortened(lost, ', ')}"
+
+
+def shortened(lines: list[str], between: str = "; ") -> str:
+    """Join the first lines, and count the others."""
+    more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+    return between.join(lines[:SHOWN]) + more
+
+
+def _measured(path: Path) -> TableRecord:
+    import fastparquet
+
+    with path.open("rb") as file:
+        rows = int(fastparquet.ParquetFile(file).count())
+    return TableRecord(rows=rows, sha256=_sha256(path))
+
+
+def _faults(folder: Path, table: str, wanted: TableRecord | None) -> Iterator[str]:
+    path = folder / f"{table}.parquet"
+    if wanted is None:
+        yield f"run.json says nothing of {path.name}"
+    elif not path.exists():
+        yield f"{path.name} is missing ({wanted.rows} rows)"
+    elif not path.is_file():
+        yield f"{path.name} is not a file"
+    else:
+        try:
+            same = _sha256(path) == wanted.sha256
+        except OSError as error:
+            yield f"{path.name} cannot be read ({error.strerror})"
+            return
+        if not same:
+            yield f"{path.name} is not what was written ({wanted.rows} rows)"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
