@@ -138,6 +138,7 @@ def test_arrivals_of_a_load_keep_that_share_of_the_scarcer_slots_busy(load: floa
 
 
 def test_arrivals_or_a_load_one_of_the_two() -> None:
+    asked: dict[str, Any]
     for asked in ({"arrivals": None}, {"load": 0.5}):
         with pytest.raises(BadInput, match=r"expected arrivals: \{poisson or threshold\} or load"):
             resolved(**asked)

@@ -60,7 +60,10 @@ def end(number: int, at_ms: int, result: str = "JobSucceeded") -> dict[str, Any]
     }
 
 
-MAP: dict[str, Any] = {"Input Metrics": {"Bytes Read": 100}, "Shuffle Write Metrics": {"Shuffle Bytes Written": 40}}
+MAP: dict[str, Any] = {
+    "Input Metrics": {"Bytes Read": 100},
+    "Shuffle Write Metrics": {"Shuffle Bytes Written": 40},
+}
 REDUCE: dict[str, Any] = {
     "Shuffle Read Metrics": {"Remote Bytes Read": 30, "Local Bytes Read": 10},
     "Output Metrics": {"Bytes Written": 7},
