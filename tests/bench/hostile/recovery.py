@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import time
@@ -65,13 +66,15 @@ def _outcome(
 ) -> tuple[list[tuple[str, ...]], str]:
     """Return what the jobs wrote, and what is wrong with the run, empty when nothing is."""
     folder.mkdir(parents=True)
+    file, _, name = policy.rpartition(":")
+    shutil.copy(file, folder / "policy.py")
     (folder / "s.yaml").write_text(SCENARIO.format(seed=seed, scale=SCALE) + faults, encoding="utf-8")
     command = [
         str(Path(sys.executable).with_name("schedbed")),
         "run",
         "s.yaml",
         "--policy",
-        policy,
+        f"policy.py:{name}",
         "--out",
         "out",
     ]
@@ -87,6 +90,8 @@ def _outcome(
     if live:
         wrote = [(*row[:2], "") for row in wrote]
         files = sorted(path for path in (folder / "out" / "outputs").rglob("part-*") if path.is_file())
+        if not files:
+            return [], "no outputs were kept"
         digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
         wrote += [(path.parent.name, path.name, digest) for path, digest in zip(files, digests, strict=True)]
     twice = attempts["attempt"].duplicated().sum()
