@@ -26,6 +26,9 @@ RATE_UNITS: Mapping[str, float] = {
     "Gbit/s": 1e9 / 8,
 }
 
+BOUNDS: Mapping[str, tuple[float, float]] = {"s": (1e-9, 1e9), "B": (0.5, 2.0**60), "B/s": (1e-3, 1e15)}
+"""The least above 0 and the most of a duration, a size and a rate: sums and products of such numbers stay finite."""
+
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) ?([A-Za-z/]*)")
 
 
@@ -78,6 +81,10 @@ def _parse(value: object, units: Mapping[str, float], default: str, expected: st
     number = _number(value, units, default)
     if number is None or not math.isfinite(number) or number < 0:
         raise ValueError(f"{_shown(value)} is not {expected}")
+    least, most = BOUNDS[default]
+    if number > most or 0 < number < least:
+        bounds = f"from {least:g} to {most:g} {default}"
+        raise ValueError(f"{_shown(value)} is out of bounds, expected {expected}, 0 or {bounds}")
     return number
 
 

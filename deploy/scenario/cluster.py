@@ -15,6 +15,9 @@ from schedbed.tasks.traces.trace import Host
 NODES_MAX = 20_000
 
 
+HEARTBEAT_MIN_S = 0.001
+
+
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
     """All nodes n1..nN with their racks, and block settings with the block size times `scale`."""
     hosts = topology_hosts(scenario.cluster, base, complaints)
@@ -24,6 +27,10 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
     cluster = scenario.cluster
     if cluster.heartbeat <= 0:
         complaints.add(("cluster", "heartbeat"), "a heartbeat of 0 is not possible, expected such as 500ms")
+    elif cluster.heartbeat < HEARTBEAT_MIN_S:
+        complaints.add(
+            ("cluster", "heartbeat"), f"below {HEARTBEAT_MIN_S * 1000:g}ms, expected such as 500ms"
+        )
     return ClusterSpec(
         nodes=nodes,
         heartbeat_s=cluster.heartbeat,

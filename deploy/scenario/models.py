@@ -16,12 +16,15 @@ from schedbed.deploy.scenario.scalars import (
     Count,
     Duration,
     Factor,
+    Heartbeat,
+    Latency,
     Number,
     Positive,
     Rate,
     Section,
     Share,
     Size,
+    Slots,
     Stretch,
     Text,
     as_list,
@@ -54,10 +57,10 @@ class NodeDefaults(Section):
     memory: Annotated[Size, says("memory of the node")] = 512 * 2**20
     disk: Annotated[Rate, says("rate of the disk, shared by reads and writes")] = 40e6
     network: Annotated[Rate, says("rate of the NIC, in each direction")] = 12.5e6
-    latency: Annotated[Duration, says("added to each message and transfer of the NIC")] = 0.0
+    latency: Annotated[Latency, says("added to each message and transfer of the NIC")] = 0.0
     loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
-    map_slots: Annotated[Count, says("maps that run at a time")] = 2
-    reduce_slots: Annotated[Count, says("reduces that run at a time")] = 1
+    map_slots: Annotated[Slots, says("maps that run at a time")] = 2
+    reduce_slots: Annotated[Slots, says("reduces that run at a time")] = 1
 
 
 class NodeGroup(Section):
@@ -70,10 +73,10 @@ class NodeGroup(Section):
     memory: Annotated[Size | None, says("memory of the node")] = None
     disk: Annotated[Rate | None, says("rate of the disk, shared by reads and writes")] = None
     network: Annotated[Rate | None, says("rate of the NIC, in each direction")] = None
-    latency: Annotated[Duration | None, says("added to each message and transfer of the NIC")] = None
+    latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
     loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
-    map_slots: Annotated[Count | None, says("maps that run at a time")] = None
-    reduce_slots: Annotated[Count | None, says("reduces that run at a time")] = None
+    map_slots: Annotated[Slots | None, says("maps that run at a time")] = None
+    reduce_slots: Annotated[Slots | None, says("reduces that run at a time")] = None
 
 
 def _nodes_form(value: object) -> str:
@@ -110,7 +113,7 @@ class ClusterModel(Section):
         says("rate that a rack's nodes share towards other racks, or none"),
     ] = None
     node: Annotated[NodeDefaults, says("what each node has")] = NodeDefaults()
-    heartbeat: Annotated[Duration, says("interval of a node's heartbeats; not scaled")] = 0.5
+    heartbeat: Annotated[Heartbeat, says("interval of a node's heartbeats; not scaled")] = 0.5
     limits: Annotated[
         Literal["auto", "cgroup", "software", "off"],
         says("how limits are enforced: by the kernel, by pacing, or not at all"),
@@ -335,7 +338,7 @@ class Scenario(Section):
     scale: Annotated[
         float,
         Number,
-        Field(gt=0, le=1000),
+        Field(ge=1e-6, le=1000),
         says(
             "factor on every duration and amount of data: 0.05 runs the workload 20 times faster; rates stay"
         ),

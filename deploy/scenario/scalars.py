@@ -52,7 +52,10 @@ Stretch = Annotated[
     BeforeValidator(_stretch),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"const": "auto"}]}),
 ]
-Factor = Annotated[float, Number, Field(gt=0, le=1)]
+Factor = Annotated[float, Number, Field(ge=1e-4, le=1)]
+Heartbeat = Annotated[Duration, Field(le=86_400)]
+Latency = Annotated[Duration, Field(le=60)]
+Slots = Annotated[int, Field(strict=True, ge=0, le=10_000)]
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 

@@ -18,6 +18,7 @@ KeyPath = tuple[str | int, ...]
 """Where a value stands, such as `("workload", "jobs", 1, "map", "cpu")`."""
 
 _VALUES_MAX = 200_000
+_BYTES_MAX = 8 << 20
 _DEPTH_MAX = 100
 _PLAIN = {
     "int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*)$"),
@@ -77,7 +78,13 @@ class Document:
 def load_file(path: Path) -> Document:
     """The document of a file; BadInput when it is missing, not text or not YAML."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{path}: cannot read this scenario: not a regular file")
+        with path.open("rb") as file:
+            content = file.read(_BYTES_MAX + 1)
+        if len(content) > _BYTES_MAX:
+            raise BadInput(f"{path}: cannot read this scenario: larger than {_BYTES_MAX >> 20} MiB")
+        text = content.decode("utf-8")
     except OSError as error:
         raise BadInput(f"{path}: cannot read this scenario: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

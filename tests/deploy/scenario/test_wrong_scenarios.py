@@ -154,7 +154,7 @@ def test_set_names_itself(tmp_path, setting, line):
 
 
 def test_options_name_themselves(tmp_path):
-    assert complaint(tmp_path, GOOD, scale=-1) == "--scale -1: scale: -1 is not above 0"
+    assert complaint(tmp_path, GOOD, scale=-1) == "--scale -1: scale: -1 is not at least 1e-06"
     assert complaint(tmp_path, GOOD, policies=["nosuch"]).startswith("--policy: policies[0]: ")
     assert complaint(tmp_path, GOOD, nodes=1).splitlines()[0].startswith("s.yaml:1: cluster.racks: ")
     groups = GOOD.replace("nodes: 4", "nodes: [{count: 4}]")
