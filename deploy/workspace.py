@@ -20,7 +20,7 @@ from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
 SETTLE_S = 5.0  # how long what still uses a scratch folder may take to end by itself
-LONGEST_BASE = 40  # Ray's sockets live below it, and a socket's path may have 107 characters
+LONGEST_BASE = 13  # Ray's sockets live up to 94 characters below it, and a socket's path may have 107
 
 
 def result_folder(out: Path | None, name: str, started: datetime) -> Path:

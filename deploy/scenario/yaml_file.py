@@ -78,7 +78,7 @@ class Document:
 def load_file(path: Path) -> Document:
     """The document of a file; BadInput when it is missing, not text or not YAML."""
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
         with path.open("rb") as file:
             content = file.read(_BYTES_MAX + 1)

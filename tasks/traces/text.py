@@ -58,6 +58,8 @@ def first_line(start: str) -> str:
 
 
 def _opened(path: Path) -> BinaryIO:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path}: not a regular file, expected a trace, plain or gzipped")
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP
     return cast(BinaryIO, gzip.open(path, "rb")) if packed else path.open("rb")
