@@ -55,8 +55,8 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """As in `Display`."""
-        self._say(f"{doing} ...")
+        """Print nothing: whoever reads a file waits for nothing, and an error there is one line."""
+        del doing
 
     def update(self, status: Status) -> None:
         """Prints what changed since the last status."""

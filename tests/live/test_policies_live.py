@@ -26,6 +26,7 @@ PLAYED = [
     "aria",
     "fgcs",
     "csla",
+    "easy",
     COMPOSED,
 ]
 BLOCKS = {"size": "16MiB", "replication": 1, "placement": {"skewed": 0.3}}  # all input on one of three nodes

@@ -72,11 +72,11 @@ def test_lines_tell_what_changed_once_and_now_and_then_the_whole() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_is_being_done_is_told_before_the_first_status(terminal: bool) -> None:
+def test_what_is_being_done_is_told_on_a_terminal_before_the_first_status(terminal: bool) -> None:
     out = Terminal() if terminal else StringIO()
     with make_display(out=out) as display:
         display.stage("starting 6 nodes")
-        assert "starting 6 nodes ..." in out.getvalue()
+        assert ("starting 6 nodes ..." in out.getvalue()) is terminal
         display.update(status(job(1)))
     assert "wc-1" in out.getvalue()
 
