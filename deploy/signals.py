@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 _came: list[int] = []
 
@@ -19,17 +17,6 @@ def terminations_interrupt() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
-
-
-@contextmanager
-def sigterm_stays() -> Iterator[None]:
-    """Put the handler of SIGTERM back at the end of the block: Ray replaces the handler when Ray starts."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # outside of the main thread, where Ray leaves the handler alone
-            signal.signal(signal.SIGTERM, before)
 
 
 def ended_by() -> int:

@@ -1,9 +1,10 @@
-"""How Ray starts for one run on this host: on its own address, without autoscaler, dashboard and log monitor."""
+"""How Ray starts for one run: on its own address, without autoscaler, dashboard and log monitor, our signals ours."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -31,3 +32,19 @@ def lean(nodes: Any, services: Any) -> Iterator[None]:
         yield
     finally:
         nodes.Node = full
+
+
+@contextmanager
+def sigterm_stays(utils: Any) -> Iterator[None]:
+    """Keep the handler of SIGTERM: Ray's, which Ray's module `utils` sets as it starts, would exit in mid-start.
+
+    Should another version of Ray set it elsewhere, it is put back at the end.
+    """
+    before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
+    utils.set_sigterm_handler = lambda _: None
+    try:
+        yield
+    finally:
+        utils.set_sigterm_handler = set_by_ray
+        with suppress(ValueError):  # outside of the main thread, where Ray leaves the handler alone
+            signal.signal(signal.SIGTERM, before)

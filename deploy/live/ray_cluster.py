@@ -27,6 +27,7 @@ import psutil
 import ray.job_config
 from ray._private import node as ray_nodes
 from ray._private import services as ray_services
+from ray._private import utils as ray_utils
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -38,11 +39,10 @@ from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
-from schedbed.deploy.live.lean_ray import lean
+from schedbed.deploy.live.lean_ray import lean, sigterm_stays
 from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
-from schedbed.deploy.signals import sigterm_stays
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class RayCluster:
     def __enter__(self) -> RayCluster:
         try:
             # Ray does not know yet what it has begun to start: cut short there, its processes would live on.
-            with interrupts_later(), sigterm_stays():
+            with interrupts_later(), sigterm_stays(ray_utils):
                 if self._address is None:
                     self._start_ray()
                 else:
