@@ -188,4 +188,4 @@ def test_the_schema_describes_each_key_and_names_the_units() -> None:
     assert bare == []
     node = models["NodeDefaults"]["properties"]
     assert (node["memory"]["unit"], node["disk"]["unit"]) == ("bytes", "bytes per second")
-    assert node["core_speed"]["exclusiveMinimum"] == 0
+    assert (node["core_speed"]["minimum"], node["core_speed"]["maximum"]) == (1e-4, 1)
