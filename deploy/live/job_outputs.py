@@ -26,10 +26,12 @@ NAME_MAX = 200
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
     """Return where the outputs of one run are kept, always below `folder`: `outputs/<policy>/<repeat>`.
 
-    A policy given by a path goes by the name of its file, with a checksum that tells equal names apart.
+    A policy given by a path that leads elsewhere goes by the name of its file, with a checksum that tells equal names
+    apart.
     """
     name = policy
-    if "/" in policy or policy in (".", "..") or len(policy.encode()) > NAME_MAX:
+    leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
+    if leads_away or len(policy.encode()) > NAME_MAX:
         plain = policy.rpartition("/")[2].encode()[:100].decode(errors="ignore")
         name = f"{plain}-{zlib.crc32(policy.encode()):08x}"
     return folder / "outputs" / name / str(repeat)

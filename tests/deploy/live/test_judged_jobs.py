@@ -90,7 +90,7 @@ def test_a_planned_job_without_a_row_fails_the_run(session: Session) -> None:
     assert session.unsuccessful()[1] == "job_0007 has no row: reason not known"
 
 
-@pytest.mark.parametrize("spec", ["/abs/mine.py:Mine", "../mine.py:Mine", "..", "x" * 300, "a/b"])
+@pytest.mark.parametrize("spec", ["/abs/mine.py:Mine", "../mine.py:Mine", "..", "x" * 300, "a//b", "a/../../b"])
 def test_outputs_stay_below_the_folder_of_the_run(tmp_path: Path, spec: str) -> None:
     kept = outputs_folder(tmp_path, spec, 1)
     assert kept.parent.parent == tmp_path / "outputs" and kept.name == "1"
@@ -101,4 +101,5 @@ def test_outputs_stay_below_the_folder_of_the_run(tmp_path: Path, spec: str) -> 
 def test_outputs_of_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     one, other = (outputs_folder(tmp_path, f"/{part}/mine.py:Mine", 0) for part in "ab")
     assert one != other and one.parent.name.startswith("mine.py:Mine-")
-    assert outputs_folder(tmp_path, "delay:node_wait=5s", 0) == tmp_path / "outputs/delay:node_wait=5s/0"
+    for plain in ("delay:node_wait=5s", "policies/mine.py:Mine"):
+        assert outputs_folder(tmp_path, plain, 0) == tmp_path / "outputs" / plain / "0"
