@@ -62,6 +62,8 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
         record.save(folder)
         try:
             runs.play(folder, record)
+            record.isolated_s = isolated(scenario)
+            record.save(folder)
         finally:
             if record.runs:
                 finish(folder, plots=options.plots)
@@ -76,6 +78,13 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     if failed:
         raise RunFailed("; ".join(failed))
     return folder
+
+
+def isolated(scenario: ResolvedScenario) -> dict[str, float]:
+    """Return how long each job lasts alone; imports the simulator only then, which a live run does not need."""
+    from schedbed.deploy.simulated.isolated import isolated_times
+
+    return isolated_times(scenario)
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:

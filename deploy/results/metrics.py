@@ -7,7 +7,7 @@ computed (no finished job, no map with input) is NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +27,13 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The tables of one policy and repeat, and the declared nodes (as in run.json)."""
+    """The tables of one policy and repeat, the declared nodes, and how long jobs last alone (as in run.json)."""
 
     policy: str
     repeat: int
     tables: Mapping[str, pd.DataFrame]
     nodes: tuple[Mapping[str, Any], ...]
+    isolated_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def jobs(self) -> pd.DataFrame:
@@ -63,7 +64,11 @@ class RunTables:
 
 
 def select(
-    tables: Mapping[str, pd.DataFrame], nodes: list[dict[str, Any]], policy: str, repeat: int
+    tables: Mapping[str, pd.DataFrame],
+    nodes: list[dict[str, Any]],
+    policy: str,
+    repeat: int,
+    isolated_s: Mapping[str, float] | None = None,
 ) -> RunTables:
     """The part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
     mine: dict[str, pd.DataFrame] = {}
@@ -72,7 +77,7 @@ def select(
         part = data if own.all() else data[own].reset_index(drop=True)
         holey = [column for column in part.columns if part[column].dtype == "Int64"]
         mine[name] = part.assign(**{column: part[column].fillna(0).astype("int64") for column in holey})
-    return RunTables(policy, repeat, mine, tuple(nodes))
+    return RunTables(policy, repeat, mine, tuple(nodes), isolated_s or {})
 
 
 def measure(run: RunTables) -> dict[str, Any]:
@@ -81,6 +86,7 @@ def measure(run: RunTables) -> dict[str, Any]:
         "makespan_s": makespan(run.jobs),
         "completion_s": completion(run.jobs),
         "wait_s": waiting(run),
+        "slowdown": slowdown(run.jobs, run.isolated_s),
         "jobs": job_states(run.jobs),
         "locality": locality(run.attempts),
         "fair_share_ratio": fairness(run),
@@ -103,6 +109,16 @@ def completion(jobs: pd.DataFrame) -> dict[str, Any]:
     """Return the spread of finish minus submit over the jobs that succeeded, in all, by user and by size."""
     done = jobs[jobs["state"] == "succeeded"]
     return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
+
+
+def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
+    """Return the spread of completion over the time that the job lasts alone, at least 1, of jobs that succeeded.
+
+    NaN where the time alone is not known.
+    """
+    done = jobs[jobs["state"] == "succeeded"]
+    alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
+    return waits.grouped(done, np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s))
 
 
 def waiting(run: RunTables) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Recorded:
                 self._rows = 0
             read = {table: read_table(self._out, table, key) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
-            self._held[key] = select(read, self._run.nodes, policy, repeat)
+            self._held[key] = select(read, self._run.nodes, policy, repeat, self._run.isolated_s)
             self._ends[key] = self._held[key].end_s
         return self._held[key]
 

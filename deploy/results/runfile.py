@@ -65,6 +65,9 @@ class RunFile:
     hosts: dict[str, Any] = field(default_factory=dict)  # by name, of a run over many: `HostRecord.facts`
     wall_start: str = ""  # ISO 8601
     jobs: list[str] = field(default_factory=list)
+    isolated_s: dict[str, float] = field(
+        default_factory=dict
+    )  # of planned jobs, how long each lasts alone, simulated
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)

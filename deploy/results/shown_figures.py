@@ -56,6 +56,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("completion, mean", "s", ("completion_s", "mean"), -1, seconds),
     Figure("completion, median", "s", ("completion_s", "median"), -1, seconds),
     Figure("completion, p95", "s", ("completion_s", "p95"), -1, seconds),
+    Figure("slowdown, mean", "x", ("slowdown", "mean"), -1, seconds),
     Figure("wait of a job, mean", "s", ("wait_s", "jobs", "mean"), -1, seconds),
     Figure("wait of a job, p95", "s", ("wait_s", "jobs", "p95"), -1, seconds),
     Figure("wait of a task, mean", "s", ("wait_s", "tasks", "mean"), -1, seconds),

@@ -90,7 +90,9 @@ def test_a_planned_job_without_a_row_fails_the_run(session: Session) -> None:
     assert session.unsuccessful()[1] == "job_0007 has no row: reason not known"
 
 
-@pytest.mark.parametrize("spec", ["/abs/mine.py:Mine", "../mine.py:Mine", "..", "x" * 300, "a//b", "a/../../b"])
+@pytest.mark.parametrize(
+    "spec", ["/abs/mine.py:Mine", "../mine.py:Mine", "..", "x" * 300, "a//b", "a/../../b"]
+)
 def test_outputs_stay_below_the_folder_of_the_run(tmp_path: Path, spec: str) -> None:
     kept = outputs_folder(tmp_path, spec, 1)
     assert kept.parent.parent == tmp_path / "outputs" and kept.name == "1"

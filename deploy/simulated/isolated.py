@@ -1,0 +1,81 @@
+"""How long each job would last alone on the scenario's cluster: simulated, so that a slowdown has a denominator."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.scheduler.core.records import JobRow, NoSink
+from schedbed.scheduler.simulate.setup import Stuck
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.appkit.app_catalogue import app_of
+from schedbed.tasks.workloads.planned import PlannedJob
+
+TASKS_MAX = 20_000
+"""Tasks of all jobs that differ: with more nothing is simulated, since a mean over the first ones would mislead."""
+ALONE = PolicyChoice(spec="fifo", given="fifo")
+
+
+class Ends(NoSink):
+    """Keeps when the one job ended."""
+
+    def __init__(self) -> None:
+        self.finish_s: float | None = None
+
+    def job(self, row: JobRow) -> None:
+        """As in `Sink`."""
+        if row.state == "succeeded":
+            self.finish_s = row.finish
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+
+def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
+    """Return the seconds from submission to end of each job if it were alone, without faults, under FIFO.
+
+    Jobs whose application has no known costs are left out, as are all when they are too large together.
+    """
+    shapes: dict[str, list[PlannedJob]] = {}
+    for job in scenario.jobs:
+        if job.app == "synthetic" or (app_of(job).costs is not None and scenario.simulate.costs != "profile"):
+            shapes.setdefault(_shape(job), []).append(job)
+    if sum(jobs[0].maps + jobs[0].reduces for jobs in shapes.values()) > TASKS_MAX:
+        return {}
+    found: dict[str, float] = {}
+    for jobs in shapes.values():
+        seconds = _alone_s(scenario, jobs[0])
+        if seconds is not None:
+            found |= {job.job: seconds for job in jobs}
+    return found
+
+
+def _shape(job: PlannedJob) -> str:
+    """What makes a job last as long as it does."""
+    plain = replace(job, job="", name="", user="", queue="", submit_s=0.0, deadline_s=None)
+    return repr(asdict(plain))
+
+
+def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
+    alone = replace(
+        scenario,
+        jobs=(replace(job, submit_s=0.0, deadline_s=None),),
+        inputs=tuple(file for file in scenario.inputs if file.path in job.reads),
+        faults=(),
+        speculation="none",
+    )
+    ends = Ends()
+    try:
+        Simulation(setup_of(alone, ALONE, 0, costs_of(alone), Latencies()), ends).run()
+    except Stuck:
+        return None
+    return ends.finish_s
