@@ -60,6 +60,7 @@ class FakeRun:
             versions={"schedbed": "0.1.0", "python": "3.11.2", "ray": "2.50.0"},
             host={"cores": 4, "memory_bytes": 16 * 2**30, "system": "Linux 6.1 x86_64"},
             wall_start="2026-01-05T10:00:00+00:00",
+            isolated_s={f"job_{number:04d}": 5.0 + number for number in range(1, 100)},
             runs=runs,
         )
         run.save(out)

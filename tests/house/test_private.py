@@ -21,8 +21,8 @@ ELSEWHERE = {
     ("scheduler/guard/blame.py", "sys._current_frames is private"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
-this host's own address, to leave SIGTERM to us while it starts, or to keep the caller's folders out of the workers' search path. Python documents
-`sys._current_frames` for finding out where a thread hangs."""
+this host's own address, to leave SIGTERM to us while it starts, or to keep the caller's folders out of the workers'
+search path. Python documents `sys._current_frames` for finding out where a thread hangs."""
 
 
 def is_private(name: str) -> bool:
