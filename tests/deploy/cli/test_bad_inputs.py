@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.bench.bad_inputs import SIM, BadInputs, trouble, troubles
 
 
@@ -13,5 +15,6 @@ def test_a_good_input_succeeds_and_what_goes_wrong_is_seen(tmp_path: Path) -> No
     assert str(trouble(good)).startswith("exit 0")
 
 
+@pytest.mark.long  # seconds
 def test_bad_inputs_end_in_a_line(tmp_path: Path) -> None:
     assert not list(troubles(tmp_path, 120, seed=7))

@@ -79,6 +79,7 @@ def test_rows_that_were_lost_are_told_by_all_that_read(
     assert f"damaged and left out: jobs/{torn.name}" in capsys.readouterr().err
 
 
+@pytest.mark.long  # seconds
 def test_no_command_takes_a_damaged_folder(tmp_path: Path) -> None:
     good = record.make_run(tmp_path, "4s")
     for name in ("explain", "whatif"):

@@ -16,6 +16,8 @@ from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.simulate.simulation import Simulation
 from tests.scheduler.policies.test_easy import Rigid, reference
 
+pytestmark = pytest.mark.long  # seconds
+
 
 class Starts(NoSink):
     """Keeps when maps start, by job."""
