@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import formats
 
+pytestmark = pytest.mark.long  # seconds
 HEADS = {
     "slurm": "JobID|Submit|Start|End|Elapsed|AllocCPUS|Timelimit|State\n",
     "google": "time,type,collection_id,instance_index,start_time,end_time\n",
