@@ -34,6 +34,11 @@ class RunClock:
         return emulated_s * self.stretch
 
     @staticmethod
+    def host_time_s() -> float:
+        """Return the time of day (Unix) by this host's clock, which attempts on the host read as well."""
+        return time.time()
+
+    @staticmethod
     def start(stretch: float = 1.0) -> RunClock:
         """Return a clock whose run starts now."""
         return RunClock(time.time(), stretch)

@@ -166,6 +166,10 @@ class NameNodeDoor(Protocol):
         """Count time from the run's start (a time of day) from now on."""
         ...
 
+    async def time_of_day(self) -> float:
+        """Return the time of day (Unix) by the clock that the run counts with."""
+        ...
+
     async def poll(self, cursor: int = 0) -> Json:
         """Return {"cursor", "rows"}: rows of blocks.parquet since a cursor."""
         ...

@@ -16,6 +16,7 @@ from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.agent.limits import make_uplink
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.wire.port_range import PortRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class RunConfig:
     profiles: str = "store"  # the profile store of a policy that names none
     machines: str = "process"  # what nodes are made of: one of cluster.machines.make.KINDS
     owner: str = field(default_factory=owner_mark)  # the process for which all is made
+    host_speed: float = 1.0  # of a core of the host, where 1 is a core of the slowest host
+    ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
 
     def clock(self) -> RunClock:
@@ -80,6 +83,7 @@ class RunConfig:
         cluster = raw["cluster"]
         cluster["nodes"] = tuple(NodeSpec(**node) for node in cluster["nodes"])
         cluster["blocks"] = BlockSettings(**cluster["blocks"])
+        raw["ports"] = None if raw["ports"] is None else PortRange(**raw["ports"])
         return RunConfig(**{**raw, "work": Path(raw["work"]), "cluster": ClusterSpec(**cluster)})
 
     @staticmethod

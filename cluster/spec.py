@@ -26,11 +26,16 @@ class NodeSpec:
     reduce_slots: int
     latency_s: float = 0.0
     loss: float = 0.0
+    host: str = ""  # that a run over many hosts must place it on, "" for any
 
     @property
     def cpu_rate(self) -> float:
         """Host core-seconds a second for all attempts of the node together."""
         return self.cores * self.core_speed
+
+    def on_host(self, speed: float) -> NodeSpec:
+        """Return the node for a host whose cores are `speed` times as fast as those that `core_speed` counts in."""
+        return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
         """Return the node with its rates in real seconds, of which an emulated one lasts so many."""

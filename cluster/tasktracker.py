@@ -20,6 +20,7 @@ from schedbed.cluster.attempt_calls import answer_attempt
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.conditions import UNTOUCHED
 from schedbed.cluster.faulty_link import FaultyLink
+from schedbed.cluster.host_clock import HostScale
 from schedbed.cluster.machines.machine import Machine
 from schedbed.cluster.masters import Answer, MasterGone, Masters
 from schedbed.cluster.messages import (
@@ -49,7 +50,7 @@ class TaskTracker:
     """Runs one node of one run. `make_machine(epoch_s)` gives a fresh machine on the node's folder for each life.
 
     `epoch_s` 0 means that the run's clock has not started yet: the machine comes up and holds blocks, and joins
-    the JobTracker when `introduce` names the epoch.
+    the JobTracker when `introduce` names the epoch. `scale` turns the host's times and CPU seconds into the run's.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class TaskTracker:
         token: str,
         seed: int = 0,
         stretch: float = 1.0,
+        scale: HostScale | None = None,
     ) -> None:
         self.node = node
+        self._scale = scale or HostScale()
         self._make_machine = make_machine
         self._masters = masters
         self._clock = RunClock(epoch_s, stretch)
@@ -81,7 +84,7 @@ class TaskTracker:
         self._link = FaultyLink(node.node, seed)
         self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
         self._peers: dict[str, Any] = {}
-        self._usage = NodeUsage(node.stretched(stretch))
+        self._usage = NodeUsage(self._real_node())
         self.limits: dict[str, str] = {}
         self.url = ""
 
@@ -176,7 +179,7 @@ class TaskTracker:
         self._machine = self._make_machine(self._clock.epoch_s)
         hello = await self._machine.start()
         self.url, self.limits = hello.url, dict(hello.limits)
-        self._usage = NodeUsage(self.node.stretched(self._clock.stretch))
+        self._usage = NodeUsage(self._real_node())
         self._tracker.begin_life(self._next_incarnation())
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
@@ -187,6 +190,9 @@ class TaskTracker:
         for kind, arguments in self._orders.items():
             await self._order(kind, arguments)
         await self._register(first["blocks"])
+
+    def _real_node(self) -> NodeSpec:
+        return self.node.on_host(self._scale.speed).stretched(self._clock.stretch)
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
         """Reports the blocks of this life to the NameNode, then joins the JobTracker if the run has begun."""
@@ -277,7 +283,9 @@ class TaskTracker:
                 raise ValueError(f"the agent said {unknown!r}")
 
     def _on_beat(self, raw: dict[str, Any]) -> None:
-        self._tracker.on_running(AttemptStatus(**status) for status in raw["running"])
+        when = self._clock.epoch_s, self._clock.stretch
+        running = [self._scale.status(AttemptStatus(**status), *when) for status in raw["running"]]
+        self._tracker.on_running(running)
         self._tracker.disk_full = raw.get("disk_full", False)
         self._tracker.usage = self._measured(Usage(**raw["usage"]), raw.get("launch_cpu_s", 0.0))
         self._due.set()
@@ -295,7 +303,7 @@ class TaskTracker:
         report = AttemptReport(**raw, counters=counters, partitions=partitions)
         if report.reason == DISK_FULL:  # before the agent's next word
             self._tracker.disk_full = True
-        self._tracker.on_ended(report)
+        self._tracker.on_ended(self._scale.report(report, self._clock.epoch_s, self._clock.stretch))
         self._due.set()
 
     def _on_fetch_failed(self, raw: dict[str, Any]) -> None:
@@ -354,6 +362,8 @@ class TaskTracker:
         """The JobTracker gave this life up: drop what runs, then begin another on the same machine."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
+        for job in tuple(self._tracker.jobs):
+            await self._send({"type": "forget_job", "job": job})
         self._tracker.begin_life(self._next_incarnation())
         await self._send({"type": "report_blocks"})
 

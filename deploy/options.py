@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.machines.make import KINDS
+from schedbed.cluster.wire.port_range import PortRange
 from schedbed.tasks.errors import BadInput
 
 MACHINES = (*KINDS, "sim")
@@ -27,12 +28,17 @@ class RunOptions:
     live: bool = True
     check: bool = True  # that outputs are right, for applications that can be checked
     plots: bool = True  # the pictures beside the report, which take longer than a small run
+    ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
 
     def __post_init__(self) -> None:
         if self.address is not None and self.machines == "sim":
             raise BadInput(
                 f"--address: a simulation needs no hosts, expected --machines {' or '.join(KINDS)} beside it"
+            )
+        if self.ports is not None and self.machines == "sim":
+            raise BadInput(
+                f"--ports: a simulation listens nowhere, expected --machines {' or '.join(KINDS)} beside it"
             )
 
 

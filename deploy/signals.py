@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+SIGNALLED = 128
+"""The exit code of a command that a signal ended is this plus the signal's number."""
 _came: list[int] = []
 
 

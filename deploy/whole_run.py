@@ -28,6 +28,7 @@ from schedbed.scheduler.registry.registry import reads_store
 from schedbed.scheduler.registry.size_readers import COSTS, PROFILES, sizes_read_by
 from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.sizes import TRUE_SIZES, make_sizes
+from schedbed.tasks.errors import BadInput
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -52,6 +53,8 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     for choice in scenario.policies:
         if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved
             choice.build(scale=scenario.scale, store=scenario.profiles.store)
+    if options.machines != "sim":
+        check_no_framework(scenario)
     _tell_what_is_known(scenario)
     tell_who_reads_sizes(scenario)
     runs = (make_runs or runs_on(options.machines))(scenario, options)
@@ -78,6 +81,15 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     if failed:
         raise RunFailed("; ".join(failed))
     return folder
+
+
+def check_no_framework(scenario: ResolvedScenario) -> None:
+    """Raise BadInput when a scenario that is to run live has costs of a framework, which only the simulator has."""
+    if not scenario.framework.is_none:
+        name = scenario.framework.name
+        raise BadInput(
+            f"framework: {name}: only simulated, expected --machines sim, or framework: none for live runs"
+        )
 
 
 def isolated(scenario: ResolvedScenario) -> dict[str, float]:
@@ -116,10 +128,11 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Say which policies answered otherwise when the JobTracker replayed its journal."""
+    """Say which policies answered otherwise when the JobTracker replayed its journal, and whose journal keeps all."""
     for run in record.runs:
-        if "replay" in run.findings:
-            print(f"note: {run.policy}: {run.findings['replay']}", file=sys.stderr)
+        for note in ("replay", "journal"):
+            if note in run.findings:
+                print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
 def finish(folder: Path, *, plots: bool = True) -> None:

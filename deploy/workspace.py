@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from schedbed.cluster.agent.cgroups import sweep_leftovers
+from schedbed.cluster.caretaker import watched
 from schedbed.deploy.options import no_interrupts
 from schedbed.tasks.errors import BadInput
 
@@ -63,14 +64,16 @@ def locked(folder: Path) -> Iterator[None]:
 def scratch() -> Iterator[Path]:
     """A private folder for Ray, the agents and the journals, removed at the end.
 
-    First sweeps the folders and control groups of runs whose processes are gone.
+    First sweeps the folders and control groups of runs whose processes are gone. A watch removes it, with the processes
+    that use it, when this process is killed.
     """
     base = base_folder()
     sweep(base)
     sweep_leftovers()
     folder = make_scratch(base)
     try:
-        yield folder
+        with watched("schedbed.deploy.leftovers", str(folder)):
+            yield folder
     finally:
         with no_interrupts():
             remove(folder)
@@ -97,26 +100,36 @@ def remove(folder: Path) -> None:
     """Removes a scratch folder for good: what still writes there (Ray's processes end a little later than Ray) is
     waited for, then killed."""
     end_s = time.monotonic() + SETTLE_S
-    while folder.exists() or users_of(folder):
+    users = set(users_of(folder))
+    while folder.exists() or users:
         if time.monotonic() > end_s:
-            for process in users_of(folder):
+            for process in users:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
         shutil.rmtree(folder, ignore_errors=True)
+        users = {process for process in users if process.is_running()} | set(users_of(folder))
         if time.monotonic() > end_s + SETTLE_S:
             return
         time.sleep(0.05)
 
 
 def users_of(folder: Path) -> list[psutil.Process]:
-    """Ray's processes and our agents whose command line names the folder."""
+    """Ray's processes and our agents whose command line names the folder, and those of Ray with an open file there."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             line = " ".join(process.cmdline())
-            if str(folder) in line and ("ray" in line or "schedbed.cluster." in line):
+            if str(folder) in line:
+                uses = "ray" in line or "schedbed.cluster." in line
+            else:
+                uses = line.startswith("ray::") and _has_open(process, folder)
+            if uses:
                 found.append(process)
     return found
+
+
+def _has_open(process: psutil.Process, folder: Path) -> bool:
+    return any(folder in Path(file.path).parents for file in process.open_files())
 
 
 def sweep(base: Path) -> list[Path]:

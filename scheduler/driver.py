@@ -1,14 +1,14 @@
 """The JobTracker without its wires: the core, the journal in front of it, and the plan of jobs.
 
 It is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` with the event
-queue in virtual time, and the tests' world by hand. A core is deterministic, so a driver that replays its journal
-knows what the one that crashed knew.
+queue in virtual time, and the tests' world by hand. A core is deterministic, so a driver that goes back to its last
+snapshot and replays the events since then knows what the one that crashed knew.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -18,30 +18,15 @@ from schedbed.cluster.messages import Heartbeat, Launch, Reply
 from schedbed.scheduler.assignment import Assignment, assign
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
-from schedbed.scheduler.core.records import Effect, NodeLost, Sink
+from schedbed.scheduler.core.records import Commit, Effect, JobEnded, NodeLost, Sink
 from schedbed.scheduler.core.settings import CoreConfig
+from schedbed.scheduler.core.snapshots import freeze, thaw
+from schedbed.scheduler.event_log import ANSWERED, Event, EventLog, with_replies
 from schedbed.scheduler.policies.explained import report_of
-from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.tasks.specs import BlockRange, JobSpec, NodeId, Split, id_key
 
-Event = tuple[float, str, tuple[Any, ...]]
-"""The time, the kind (a key of `Driver.kinds`, or ANSWERED) and the arguments of what has happened."""
-ANSWERED = "answered"
-"""Follows an event in the journal, with what a user's policy has answered to the event."""
-
 Serve = Callable[[Core, float, Heartbeat], Reply]
-
-
-class EventLog(Protocol):
-    """A journal: the events in the order in which they were applied."""
-
-    def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Keep one event, before it is applied."""
-        ...
-
-    def events(self) -> Iterable[Event]:
-        """Return all events, oldest first."""
-        ...
 
 
 class KeptAnswers(Protocol):
@@ -58,21 +43,6 @@ class KeptAnswers(Protocol):
         ...
 
 
-class EventList:
-    """A journal in memory, for JobTrackers that crash in virtual time only."""
-
-    def __init__(self) -> None:
-        self._events: list[Event] = []
-
-    def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Keep one event."""
-        self._events.append((now_s, kind, arguments))
-
-    def events(self) -> Iterator[Event]:
-        """Return all events, oldest first."""
-        return iter(self._events)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All that a run will submit: jobs by submit time, and the blocks of every input file."""
@@ -85,8 +55,10 @@ class Driver:
     """The core with all that stands around it, but for clocks, sockets and disks.
 
     `make_policy` gives a fresh policy, so that a replay starts from nothing. Without a journal nothing can be
-    replayed. `serve` is for a caller that does more with a heartbeat than `Core.heartbeat`. `jobs` are all jobs
-    that were ever planned or submitted, `waiting` those whose time has not come, by submit time.
+    replayed. `serve` is for a caller that does more with a heartbeat than `Core.heartbeat`. `jobs` are the jobs
+    that have not ended, `waiting` those whose time has not come, by submit time; `submit_times_s` has all that were
+    ever planned or submitted. A policy or sink whose state is not the object itself has `keep_state` and
+    `restore_state`.
     """
 
     def __init__(
@@ -105,20 +77,27 @@ class Driver:
         self._seed = seed
         self._journal = journal
         self._serve = serve
+        self._is_proven = False  # a snapshot of this life could be read
+        self._keeps_all = ""  # why there are no more snapshots
         self.policy: Policy
         self.core: Core
         self._start_over()
 
-    def _start_over(self) -> None:
-        """Forget everything but the journal."""
-        policy = self.policy = self._make_policy()
+    def _start_over(self, policy: Policy | None = None) -> None:
+        """Forget everything but the journal, and the policy if there is one."""
+        policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
         core = self.core = Core(self._config, self.policy, self._sink, seed=self._seed)
         self.jobs: dict[str, JobSpec] = {}
+        self.submit_times_s: dict[str, float] = {}
         self.waiting: deque[JobSpec] = deque()
         self.files: dict[str, tuple[BlockRange, ...]] = {}
         self._file_of: dict[str, str] = {}  # the input file by block
+        self._readers: dict[str, int] = {}  # jobs that have not ended, by input file
+        self._open: dict[
+            object, Effect
+        ] = {}  # effects that may not have been carried out, by attempt if there is one
         self.kinds: dict[str, Callable[..., Any]] = {
             "plan": self._plan,
             "add": self._add,
@@ -128,8 +107,9 @@ class Driver:
             "heartbeat": core.heartbeat if self._serve is None else partial(self._serve, core),
             "node_lost": core.node_lost,
             "tick": core.tick,
+            "recovered": core.recovered,
             "replicas_changed": self._move_block,
-            "committed": core.committed,
+            "committed": self._committed,
             "commit_failed": core.commit_failed,
         }
 
@@ -147,6 +127,8 @@ class Driver:
         self._journal.append(now_s, kind, *arguments)
         answer = self.kinds[kind](now_s, *arguments)
         self._keep_answers()
+        if not self._keeps_all and self._journal.is_due():
+            self._keep_snapshot(self._journal)
         return answer
 
     def _keep_answers(self) -> None:
@@ -156,30 +138,106 @@ class Driver:
             self._journal.append(self.books.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's own report, and under `replay` what it answered otherwise after a restart."""
-        difference = "" if self._answers is None else self._answers.difference
-        return {**report_of(self.policy), **({"replay": difference} if difference else {})}
+        """Return the policy's own report, with what `replay` and `journal` have to say.
 
-    def recover(self) -> list[Effect]:
-        """Replay the journal from nothing; return the effects that may not have been carried out, oldest first.
+        `replay`: what the policy answered otherwise after a restart. `journal`: why the journal has no snapshots.
+        """
+        difference = "" if self._answers is None else self._answers.difference
+        notes = {"replay": difference, "journal": self._keeps_all}
+        return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
+
+    def take_effects(self) -> list[Effect]:
+        """Return what must be done outside, in order; each is handed out once, and again after a recovery.
+
+        All but commits must be reported as carried out, or they come again.
+        """
+        effects = self.core.take_effects()
+        for effect in effects:
+            if isinstance(effect, JobEnded):
+                self._forget(effect.job)
+            if self._journal is not None:
+                self._open[_key(effect)] = effect
+        return effects
+
+    def carried_out(self, effect: Effect) -> None:
+        """Note that the effect need not be carried out again. A commit's end is an event of its own."""
+        if self._open.get(_key(effect)) == effect:
+            del self._open[_key(effect)]
+
+    # -------------------------------------------------------------- recovery
+
+    def _keep_snapshot(self, journal: EventLog) -> None:
+        """Keep the present state, if that is possible; the first snapshot is read again to see."""
+        try:
+            snapshot = freeze(self._state())
+            if not self._is_proven:
+                thaw(snapshot)
+                self._is_proven = True
+        except PolicyFailed:
+            raise
+        except Exception as error:  # a policy may hold anything
+            self._keeps_all = f"the JobTracker's journal keeps all events: {error}"
+        else:
+            journal.keep(snapshot)
+
+    def _state(self) -> dict[str, Any]:
+        """Return all that events have changed, to be frozen."""
+        policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
+        held = vars(self)
+        return {
+            "core": self.core.state(),
+            "jobs": {name: held[name] for name in _JOB_STATE},
+            "open": self._open,
+            "policy": self.policy if policy is None else None,
+            "policy_state": None if policy is None else policy(),
+            "rows": None if rows is None else rows(),
+        }
+
+    def _go_back(self, snapshot: bytes) -> None:
+        """Take over the state of a snapshot."""
+        state = thaw(snapshot)
+        self._start_over(state["policy"])
+        self.core.restore(state["core"])
+        vars(self).update(state["jobs"])
+        self._open = state["open"]
+        for part, kept in ((self.policy, state["policy_state"]), (self._sink, state["rows"])):
+            if kept is not None:
+                restore: Any = part
+                restore.restore_state(self.books, kept)
+        self.take_effects()
+
+    def recover(self, now_s: float) -> list[Effect]:
+        """Go on from the journal; return the effects that may not have been carried out, oldest first.
 
         A commit stays among them until its end is in the journal, or the attempt's output is discarded after all.
+        From `now_s` on, living trackers have the whole expiry time to be heard again. Raises ValueError when no
+        snapshot is good.
         """
         assert self._journal is not None, "only a journal can be replayed"
-        self._start_over()
-        effects: dict[object, Effect] = {}
-        for (now_s, kind, arguments), replies in _with_replies(self._journal.events()):
+        for snapshot, events in self._journal.beginnings():
+            if snapshot is None:
+                self._start_over()
+            else:
+                self._go_back(snapshot)
+            self._replay(events)
+            break
+        else:
+            raise ValueError("the JobTracker's snapshots are damaged, so that it cannot go on")
+        nodes = self.books.nodes
+        if nodes:
+            self.do(now_s, "recovered")
+        for effect in list(self._open.values()):
+            if isinstance(effect, NodeLost) and nodes[effect.node].alive:
+                self.carried_out(effect)  # a node that is back holds blocks again
+        return list(self._open.values())
+
+    def _replay(self, events: Iterable[Event]) -> None:
+        for (now_s, kind, arguments), replies in with_replies(events):
             if self._answers is not None:
                 self._answers.replay(replies)
             self.kinds[kind](now_s, *arguments)
-            if kind == "committed":
-                effects.pop(arguments[0], None)
-            for effect in self.core.take_effects():
-                effects[getattr(effect, "attempt", effect)] = effect
+            self.take_effects()
         self._keep_answers()
-        nodes = self.books.nodes
-        # A node that is back holds blocks again.
-        return [e for e in effects.values() if not (isinstance(e, NodeLost) and nodes[e.node].alive)]
 
     # ------------------------------------------------------------------ jobs
 
@@ -210,24 +268,35 @@ class Driver:
 
     def _plan(self, now_s: float, plan: Plan) -> None:
         """Take the run's plan, in which times count from the run's start."""
-        self.jobs = {job.job: job for job in plan.jobs}
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
         """Take more jobs while the run goes on, their times counted from now; jobs that are known stay as they are."""
         new: list[JobSpec] = []
         for job in plan.jobs:
-            if job.job not in self.jobs:
+            if job.job not in self.submit_times_s:
                 due_s = None if job.deadline_s is None else now_s + job.deadline_s
-                job = replace(job, submit_s=now_s + job.submit_s, deadline_s=due_s)
-                self.jobs[job.job] = job
-                new.append(job)
-        self._wait(new, plan.files)
+                new.append(replace(job, submit_s=now_s + job.submit_s, deadline_s=due_s))
+        self._wait(new, plan.files if new else {})
 
-    def _wait(self, jobs: Iterable[JobSpec], files: Mapping[str, tuple[BlockRange, ...]]) -> None:
+    def _wait(self, jobs: Sequence[JobSpec], files: Mapping[str, tuple[BlockRange, ...]]) -> None:
         self.files |= files
         self._file_of |= {block.block: name for name, blocks in files.items() for block in blocks}
+        for job in jobs:
+            self._know(job)
         self.waiting = deque(sorted((*self.waiting, *jobs), key=lambda job: (job.submit_s, *id_key(job.job))))
+
+    def _know(self, job: JobSpec) -> None:
+        if job.job not in self.jobs:
+            for name in self._inputs(job):
+                self._readers[name] = self._readers.get(name, 0) + 1
+        self.jobs[job.job] = job
+        self.submit_times_s[job.job] = job.submit_s
+
+    def _inputs(self, job: JobSpec) -> Iterable[str]:
+        """Return the files that the job reads, as far as their blocks are known here."""
+        splits = job.splits if self.files else ()
+        return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
         """Submit a job, which may have got other times than it was planned with, or none before."""
@@ -235,7 +304,18 @@ class Driver:
         if place is not None:
             del self.waiting[place]
         self.core.submit(now_s, job)
-        self.jobs[job.job] = job
+        self._know(job)
+
+    def _forget(self, name: str) -> None:
+        """Forget a job that has ended, and the blocks of files that no other job reads."""
+        job = self.jobs.pop(name, None)
+        for file in () if job is None else self._inputs(job):
+            self._readers[file] -= 1
+            if not self._readers[file]:
+                del self._readers[file]
+                for block in self.files.pop(file):
+                    self._file_of.pop(block.block, None)
+                    self.core.forget_block(block.block)
 
     def _move_block(self, now_s: float, block: str, nodes: tuple[NodeId, ...]) -> None:
         """Let unstarted maps follow their block, and later attempts be told of the new replicas."""
@@ -256,18 +336,15 @@ class Driver:
         """Return the blocks of a split's file with their present replicas; () for a split without a file."""
         return () if split is None or split.file is None else self.files[split.file]
 
+    def _committed(self, now_s: float, attempt: str) -> None:
+        """Note the end of a commit."""
+        self.core.committed(now_s, attempt)
+        if isinstance(self._open.get(attempt), Commit):
+            del self._open[attempt]
 
-def _with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with what the policy answered to the event, None where it was asked nothing or not heard."""
-    waiting: Event | None = None
-    for event in events:
-        if event[1] == ANSWERED:
-            assert waiting is not None, "answers follow an event"
-            yield waiting, event[2][0]
-            waiting = None
-            continue
-        if waiting is not None:
-            yield waiting, None
-        waiting = event
-    if waiting is not None:
-        yield waiting, None
+
+_JOB_STATE = ("jobs", "submit_times_s", "waiting", "files", "_file_of", "_readers")
+
+
+def _key(effect: Effect) -> object:
+    return getattr(effect, "attempt", effect)

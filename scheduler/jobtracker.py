@@ -1,7 +1,7 @@
 """The JobTracker, live: gives the pure driver events and the time, and carries out what the core asks for.
 
-A plain asyncio class without threads; the launcher makes a Ray actor of it. After a crash it replays its
-journal and goes on; its trackers notice nothing but a late answer.
+A plain asyncio class without threads; the launcher makes a Ray actor of it. After a crash it goes on from its
+journal; its trackers notice nothing but a late answer.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import Answer, MasterGone, NameNodeDoor
-from schedbed.cluster.messages import Heartbeat, Launch, Reply
+from schedbed.cluster.messages import Action, Heartbeat, Launch, Reply
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler.assignment import aside, attempt_spec
 from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
@@ -74,6 +76,14 @@ class Recorder:
                 self._dropped[table] += done
         return {table: list(rows) for table, rows in self._rows.items()}
 
+    def keep_state(self) -> Any:
+        """Return the rows that the driver may not have, and how many came before them, for a snapshot."""
+        return self._rows, self._dropped
+
+    def restore_state(self, books: Ledger, state: Any) -> None:
+        """Take over the rows of a snapshot."""
+        self._rows, self._dropped = state
+
 
 class JobTracker:
     """One run's JobTracker. `make_policy` gives a fresh policy, so that a replay starts from nothing."""
@@ -120,10 +130,10 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Replay the journal; a policy that fails only now ends the run, as at any other time."""
+        """Go on from the journal; a policy that fails only now ends the run, as at any other time."""
         try:
-            self._unfinished = self._driver.recover()
-        except PolicyFailed as error:
+            self._unfinished = self._driver.recover(self._clock.now_s())
+        except (PolicyFailed, ValueError) as error:
             self._failure = str(error)
 
     def _leave(self, why: str) -> NoReturn:
@@ -147,7 +157,7 @@ class JobTracker:
             self._failure = f"{type(error).__name__}: {error}{under}"
             return None
         finally:
-            self._set_off(self._driver.core.take_effects())
+            self._set_off(self._driver.take_effects())
 
     def _do(self, kind: str, *arguments: Any) -> Any:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
@@ -173,13 +183,13 @@ class JobTracker:
         """More jobs while the run goes on, their times counted from now; their submit times by job, in seconds since
         the run's start. A job that is known already is left as it is, so that the call may be repeated.
         """
-        known = self._driver.jobs
+        known = self._driver.submit_times_s
         if any(job.job not in known for job in plan.jobs):
             self._do("add", plan)
         if self._failure is not None:
             raise MasterGone("the run has failed")
         self._submit_due()
-        return {job.job: known[job.job].submit_s for job in plan.jobs}
+        return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
         """Ends these jobs, or all, those that still wait for their time too; nothing for what is over or unknown."""
@@ -195,12 +205,17 @@ class JobTracker:
         reply = self._do("heartbeat", beat)
         if reply is None:
             raise MasterGone("the run has failed")
+        actions = tuple(action for action in reply.actions if not self._is_late(action))
         specs = {
             action.attempt: self._attempt_spec(action).to_json()
-            for action in reply.actions
+            for action in actions
             if isinstance(action, Launch)
         }
-        return Answer(reply=reply, specs=specs)
+        return Answer(reply=replace(reply, actions=actions), specs=specs)
+
+    def _is_late(self, action: Action) -> bool:
+        """Tell whether the action, of a reply that is given again, launches an attempt of a job that has ended."""
+        return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
         """For the driver: the status, rows since the cursors, whether all jobs have ended, and a fatal error if any.
@@ -261,11 +276,11 @@ class JobTracker:
                 case Commit():
                     self._spawn(self._commit(effect))
                 case Discard():
-                    self._spawn(self._drop(aside(effect.job, effect.attempt)))
+                    self._spawn(self._drop(effect, aside(effect.job, effect.attempt)))
                 case NodeLost():
-                    self._spawn(self._until_heard(partial(self._name_node.node_lost, effect.node)))
+                    self._spawn(self._carry_out(effect, partial(self._name_node.node_lost, effect.node)))
                 case JobEnded():
-                    self._spawn(self._drop(aside(effect.job)))
+                    self._spawn(self._drop(effect, aside(effect.job)))
 
     async def _commit(self, effect: Commit) -> None:
         try:
@@ -277,9 +292,14 @@ class JobTracker:
         else:
             self._do("committed", effect.attempt)
 
-    async def _drop(self, path: str) -> None:
+    async def _drop(self, effect: Effect, path: str) -> None:
         """Deletes what was written aside, for good: an attempt that was given up may still run and write on."""
-        await self._until_heard(partial(self._name_node.delete, path, recursive=True, for_good=True))
+        await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
+
+    async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
+        """Have the NameNode do what the effect asks for."""
+        await self._until_heard(call)
+        self._driver.carried_out(effect)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]]) -> None:
         """Call the NameNode until the call is answered."""

@@ -1,19 +1,39 @@
 """The JobTracker's journal: every event that the core takes, written to SQLite before it is applied.
 
-The core is deterministic, so replaying the journal through a fresh core gives the state back.
+The core is deterministic, so replaying the events after a snapshot through a core in the snapshot's state gives the
+present state. The file holds two snapshots and the events since the older one, so that its size is bounded.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from schedbed.scheduler.event_log import Event
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_BYTES = 8 << 20
+"""Bytes of events after which a snapshot is due, or as many bytes as the last snapshot has, if these are more."""
+EVENT_BYTES = 400
+"""The least that an event counts: small events take time in a replay, too."""
+
+_SCHEMA = """
+PRAGMA journal_mode=WAL;
+PRAGMA synchronous=OFF;
+PRAGMA journal_size_limit=4194304;
+CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, t REAL, kind TEXT, arguments BLOB);
+CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, state BLOB);
+"""
+
 
 class Journal:
-    """Events in the order in which they were applied, as (time, method of the core, arguments).
+    """Events in the order in which they were applied, as (time, method of the core, arguments), and snapshots.
 
     Written without fsync: it survives the death of the process, not that of the host, and so does the run.
     The file is the run's own, in its private folder; it never comes over a socket.
@@ -21,26 +41,59 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=OFF")
-        self._database.execute(
-            "CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY, t REAL, kind TEXT, arguments BLOB)"
+        self._database.executescript(_SCHEMA)
+        self._last, self._least = self._one(
+            "SELECT number, LENGTH(state) FROM snapshots ORDER BY number DESC LIMIT 1"
+        ) or (0, 0)
+        [newest, self._since] = self._one(
+            "SELECT MAX(number), SUM(MAX(LENGTH(arguments), ?)) FROM events WHERE number > ?",
+            EVENT_BYTES,
+            self._last,
         )
+        self._number: int = newest or self._last
+        self._since = self._since or 0
+
+    def _one(self, query: str, *values: Any) -> Any:
+        return self._database.execute(query, values).fetchone()
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Writes one event; it is durable against the process's death when this returns."""
+        """Write one event; it is durable against the process's death when this returns."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
-        self._database.execute(
-            "INSERT INTO events (t, kind, arguments) VALUES (?, ?, ?)", (now_s, kind, blob)
-        )
+        self._number += 1
+        self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (self._number, now_s, kind, blob))
+        self._since += max(len(blob), EVENT_BYTES)
 
-    def events(self) -> Iterator[tuple[float, str, tuple[Any, ...]]]:
-        """All events, oldest first."""
-        for now_s, kind, blob in self._database.execute(
-            "SELECT t, kind, arguments FROM events ORDER BY number"
-        ):
+    def is_due(self) -> bool:
+        """As in `EventLog`: a snapshot costs no more time than the events since the last one."""
+        return self._since >= SNAPSHOT_BYTES and self._since >= self._least
+
+    def keep(self, snapshot: bytes) -> None:
+        """As in `EventLog`; all at once or, when the process dies meanwhile, not at all."""
+        run = self._database.execute
+        run("BEGIN")
+        run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
+        run("DELETE FROM snapshots WHERE number < ?", (self._last,))
+        run("DELETE FROM events WHERE number <= ?", (self._last,))
+        run("COMMIT")
+        self._last, self._least, self._since = self._number, len(snapshot), 0
+
+    def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
+        """As in `EventLog`."""
+        query = "SELECT number, digest, state FROM snapshots ORDER BY number DESC"
+        for number, digest, snapshot in self._database.execute(query).fetchall():
+            if sha256(snapshot).digest() == digest:
+                yield snapshot, self.events(number)
+            else:
+                log.warning("the snapshot after event %d is damaged", number)
+        if self._one("SELECT MIN(number) FROM events")[0] in (None, 1):
+            yield None, self.events()
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """Return the events after that number, oldest first."""
+        query = "SELECT t, kind, arguments FROM events WHERE number > ? ORDER BY number"
+        for now_s, kind, blob in self._database.execute(query, (after,)):
             yield now_s, kind, pickle.loads(blob)
 
     def close(self) -> None:
-        """Closes the database."""
+        """Close the database."""
         self._database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, View
@@ -249,12 +250,13 @@ def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[
     """One hook that calls them all, and with `answers` puts what they answer into one list."""
     if len(hooks) == 1:
         return hooks[0]
+    return partial(_collect if answers else _call, tuple(hooks))
 
-    def call(*arguments: Any) -> None:
-        for hook in hooks:
-            hook(*arguments)
 
-    def collect(*arguments: Any) -> list[Any]:
-        return [answer for hook in hooks for answer in hook(*arguments)]
+def _call(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> None:
+    for hook in hooks:
+        hook(*arguments)
 
-    return collect if answers else call
+
+def _collect(hooks: Sequence[Callable[..., Any]], *arguments: Any) -> list[Any]:
+    return [answer for hook in hooks for answer in hook(*arguments)]

@@ -44,13 +44,15 @@ class Cost:
 
     For a map, `read_bytes` come from its split and `write_bytes` are its output (shuffled when the job has
     reduces, else written to the block store). For a reduce, `write_bytes` go to the block store. `duration_s` is
-    how long a traced attempt took beside its input (a reduce: after its shuffle); only the simulator uses it.
+    how long a traced attempt took beside its input (a reduce: after its shuffle), `shuffle_s` how long its shuffle took
+    once all maps had ended; only the simulator uses them.
     """
 
     cpu_s: float = 0.0
     read_bytes: int = 0
     write_bytes: int = 0
     duration_s: float | None = None
+    shuffle_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,9 @@ from hypothesis import settings
 from tests.harness.retries import Retries
 
 os.environ["TERM"] = "xterm"  # what is printed must not depend on where the tests are run
+
+# A shell ignores SIGINT for what it starts in the background; what the tests start would go on doing so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A property is not wrong because the machine is busy.
 settings.register_profile("schedbed", deadline=None)

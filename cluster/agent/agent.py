@@ -37,6 +37,7 @@ from schedbed.cluster.agent.warm import privileges
 from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.priority import go_first
+from schedbed.cluster.wire.port_range import listen_at
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.pacing import socket_bytes
@@ -117,7 +118,7 @@ class Agent:
 
     def _socket(self) -> socket.socket:
         """The listening socket; connections inherit what their buffers may hold."""
-        listening = socket.create_server((self._config.listen, self._config.port), backlog=128)
+        listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
         if size:

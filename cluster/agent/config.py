@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.port_range import PortRange
 
 LIMIT_MODES = ("auto", "cgroup", "software", "off")
 LOOPBACK = "127.0.0.1"
@@ -23,9 +24,9 @@ class AgentConfig:
 
     `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs; `listen` the address that the agent
     serves on, by which the other nodes reach it; `shaped` that the kernel holds the NIC to its rate already, so that
-    the agent only counts what passes; `port` where it serves, 0 for any; `url` how others reach it where that is not
-    the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk, where that is
-    not `root`; `groups` the socket where whoever holds the node hands over its control groups
+    the agent only counts what passes; `port` where it serves, 0 for any of `ports`; `url` how others reach it where
+    that is not the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk,
+    where that is not `root`; `groups` the socket where whoever holds the node hands over its control groups
     (`group_files.receive_files`), None where the agent makes them itself.
     """
 
@@ -40,6 +41,7 @@ class AgentConfig:
     runner: str = RUNNER
     listen: str = LOOPBACK
     port: int = 0
+    ports: PortRange | None = None
     url: str = ""
     shaped: bool = False
     quick: Path | None = None
@@ -63,4 +65,5 @@ class AgentConfig:
         """The inverse of `to_line`; raises ValueError, TypeError or KeyError on anything else."""
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
-        return AgentConfig(**{**raw, **paths, "node": NodeSpec(**raw["node"])})
+        ports = None if raw["ports"] is None else PortRange(**raw["ports"])
+        return AgentConfig(**{**raw, **paths, "ports": ports, "node": NodeSpec(**raw["node"])})

@@ -124,12 +124,14 @@ class NameNode:
 
         NoNodes when all nodes are excluded; fewer nodes than `replication` are no error.
         """
-        block = block_id(self._names.next_block_number())
+        block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
-        nodes = place_hdfs(field, replication, seed=self._seed, block=block, writer=writer, exclude=exclude)
+        # By its place in the file, not by its id: who asks first is chance, live, and policies are compared.
+        place = f"{path}:{len(file.blocks) if isinstance(file, File) else 0}"
+        nodes = place_hdfs(field, replication, seed=self._seed, block=place, writer=writer, exclude=exclude)
         if not nodes:
             raise NoNodes(f"{path}: no node can take a block")
-        if self._names.find(path) is None:
+        if file is None:
             self._change(self._creation(now_s, path, replication, length_hint))
         self._change({"op": "allocate", "path": path, "block": block, "length": 0, "now_s": now_s})
         self._blocks.map.add_block(block)

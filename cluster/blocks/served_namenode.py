@@ -135,6 +135,9 @@ class ServedNameNode(NameNodeDoor):
     async def begin_clock(self, epoch_s: float) -> None:
         self._clock.begin(epoch_s)
 
+    async def time_of_day(self) -> float:
+        return self._clock.time_of_day_s(self._clock.now_s())
+
     async def poll(self, cursor: int = 0) -> Json:
         return self._names.poll(cursor)
 

@@ -27,6 +27,7 @@ from schedbed.cluster.blocks.loader import append_file, store_file
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.wire.port_range import PortRange, listen_at
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"
@@ -64,11 +65,11 @@ class WebHdfs:
         app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
         return app
 
-    async def serve(self, port: int = 0) -> web.AppRunner:
-        """Listen on 127.0.0.1; the runner's `addresses` tell the port, its `cleanup` ends it."""
+    async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
+        """Listen on 127.0.0.1, with port 0 at any of `ports`; the runner's `addresses` tell which, `cleanup` ends."""
         runner = web.AppRunner(self.application())
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
+        await web.SockSite(runner, listen_at("127.0.0.1", port, ports)).start()
         return runner
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -89,16 +89,27 @@ def _nothing_to_check() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineImage:
+    """What machines of a kind are made of where a host may lack that: `pieces` yields it on one host, in bounded
+    pieces, and `load` takes them in on another. Each raises BadInput when it cannot be done."""
+
+    is_missing: Callable[[], bool]
+    pieces: Callable[[], Iterator[bytes]]
+    load: Callable[[Iterator[bytes]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
     """One choice of `--machines`, declared as `KIND` by the module that makes machines of this kind.
 
     `make(agent, owner)` returns a fresh machine for one life of a node: `agent` is what its agent is told, with the
     node's folder on this host as `root`; `owner` marks the process for which all is made. `check` raises BadInput
     saying what to do when such machines cannot be had on this host; `ready` is entered around
-    all runs of a command and leaves no such machine behind.
+    all runs of a command and leaves no such machine behind; `image` is what is sent to hosts that lack it.
     """
 
     about: str
     make: Callable[[AgentConfig, str], Machine]
     check: Callable[[], None] = _nothing_to_check
     ready: Callable[[], AbstractContextManager[None]] = nullcontext
+    image: MachineImage | None = None

@@ -41,7 +41,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
     """Return a fresh machine for one life of the node, on its files of the run; `runner` is what its attempts run."""
     stretch = config.cluster.stretch
     agent = AgentConfig(
-        node=node.stretched(stretch),
+        node=node.on_host(config.host_speed).stretched(stretch),
         root=config.node_root(node.node),
         token=config.token,
         epoch_s=epoch_s,
@@ -51,6 +51,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
         run_id=config.run_id,
         runner=runner,
         listen=config.listen,
+        ports=config.ports,
         uplink=config.uplink(node.rack),
     )
     return KINDS[config.machines]().make(agent, config.owner)

@@ -23,7 +23,7 @@ class TaskCost:
     `output_bytes`; without `merges` it does not read again what it had to put on disk. `partitions` are the bytes of
     each reduce's share of a map's output, None for equal shares. With `duration_s` the whole attempt takes that long
     on a node that holds its input (a reduce: from the moment that its last map output is there), and nothing
-    contends; what it reads from elsewhere comes on top.
+    contends; what it reads from elsewhere comes on top, and of a reduce `shuffle_s`, where a framework has that.
     """
 
     cpu_s: float = 0.0
@@ -35,6 +35,7 @@ class TaskCost:
     memory_peak_bytes: int = 0
     merges: bool = True
     duration_s: float | None = None
+    shuffle_s: float | None = None
     records_in: int = 0
     records_out: int = 0
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.wire.port_range import PortRange, listen_at
+
 PATH_BYTES = 100
 """The longest path that a unix socket may have, on any system."""
 SILENT_S = 15
@@ -17,11 +19,12 @@ SILENT_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A unix socket at `path`, or TCP at `host` where there is none; port 0 before it serves."""
+    """A unix socket at `path`, or TCP at `host` where there is none; port 0, any of `ports`, before it serves."""
 
     path: str = ""
     host: str = ""
     port: int = 0
+    ports: PortRange | None = None
     token: str = field(default="", repr=False)
 
     @staticmethod
@@ -33,13 +36,13 @@ class Endpoint:
 
 
 async def listen(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> tuple[asyncio.Server, Endpoint]:
-    """Serve at a place; return the server, and the place with its port."""
+    """Serve at a place; return the server, and the place with its port. Raises OSError, BadInput when none is free."""
     loop = asyncio.get_running_loop()
     if place.path:
         server = await loop.create_unix_server(make, place.path)
         Path(place.path).chmod(0o600)
         return server, place
-    server = await loop.create_server(make, place.host, place.port)
+    server = await loop.create_server(make, sock=listen_at(place.host, place.port, place.ports))
     return server, replace(place, port=server.sockets[0].getsockname()[1])
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from schedbed.cluster.wire.port_range import PortRange, parse_ports
 from schedbed.deploy.options import MACHINES
 
 
@@ -35,5 +36,13 @@ Machines = Annotated[
     str,
     typer.Option(
         metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
+    ),
+]
+Ports = Annotated[
+    PortRange | None,
+    typer.Option(
+        metavar="FIRST-LAST",
+        parser=parse_ports,
+        help="Listen on ports of this range only, such as 20000-20100.",
     ),
 ]

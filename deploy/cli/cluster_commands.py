@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Scenario
+from schedbed.deploy.cli.arguments import Ports, Scenario
 from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.errors import BadInput
 
@@ -44,6 +44,7 @@ def up(
             metavar="ADDR", help="A running Ray cluster to deal the nodes over: host:port, or auto."
         ),
     ] = None,
+    ports: Ports = None,
     name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
     with_workload: Annotated[
         bool, typer.Option("--with-workload", help="Submit the scenario's jobs and inject its faults, too.")
@@ -67,11 +68,13 @@ def up(
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import StartOrder
+    from schedbed.deploy.whole_run import check_no_framework
 
     if machines not in KINDS:
         raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
     changes = {"policies": None if policy is None else [policy], "nodes": nodes, "scale": scale, "seed": seed}
     resolved = resolve(scenario, sets=set_ or (), **changes, idle=not with_workload)
+    check_no_framework(resolved)
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
     _up(
@@ -81,6 +84,7 @@ def up(
             out=out,
             machines=machines,
             address=address,
+            ports=ports,
             keep_outputs=keep_outputs,
         ),
         foreground,

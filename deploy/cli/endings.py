@@ -10,10 +10,10 @@ import typer
 from typer.core import TyperGroup
 
 from schedbed.deploy.failures import RunFailed, one_line
-from schedbed.deploy.signals import ended_by
+from schedbed.deploy.signals import SIGNALLED, ended_by
 from schedbed.tasks.errors import BadInput
 
-FAILED, BAD_INPUT, SIGNALLED = 1, 2, 128
+FAILED, BAD_INPUT = 1, 2
 TRACEBACK = "SCHEDBED_TRACEBACK"
 """With this environment variable set, an error that nobody foresaw ends in its traceback."""
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -23,6 +23,13 @@ _KNOWN = (typer.Exit, typer.Abort)
 
 class Commands(TyperGroup):
     """All commands of the program."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line; a signal that comes meanwhile ends as one that comes later does."""
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; tell in a line what the command raises that a person can act on."""
@@ -39,7 +46,7 @@ class Commands(TyperGroup):
         except RunFailed as error:
             raise _ending(str(error), FAILED) from None
         except KeyboardInterrupt:
-            raise _ending("interrupted", SIGNALLED + ended_by()) from None
+            raise _interrupted() from None
         except _KNOWN:
             raise
         except Exception as error:
@@ -48,6 +55,10 @@ class Commands(TyperGroup):
             if os.environ.get(TRACEBACK):
                 raise
             raise _ending(_unforeseen(error), FAILED) from None
+
+
+def _interrupted() -> typer.Exit:
+    return _ending("interrupted", SIGNALLED + ended_by())
 
 
 def _unforeseen(error: Exception) -> str:

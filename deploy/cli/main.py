@@ -11,11 +11,11 @@ import typer
 
 from schedbed import __version__
 from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands
-from schedbed.deploy.cli.arguments import Machines, Scenario
+from schedbed.deploy.cli.arguments import Machines, Ports, Scenario
 from schedbed.deploy.cli.endings import Commands
+from schedbed.deploy.cli.hosts_command import hosts_app
 from schedbed.deploy.cli.policy_commands import policy_app
 from schedbed.deploy.options import check_machines_name
-from schedbed.deploy.signals import terminations_interrupt
 from schedbed.tasks.traces.formats import NAMES
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ trace_app = typer.Typer(
 )
 app.add_typer(trace_app, name="trace")
 app.add_typer(policy_app, name="policy")
+app.add_typer(hosts_app, name="hosts")
 cluster_commands.add_commands(app)
 scenario_commands.add_commands(app)
 
@@ -83,6 +84,7 @@ def run(
         str | None,
         typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
     ] = None,
+    ports: Ports = None,
     nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
     scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
     repeats: Annotated[int | None, typer.Option(help="How often each policy runs.")] = None,
@@ -121,7 +123,7 @@ def run(
 
     from schedbed.deploy.whole_run import RunOptions, run_scenario
 
-    where = RunOptions(out=out, machines=machines, address=address, webhdfs=webhdfs)
+    where = RunOptions(out=out, machines=machines, address=address, ports=ports, webhdfs=webhdfs)
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
     run_scenario(resolved, replace(where, **what))
 
@@ -167,13 +169,30 @@ def validate(
         typer.Option(metavar="DIR", help="A finished live run of the scenario, instead of running it live."),
     ] = None,
     phases: Annotated[bool, typer.Option("--phases", help="Also show where the time of tasks went.")] = False,
+    recorded: Annotated[
+        bool,
+        typer.Option(
+            "--recorded", help="SCENARIO is a Rumen trace: simulate it on its own slots, run nothing."
+        ),
+    ] = False,
+    framework: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE", help="With --recorded: none, hadoop1 (the default) or yarn."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for both runs and validate.json.")] = None,
     no_live: NoLive = False,
 ) -> None:
-    """Run a scenario live and simulated, and print how far the simulator is off.
+    """Run a scenario live and simulated, or simulate a recorded trace, and print how far the simulator is off.
 
     Example: schedbed validate mixed --repeats 5 --phases
     """
+    if recorded or framework is not None:
+        from schedbed.deploy.cli.trace_commands import validate_trace
+
+        validate_trace(
+            str(scenario), out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
+        )
+        return
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.validate import validate as hold_against
 
@@ -349,16 +368,6 @@ def convert(
     convert_trace(file, out, format, jobs, fit=fit_cluster)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The entry point: runs the command and exits with its code."""
-    terminations_interrupt()
-    app(args=arguments, prog_name="schedbed")
-
-
 def _show_warnings(warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)
-
-
-if __name__ == "__main__":
-    main()

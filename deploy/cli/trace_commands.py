@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -58,6 +59,32 @@ def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *
     print(f"{out}: {made.job_count} jobs, {made.task_count} tasks")
     if made.task_count > TASKS_MAX:
         print(f"a scenario takes at most {TASKS_MAX} tasks: convert fewer jobs with --jobs")
+
+
+def validate_trace(
+    trace: str,
+    out: Path | None,
+    *,
+    recorded: bool,
+    framework: str | None,
+    policies: Sequence[str] | None,
+    sets: Sequence[str],
+) -> None:
+    """Hold a recorded trace against its simulation; BadInput for an option that does not go with that."""
+    from schedbed.deploy.studies.recorded_run import validate_recorded
+    from schedbed.scheduler.simulate.framework import PROFILES
+
+    if not recorded:
+        raise BadInput(
+            f"--framework {framework}: only goes with --recorded, expected `framework:` in a scenario"
+        )
+    if framework is not None and framework not in PROFILES:
+        raise BadInput(f"--framework {framework}: unknown profile, expected {', '.join(PROFILES)}")
+    if not Path(trace).is_file():
+        raise BadInput(f"--recorded: no trace file {trace!r}")
+    validate_recorded(
+        Path(trace), out, framework=framework or "hadoop1", policies=policies, sets=sets, say=print
+    )
 
 
 def _proposal(fit: Fit) -> str:

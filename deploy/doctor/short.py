@@ -92,7 +92,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
         computing_s = median(report["counters"]["cpu_s"] for report in reports) / node.spec.core_speed
         load, tolerance = f"{kind.name} of {size // MEGABYTE} MB", TRANSFER_TOLERANCE
         if computing_s > CPU_SHARE * moving_s:
-            load, tolerance = f"{load}, with {1000 * computing_s:.0f} ms of computing", None
+            load, tolerance = f"{load} + {1000 * computing_s:.0f} ms of CPU", None
         ratio = moving_s / median(max(_seconds(report) - START_S, 1e-6) for report in reports)
         by = node.hello.limits[kind.resource]
         rows.append(Achieved(node.spec.node, kind.resource, ratio, by, load, tolerance, busy=busy))

@@ -21,7 +21,9 @@ from typing import Any
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
 from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import Method, make_table
+from schedbed.cluster.host_clock import ClockReading, ClockTrack, HostScale, follow_clock, read_clock
 from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters, NameNodeDoor
 from schedbed.cluster.priority import go_first
@@ -178,7 +180,7 @@ class NameNodeActor(_MasterActor):
         await self._service_of_run()
         assert self._names is not None
         web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock())
-        self._web = await web.serve(port)
+        self._web = await web.serve(port, config.ports)
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
 
     async def end(self) -> None:
@@ -190,11 +192,18 @@ class NameNodeActor(_MasterActor):
 
 
 class TaskTrackerActor(_Actor):
-    """The TaskTrackers of a host, each with what it owns; they share this process and its sockets to the masters."""
+    """The TaskTrackers of a host, each with what it owns; they share this process and its sockets to the masters.
 
-    def __init__(self, nodes: Sequence[NodeId], masters: Masters) -> None:
+    `far` says that the masters are on another host, with another clock, which is then compared all the time.
+    """
+
+    def __init__(self, nodes: Sequence[NodeId], masters: Masters, *, far: bool = False) -> None:
         super().__init__()
         self._masters = masters
+        self._far = far
+        self._run_id = ""
+        self._track = ClockTrack()
+        self._following: asyncio.Task[None] | None = None
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
 
     async def ready(self) -> int:
@@ -213,6 +222,7 @@ class TaskTrackerActor(_Actor):
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
         """Start a node; return its name, the agent's URL and how limits are enforced."""
         node = config.cluster.node(name)
+        self._compare_clocks(config.run_id)
         tracker = TaskTracker(
             node,
             partial(make_machine, config, node),
@@ -221,6 +231,7 @@ class TaskTrackerActor(_Actor):
             token=config.token,
             seed=config.seed,
             stretch=config.cluster.stretch,
+            scale=HostScale(self._track, config.host_speed),
         )
         hello = await tracker.start()
         self._trackers[name] = tracker
@@ -235,6 +246,25 @@ class TaskTrackerActor(_Actor):
     async def where(self) -> dict[NodeId, str | None]:
         """Return the present URL of each node's agent; None for a node that has not been begun, or not again."""
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
+
+    def _compare_clocks(self, run_id: str) -> None:
+        """From a run's first node on, compare the host's clock with the NameNode's."""
+        if not self._far or run_id == self._run_id:
+            return
+        self._stop_comparing()
+        self._run_id, self._track = run_id, ClockTrack()
+        ask = self._masters.name_node.time_of_day
+        read = partial(read_clock, ask, RunClock.host_time_s)
+        self._following = asyncio.create_task(follow_clock(self._track, read))
+
+    def _stop_comparing(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+        self._following, self._run_id = None, ""
+
+    async def clock_readings(self) -> list[ClockReading]:
+        """Return how far the host's clock was ahead of the masters' in the course of the run."""
+        return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
         """Apply a fault to a node; return what `TaskTracker.fault` says the fault has hit."""
@@ -253,6 +283,8 @@ class TaskTrackerActor(_Actor):
         tracker, self._trackers[node] = self._trackers[node], None
         if tracker is not None:
             await tracker.stop()
+        if not any(self._trackers.values()):
+            self._stop_comparing()
 
 
 class NodeHandle:

@@ -16,7 +16,10 @@ from typing import Any
 from schedbed.cluster.agent.cgroups import owner_mark, sweep_leftovers
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.machines.make import machines_ready
+from schedbed.cluster.core_trial import CoreTrial
+from schedbed.cluster.host_clock import ClockReading, ClockTrack, HostScale
+from schedbed.cluster.machines.make import KINDS, machines_ready
+from schedbed.cluster.machines.piece_pipe import PiecePipe
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
 from schedbed.deploy.hostwatch import SAMPLE_S, HostWatch, describe_host
@@ -58,26 +61,56 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
     """Which host each node lies on: each gets the share of the declared cores that it has of all hosts' CPUs.
 
-    Nodes are dealt in runs of the same rack, so that racks stay whole where the shares allow it. Raises BadInput
-    when no host lends a CPU.
+    Nodes that name a host lie there, and count as a part of its share. Nodes are dealt in runs of the same rack, so
+    that racks stay whole where the shares allow it. Raises BadInput when a host that is named does not exist, and when
+    nodes that name none meet no host that lends a CPU.
     """
+    dealt = {node.node: _named_host(node.host, hosts) for node in nodes if node.host}
+    free = [node for node in nodes if not node.host]
+    if not free:
+        return dealt
     lending = [host for host in hosts if host.cpus > 0]
     if not lending:
         raise BadInput(
             "--address: no host of the Ray cluster lends it a CPU, expected at least one that does"
         )
-    bounds = list(itertools.accumulate(host.cpus for host in lending))
+    bounds = list(itertools.accumulate(_shares_left(nodes, dealt, lending)))
     racks = list(dict.fromkeys(node.rack for node in nodes))
-    wanted = sum(node.cpu_rate for node in nodes)
-    dealt: dict[NodeId, Host] = {}
+    wanted = sum(node.cpu_rate for node in free)
     so_far = 0.0
-    for node in sorted(nodes, key=lambda node: racks.index(node.rack)):
+    for node in sorted(free, key=lambda node: racks.index(node.rack)):
         middle = (so_far + node.cpu_rate / 2) / wanted * bounds[-1]
         so_far += node.cpu_rate
         dealt[node.node] = next(
             (host for host, bound in zip(lending, bounds, strict=True) if middle < bound), lending[-1]
         )
-    return dealt
+    return {node.node: dealt[node.node] for node in nodes}
+
+
+def _named_host(name: str, hosts: Sequence[Host]) -> Host:
+    for host in hosts:
+        if name in (host.name, host.address):
+            return host
+    names = ", ".join(host.name for host in hosts)
+    raise BadInput(
+        f"cluster.node.host: no host {name!r} in this run, expected one of {names}, or --address of a Ray cluster that "
+        "has it"
+    )
+
+
+def _shares_left(
+    nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
+) -> list[float]:
+    """What each host is to get beside the nodes that name it, in cores; by the CPUs alone when nothing is left."""
+    whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
+    named = {
+        host.name: sum(
+            node.cpu_rate for node in nodes if node.node in dealt and dealt[node.node].name == host.name
+        )
+        for host in lending
+    }
+    left = [max(0.0, host.cpus * whole - named[host.name]) for host in lending]
+    return left if any(left) else [host.cpus for host in lending]
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
@@ -89,13 +122,21 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
     return replace(cluster, nodes=tuple(nodes))
 
 
-def host_loads(hosts: Iterable[HostRecord], own_samples: list[list[float]]) -> dict[str, dict[str, Any]]:
-    """What a run saw of each host, for its record; the driver's own samples are its host's."""
+def host_loads(
+    hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
+) -> dict[str, dict[str, Any]]:
+    """What a run saw of each host, for its record; the driver's own samples are its host's. All times are the run's:
+    `clock` is the driver's, and those of the other hosts are corrected by their offset."""
     return {
-        record.host.name: {
-            "samples": own_samples if record.host.drives else record.samples,
-            "lost_s": record.lost_s,
-        }
+        record.host.name: (
+            {"samples": own_samples, "lost_s": record.lost_s}
+            if record.host.drives
+            else {
+                "samples": record.run_samples(clock),
+                "lost_s": record.lost_s,
+                "clock": record.run_readings(clock),
+            }
+        )
         for record in hosts
     }
 
@@ -117,30 +158,65 @@ def check_uplinks(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 class HostRecord:
     """What is known of a host in the course of a run. `folder` is its scratch folder, None on the driver's host;
     `owner` the mark of the process there for which all is made; `lost_s` since when it gives no answer, in seconds from
-    the run's start; None while it does."""
+    the run's start; None while it does. `clock_offset_s` is how far its clock was ahead of the driver's before the
+    runs, give or take `clock_bound_s`; `readings` are those of the present run. `speed` is that of a core, where 1 is
+    a core of the slowest host."""
 
     host: Host
     folder: Path | None = None
     owner: str = field(default_factory=owner_mark)
     about: dict[str, Any] = field(default_factory=describe_host)
     clock_offset_s: float = 0.0
+    clock_bound_s: float = 0.0
+    speed: float = 1.0
+    readings: list[ClockReading] = field(default_factory=list)
     samples: list[list[float]] = field(default_factory=list)
     lost_s: float | None = None
 
-    def take(self, said: Mapping[str, Any], asked_s: float, answered_s: float) -> None:
-        """Takes over what its keeper says of it, asked and answered at these times of day."""
+    def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
+        """Takes over what its keeper says of it, and how far its clock is ahead of the driver's."""
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
         self.about = dict(said["host"])
-        self.clock_offset_s = round(said["now_s"] - (asked_s + answered_s) / 2, 4)
+        self.clock_offset_s = round(clock.offset_s, 6)
+        self.clock_bound_s = round(clock.bound_s, 6)
 
-    def hear(self, samples: list[list[float]] | None, now_s: float) -> None:
-        """Its answer at a time of the run: the samples that are new; None when it gave none."""
+    def hear(
+        self,
+        samples: list[list[float]] | None,
+        now_s: float,
+        readings: Sequence[ClockReading] | None = None,
+    ) -> None:
+        """Its answer at a time of the run: the samples that are new; None when it gave none. `readings` are all of its
+        clock in the run."""
+        if readings:
+            self.readings = list(readings)
         if samples is None:
             self.lost_s = round(now_s, 3) if self.lost_s is None else self.lost_s
         else:
             self.samples += samples
             self.lost_s = None
+
+    def run_samples(self, clock: RunClock) -> list[list[float]]:
+        """The samples, their times by the driver's clock."""
+        track = ClockTrack()
+        for reading in self.readings:
+            track.add(reading)
+        scale = HostScale(track)
+        return [
+            [round(scale.run_s(at_s, clock.epoch_s, clock.stretch), 3), *rest] for at_s, *rest in self.samples
+        ]
+
+    def run_readings(self, clock: RunClock) -> list[list[float]]:
+        """The readings as [seconds since the run's start, offset, bound]."""
+        return [
+            [
+                round((reading.at_s - reading.offset_s - clock.epoch_s) / clock.stretch, 3),
+                round(reading.offset_s, 6),
+                round(reading.bound_s, 6),
+            ]
+            for reading in self.readings
+        ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
         """Its entry in run.json."""
@@ -149,6 +225,8 @@ class HostRecord:
             **self.about,
             "ray_cpus": self.host.cpus,
             "clock_offset_s": self.clock_offset_s,
+            "clock_bound_s": self.clock_bound_s,
+            "core_speed_ratio": self.speed,
             "nodes": [node for node, host in places.items() if host.name == self.host.name],
         }
 
@@ -168,19 +246,27 @@ class HostKeeper:
         self._watch: HostWatch | None = None
         self._machines = ExitStack()
         self._ready: set[str] = set()
+        self._image: PiecePipe | None = None  # that is on its way here
 
     def ready(self) -> int:
         """Answers once it is up; returns its process id."""
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Its scratch folder, its mark, what the host is, and the time of day by its clock."""
+        """Its scratch folder, its mark, and what the host is."""
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
             "host": describe_host(),
-            "now_s": time.time(),
         }
+
+    def time_of_day(self) -> float:
+        """The time of day (Unix) by the host's clock."""
+        return RunClock.host_time_s()
+
+    def trial_s(self) -> float:
+        """The CPU seconds that the core trial needs here."""
+        return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
         """Makes what the nodes of a run find there when they start; `config.work` is below its folder. Raises BadInput
@@ -192,6 +278,28 @@ class HostKeeper:
                 raise BadInput(f"host {platform.node()}: {error}") from None
             self._ready.add(config.machines)
         config.make_work()
+
+    def lacks_image(self, machines: str) -> bool:
+        """Whether machines of that kind lack their image here. Raises BadInput when they cannot be had at all."""
+        image = KINDS[machines]().image
+        try:
+            return image is not None and image.is_missing()
+        except BadInput as error:
+            raise BadInput(f"host {platform.node()}: {error}") from None
+
+    def take_image_piece(self, machines: str, piece: bytes) -> None:
+        """Takes in the next piece of the image of that kind of machine."""
+        if self._image is None:
+            image = KINDS[machines]().image
+            assert image is not None
+            self._image = PiecePipe(image.load)
+        self._image.put(piece)
+
+    def end_image(self) -> None:
+        """Returns when the image is there. Raises BadInput when it was not taken."""
+        image, self._image = self._image, None
+        if image is not None:
+            image.end()
 
     def watch(self, clock: RunClock) -> None:
         """Sample the load from now on; `clock` is the run's, as it was made on the driver's host."""

@@ -53,7 +53,9 @@ class LiveRuns:
             stack.enter_context(machines_ready(self._options.machines))
             base = stack.enter_context(scratch())
             display.stage(f"starting Ray and the masters of {nodes}")
-            ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address)
+            ray = RayCluster(
+                self._scenario.cluster.nodes, base, self._options.address, ports=self._options.ports
+            )
             cluster = stack.enter_context(ray)
             self._settle_on_hosts(cluster)
             for number, (repeat, index) in enumerate(order):
@@ -95,6 +97,7 @@ class LiveRuns:
                 self._scenario.profiles.store, work.with_name(f"{work.name}-profiles.sqlite")
             ),
             machines=self._options.machines,
+            ports=self._options.ports,
         )
 
     def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
@@ -125,7 +128,7 @@ class LiveRuns:
                 record.duration_s = session.duration_s
                 record.host_samples = session.watch.samples
                 if self._options.address is not None:
-                    record.hosts = host_loads(cluster.hosts.values(), session.watch.samples)
+                    record.hosts = host_loads(cluster.hosts.values(), session.watch.samples, session.clock)
                 record.limits, record.counted = session.limits, session.counted
                 record.findings = session.findings
                 self._record.save(self._folder)

@@ -50,7 +50,7 @@ class Session:
         self._scenario = scenario
         self._config = config
         self._history = history
-        self._clock = config.clock()
+        self.clock = config.clock()
         self._peers: dict[str, str] = {}  # changed in place: uploads that go on look into it
         self._loader = JobLoader(cluster, config, self._peers)
         self.jobs = list(scenario.jobs)
@@ -62,14 +62,14 @@ class Session:
         self._block_cursor = 0
         self.limits: dict[str, str] = {}  # by resource what holds it, on any node
         self.counted: dict[str, str] = {}  # by resource who counts it
-        self.watch = HostWatch(self._clock)
+        self.watch = HostWatch(self.clock)
         self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
         self.findings: dict[str, Any] = {}  # what the policy reports at the end
 
     @property
     def duration_s(self) -> float:
         """Seconds since the run's start, 0 when it has not begun."""
-        return self._clock.now_s() if self._config.epoch_s else 0.0
+        return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
@@ -102,11 +102,11 @@ class Session:
 
     def _begin_clock(self) -> None:
         """From here on times count."""
-        self._clock = RunClock.start(self._config.cluster.stretch)
-        self._config = replace(self._config, epoch_s=self._clock.epoch_s)
+        self.clock = RunClock.start(self._config.cluster.stretch)
+        self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
-        asyncio.run(self._names.begin_clock(self._clock.epoch_s))
-        self.watch = HostWatch(self._clock)
+        asyncio.run(self._names.begin_clock(self.clock.epoch_s))
+        self.watch = HostWatch(self.clock)
 
     def _introduce(self) -> None:
         racks = {node.node: node.rack for node in self._config.cluster.nodes}
@@ -155,7 +155,7 @@ class Session:
         With `over` the cluster stays up, without a living node too, until that says so.
         """
         alive_s = looked_s = time.monotonic()
-        with injecting(faults, self._clock.now_s) as begun:
+        with injecting(faults, self.clock.now_s) as begun:
             while True:
                 now_s = time.monotonic()
                 self.watch.look()

@@ -10,9 +10,8 @@ import logging
 import os
 import platform
 import secrets
-import socket
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,6 @@ os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
 
-import psutil
 import ray.job_config
 from ray._private import node as ray_nodes
 from ray._private import services as ray_services
@@ -36,9 +34,13 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.endpoint import Endpoint
+from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor
+from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_the_clusters_token
+from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
+from schedbed.deploy.live.image_sending import send_image
 from schedbed.deploy.live.lean_ray import lean, sigterm_stays
 from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
@@ -48,8 +50,6 @@ from schedbed.tasks.errors import BadInput
 log = logging.getLogger(__name__)
 _raylet: Any = importlib.import_module("ray._raylet")  # has no types
 
-ANSWER_S = 5.0  # how long a cluster at an address may take to accept a connection
-NO_CLUSTER = "12" * 28  # no cluster's id: asked for as such a one, a GCS answers at once whether it knows us
 LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
 START_S = 120.0
 CALL_S = 120.0  # how long the driver waits for the answer to one call
@@ -75,13 +75,21 @@ class RayCluster:
     `places` says which host each node lies on, and does not change: the nodes of a lost host are lost.
     """
 
-    def __init__(self, nodes: Iterable[NodeSpec], base: Path, address: str | None = None) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[NodeSpec],
+        base: Path,
+        address: str | None = None,
+        *,
+        ports: PortRange | None = None,
+    ) -> None:
         self.control = base / "control"
         self.control.mkdir(parents=True)
         self.namespace = base.name
         self._nodes = list(nodes)
         self._temporary = base / "ray"
         self._address = address
+        self._ports = ports
         self._config: RunConfig | None = None
         self.hosts: dict[str, HostRecord] = {}
         self.places: dict[str, Host] = {}
@@ -154,51 +162,53 @@ class RayCluster:
         masters = SocketMasters(partial(find_master, self.namespace))
         options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 100, "namespace": self.namespace}
 
-        def start(actor: type, host: Host, *args: Any, **more: Any) -> Any:
+        def start(actor: type, host: Host, *args: Any, more: Any = None, **named: Any) -> Any:
             there = NodeAffinitySchedulingStrategy(host.ray_id, soft=False)
-            return ray.remote(actor).options(**options | more, scheduling_strategy=there).remote(*args)
+            made = ray.remote(actor).options(**options | (more or {}), scheduling_strategy=there)
+            return made.remote(*args, **named)
 
         for name, actor, more in (
             ("jobtracker", JobTrackerActor, [masters]),
             ("namenode", NameNodeActor, []),
         ):
             place = self._place(own, name)
-            self._masters[name] = start(actor, own, str(self.control), place, *more, name=name)
+            self._masters[name] = start(actor, own, str(self.control), place, *more, more={"name": name})
         for host in dict.fromkeys(self.places.values()):
             nodes = self._nodes_on(host.name)
-            actor = self._holders[host.name] = start(TaskTrackerActor, host, nodes, masters)
+            far = not host.drives
+            actor = self._holders[host.name] = start(TaskTrackerActor, host, nodes, masters, far=far)
             self.trackers |= {node: NodeHandle(actor, node) for node in nodes}
         for host in {host.name: host for host in self.places.values() if not host.drives}.values():
-            self._keepers[host.name] = start(HostKeeper, host, max_restarts=0)
+            self._keepers[host.name] = start(HostKeeper, host, more={"max_restarts": 0})
         actors = (*self._masters.values(), *self._holders.values(), *self._keepers.values())
         try:
             self.wait([actor.ready.remote() for actor in actors], START_S + NODE_S * len(actors))
         except MasterGone as error:
             raise RunFailed(f"{len(actors)} actors did not start ({error}) Fewer nodes?") from None
+        self.wait([master.endpoint.remote() for master in self._masters.values()])  # or no port is free
         for name, keeper in self._keepers.items():
-            asked_s = time.time()
-            said = self.wait([keeper.describe.remote()])[0]
-            self.hosts[name].take(said, asked_s, time.time())
+            clock = clock_ahead(partial(self._asked, keeper.time_of_day))
+            self.hosts[name].take(self.wait([keeper.describe.remote()])[0], clock)
+        used = own.name if own in self.places.values() else None
+        trials = {name: partial(self._asked, keeper.trial_s) for name, keeper in self._keepers.items()}
+        for name, speed in core_speeds(used, trials).items():
+            self.hosts[name].speed = speed
+
+    def _asked(self, method: Any) -> Any:
+        return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
         """Where a master serves: a unix socket, or the address of the driver's host when there may be others."""
         token = secrets.token_hex(32)
         if self._address is not None:
-            return Endpoint(host=own.address, token=token)
+            return Endpoint(host=own.address, ports=self._ports, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     # ----------------------------------------------------------------- calls
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
         """The results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
-        try:
-            return ray.get(calls, timeout=timeout_s)
-        except RayTaskError as error:
-            raise error.cause from None
-        except RayError as error:
-            if why := import_failure(str(error)):
-                raise RunFailed(why) from None
-            raise MasterGone(str(error).splitlines()[0]) from None
+        return wait_for(calls, timeout_s)
 
     def kill_master(self, name: str) -> None:
         """Kills the process of a master; Ray starts another."""
@@ -261,7 +271,8 @@ class RayCluster:
         else:
             config.make_work()
             for record in self.hosts.values():
-                record.samples, record.lost_s = [], None
+                record.samples, record.readings, record.lost_s = [], [], None
+            send_image(config.machines, self._keepers, self.wait)
             self._on_all_hosts([k.prepare.remote(self._config_on(name)) for name, k in self._keepers.items()])
         config.save(self.control)
 
@@ -270,7 +281,8 @@ class RayCluster:
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
-        return replace(self._config, work=work, owner=record.owner, listen=record.host.address)
+        told = {"owner": record.owner, "listen": record.host.address, "host_speed": record.speed}
+        return replace(self._config, work=work, **told)
 
     def real_s(self, emulated_s: float) -> float:
         """Return how long an emulated duration of the present run lasts for this host."""
@@ -321,8 +333,10 @@ class RayCluster:
         calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
         answers = self._answers(calls, patience_s, all_=True)
         now_s = self._config.clock().now_s() if self._config.epoch_s else 0.0
+        clocks = {name: self._holders[name].clock_readings.remote() for name in self._keepers}
+        readings = self._answers(clocks, patience_s)
         for name in calls:
-            self.hosts[name].hear(answers.get(name), now_s)
+            self.hosts[name].hear(answers.get(name), now_s, readings.get(name))
 
     def end_run(self) -> None:
         """Ends nodes and masters of the run; one that is down has ended already."""
@@ -335,12 +349,41 @@ class RayCluster:
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
 
 
+def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
+    """Return the results of actor calls; raise what an actor raised, MasterGone when one is down."""
+    try:
+        return ray.get(calls, timeout=timeout_s)
+    except RayTaskError as error:
+        raise error.cause from None
+    except RayError as error:
+        if why := import_failure(str(error)):
+            raise RunFailed(why) from None
+        raise MasterGone(str(error).splitlines()[0]) from None
+
+
+@contextmanager
+def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
+    """Join a running cluster and place one actor on each of its hosts, the driver's first. Raises BadInput."""
+    join_ray(address, f"schedbed-{secrets.token_hex(4)}")
+    try:
+        hosts = hosts_of(ray.nodes(), ray.get_runtime_context().get_node_id())
+        options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10}
+        yield {
+            host: ray.remote(actor)
+            .options(**options, scheduling_strategy=NodeAffinitySchedulingStrategy(host.ray_id, soft=False))
+            .remote()
+            for host in hosts
+        }
+    finally:
+        ray.shutdown()
+
+
 def join_ray(address: str, namespace: str) -> None:
     """Connects to the running Ray cluster, whose hosts get our code with the job. Raises BadInput when it cannot."""
     try:
-        where = _gcs_address(address)
-        _use_the_clusters_token()
-        _check_cluster(where)
+        where = gcs_address(address, ray_services)
+        use_the_clusters_token(_raylet)
+        check_cluster(where, _raylet)
         # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
         code = [str(Path(schedbed.__file__).parent)]
         ray.init(
@@ -355,46 +398,3 @@ def join_ray(address: str, namespace: str) -> None:
         raise BadInput(f"--address {address}: {error}") from None
     except Exception as error:  # such as Ray's or Python's version being another
         raise BadInput(f"--address {address}: {' '.join(str(error).split())}") from error
-
-
-def _gcs_address(address: str) -> str:
-    """host:port of the cluster, once it has accepted a connection: Ray itself would wait for a minute."""
-    if "://" in address:
-        raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
-    try:
-        where = ray_services.canonicalize_bootstrap_address_or_die(address)
-        host, _, port = where.rpartition(":")
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
-    except (OSError, ValueError) as error:
-        why = str(error).partition(".")[0]
-        raise BadInput(f"no Ray cluster answers ({why}), expected a running one (ray start --head)") from None
-    return where
-
-
-def _use_the_clusters_token() -> None:
-    """From here on this process shows the user's token (RAY_AUTH_TOKEN, or Ray's file), not one of its own."""
-    if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
-        del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
-    loader = _raylet.AuthenticationTokenLoader.instance()
-    loader.reset_cache()
-    if "RAY_AUTH_MODE" not in os.environ and loader.has_token(ignore_auth_mode=True):
-        os.environ["RAY_AUTH_MODE"] = "token"
-    _raylet.Config.initialize("")  # Ray has read the environment before
-
-
-def _check_cluster(where: str) -> None:
-    """BadInput when the cluster refuses the token or has no node on this host; again, Ray would wait and repeat."""
-    try:
-        _raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
-    except Exception as error:  # at least because it is another cluster
-        if "AuthToken" in str(error):
-            raise BadInput(
-                "it refused the token, expected the cluster's in RAY_AUTH_TOKEN or ~/.ray/auth_token"
-            ) from None
-    found = _raylet.GcsClient(address=where).get_all_node_info(timeout=ANSWER_S).values()
-    theirs = {node.node_manager_address for node in found}
-    ours = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
-    if not theirs & ours:
-        raise BadInput(
-            f"this host is none of its nodes, expected to be started on one of {', '.join(sorted(theirs))}"
-        )

@@ -76,11 +76,17 @@ class Bench:
         self._played = {} if played is None else played
         self.full = full
         self.used: list[Path] = []  # folders of the runs that the experiment looked at
+        self.simulations = 0  # those that the experiment plays by itself, without a folder
 
     @property
     def live(self) -> bool:
         """Whether time is the wall's: then what is played must be small."""
         return self.machines != "sim"
+
+    @property
+    def ran(self) -> bool:
+        """Return whether the experiment ran any task."""
+        return bool(self.used) or self.simulations > 0
 
     def play(
         self, name: str, scenario: Mapping[str, Any] | ResolvedScenario, *, repeats: int | None = None

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, Value]
 
+SIM_REPEATS = 10
+"""The least number of repeats that is simulated by default, where there is chance in an experiment."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
@@ -43,8 +46,9 @@ class Experiment:
     """`takes_s` says on which kinds of machines it can run and about how long all its repeats take there, in s.
 
     `sim` and `process`; what runs in processes runs in containers as well. `quick`: part of `reproduce --quick`.
-    `repeats` is the default, 1 where there is no chance in it; `full_repeats` the paper's own number, where that takes
-    hours: `reproduce --full` plays so many, each of the paper's own size.
+    `repeats` is the default of live machines, 1 where there is no chance in it; simulated it is `SIM_REPEATS` at least.
+    `full_repeats` is the paper's own number, where that takes hours: `reproduce --full` plays so many, each of the
+    paper's own size.
     """
 
     name: str  # the key in paper.yaml
@@ -59,6 +63,12 @@ class Experiment:
     def runs_on(self, machines: str) -> bool:
         """Whether it can run there."""
         return kind(machines) in self.takes_s
+
+    def repeats_on(self, machines: str) -> int:
+        """Return the default number of repeats: simulated repeats are cheap, live ones are not."""
+        return (
+            self.repeats if kind(machines) != "sim" or self.repeats == 1 else max(self.repeats, SIM_REPEATS)
+        )
 
 
 def kind(machines: str) -> str:

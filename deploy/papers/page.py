@@ -11,11 +11,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, remarks, without_task
 from schedbed.deploy.papers.terminal import number, with_unit
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 NAME = "index.html"
 MARKS = {HOLDS: "good", FAILS: "bad", OPEN: "open"}
+HEADS = "".join(f"<th>{head}</th>" for head in ("hold", "do not", "open"))
 
 Content = Mapping[str, Any]
 
@@ -34,6 +36,7 @@ def text(content: Content, folder: Path) -> str:
     return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         style=report,
         facts=_facts(content),
+        kinds=_by_kind(experiments),
         overview=_overview(experiments),
         sections="\n".join(sections),
         versions=escape(", ".join(f"{name} {version}" for name, version in content["versions"].items())),
@@ -54,23 +57,41 @@ def _facts(content: Content) -> str:
     return " · ".join(escape(str(fact)) for fact in facts)
 
 
+def _by_kind(experiments: Sequence[Content]) -> str:
+    """Return the table of all claims, a row a kind."""
+    rows = [row for each in experiments for row in each["rows"]]
+    idle = without_task(rows)
+    body = "".join(
+        f"<tr><th>{kind}</th>{_cells(numbers)}<td>{idle.get(kind, 0) or '–'}</td></tr>"
+        for kind, numbers in counted(rows).items()
+    )
+    return f"<table><thead><tr><th></th>{HEADS}<th>run no task</th></tr></thead><tbody>{body}</tbody></table>"
+
+
 def _overview(experiments: Sequence[Content]) -> str:
+    """Return the table of experiments: outcomes apart from claims of the other kinds."""
     rows: list[str] = []
     for each in experiments:
-        counts = [
-            sum(row["verdict"] == verdict for row in each["rows"] if row["wanted"]) for verdict in MARKS
-        ]
-        cells = "".join(
-            f'<td class="{mark if count else "none"}">{count or "–"}</td>'
-            for mark, count in zip(MARKS.values(), counts, strict=True)
-        )
+        counts = dict(counted(each["rows"]))
+        outcomes = counts.pop("outcome", [0] * len(VERDICTS))
+        others = [sum(numbers) for numbers in zip([0] * len(VERDICTS), *counts.values(), strict=False)]
         link = f'<a href="#{_id(each)}">{escape(each["paper"])}/{escape(each["experiment"])}</a>'
         title = escape(each["title"]) + (" <b>(broken)</b>" if each["note"] else "")
-        rows.append(f'<tr><th>{link}</th><td class="text">{title}</td>{cells}</tr>')
-    heads = "".join(f"<th>{head}</th>" for head in ("hold", "do not", "open"))
+        rows.append(
+            f'<tr><th>{link}</th><td class="text">{title}</td>{_cells(outcomes)}{_cells(others)}</tr>'
+        )
+    spans = "".join(f'<th colspan="{len(VERDICTS)}">{head}</th>' for head in ("outcomes", "other claims"))
     return (
-        f'<table><thead><tr><th></th><th class="text"></th>{heads}</tr></thead>'
+        f'<table><thead><tr><th></th><th class="text"></th>{spans}</tr>'
+        f'<tr><th></th><th class="text"></th>{HEADS * 2}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _cells(numbers: Sequence[int]) -> str:
+    return "".join(
+        f'<td class="{mark if count else "none"}">{count or "–"}</td>'
+        for mark, count in zip(MARKS.values(), numbers, strict=True)
     )
 
 
@@ -91,10 +112,12 @@ def _experiment(each: Content, folder: Path) -> str:
     )
     if each["note"]:
         return f'{head}<div class="banner doubt"><b>Broken.</b> {escape(each["note"])}</div></article>'
-    notes = "".join(f"<li>{escape(note)}</li>" for note in each["notes"])
+    letters = marks(each["rows"])
+    beside = [f"[{letter}] {text}" for text, letter in letters.items()]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*beside, *each["notes"]))
     runs = ", ".join(f'<a href="{escape(run)}/report.html">{escape(run)}</a>' for run in each["runs"])
     return (
-        f'{head}<div class="outcome"><div class="scroll">{_table(each["rows"])}</div>'
+        f'{head}<div class="outcome"><div class="scroll">{_table(each["rows"], letters)}</div>'
         f"{_picture(each, folder)}</div>"
         + (f'<ul class="note">{notes}</ul>' if notes else "")
         + (f"<details><summary>runs</summary>{runs}</details>" if runs else "")
@@ -102,14 +125,21 @@ def _experiment(each: Content, folder: Path) -> str:
     )
 
 
-def _table(rows: Sequence[Content]) -> str:
+def _table(rows: Sequence[Content], letters: Mapping[str, str]) -> str:
     body = "".join(
         f"<tr><th>{escape(row['what'])}</th><td>{_said(row)}</td><td>{_ours(row)}</td>"
-        f'<td class="text {MARKS.get(row["verdict"], "")}">{_claim(row)}</td></tr>'
+        f'<td class="text">{_kind(row)}</td>'
+        f'<td class="text {MARKS.get(row["verdict"], "")}">{_claim(row, letters)}</td></tr>'
         for row in rows
     )
-    heads = '<th></th><th>paper</th><th>ours</th><th class="text">claim</th>'
+    heads = '<th></th><th>paper</th><th>ours</th><th class="text">kind</th><th class="text">claim</th>'
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _kind(row: Content) -> str:
+    if not row["wanted"]:
+        return ""
+    return row["kind"] + ('<span class="diff">runs no task</span>' if row["no_task"] else "")
 
 
 def _said(row: Content) -> str:
@@ -127,10 +157,11 @@ def _ours(row: Content) -> str:
     return escape(number(row["mean"])) + shown
 
 
-def _claim(row: Content) -> str:
+def _claim(row: Content, letters: Mapping[str, str]) -> str:
+    marked = "".join(f" [{letters[text]}]" for text in remarks(row))
     if not row["wanted"]:
-        return ""
-    return f'{escape(row["verdict"])}<span class="diff">{escape(row["wanted"])}</span>'
+        return marked
+    return f'{escape(row["verdict"])}{marked}<span class="diff">{escape(row["wanted"])}</span>'
 
 
 def _picture(each: Content, folder: Path) -> str:

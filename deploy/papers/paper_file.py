@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Number = int | float
 Shown = Number | list[Number] | str | None
+Text = Annotated[str, Field(min_length=1)]
+
+Kind = Literal["outcome", "consistency", "input", "ours"]
+"""What a claim tells. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
+formula, a model or a constructed input gives what the paper prints. `input`: the paper's own inputs, read back. `ours`:
+measured, but the paper prints no value and no bound, so that the criterion or the measure is ours.
+"""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""In the order in which they are shown."""
 
 
 class _Part(BaseModel):
@@ -18,7 +28,7 @@ class _Part(BaseModel):
 
 
 class Criterion(_Part):
-    """What our value must be for the claim to hold; exactly one of these, or `at_least` with `at_most`.
+    """What our value must be for the claim to hold: `equal` alone, or all of the others that are given.
 
     `within` is a share of the paper's value; `equal` asks for the paper's value itself, of figures without chance.
     """
@@ -30,21 +40,37 @@ class Criterion(_Part):
 
     @model_validator(mode="after")
     def _one(self) -> Criterion:
-        ranged = self.at_least is not None or self.at_most is not None
-        if ranged + (self.within is not None) + self.equal != 1:
-            raise ValueError("expected at_least and/or at_most, within, or equal: true")
+        ranged = any(each is not None for each in (self.at_least, self.at_most, self.within))
+        if ranged == self.equal:
+            raise ValueError("expected equal: true, or at_least, at_most and/or within")
         return self
 
 
 class Value(_Part):
-    """One value of a paper. `read_off` marks one that was read off a figure; without `holds` it is only compared."""
+    """One value of a paper. `read_off` marks one that was read off a figure; without `holds` it is only compared.
 
-    what: Annotated[str, Field(min_length=1)]
+    `chosen` says what was chosen with results in view: parameters, slots, seeds, thresholds, fitted workloads.
+    `no_task` marks a value that comes without running any task. `constant` says why all repeats of an outcome agree.
+    """
+
+    what: Text
     value: Shown = None  # None: the paper shows it without a number
     unit: str = ""
     where: str | None = None  # when it is not where the experiment is
     read_off: bool = False
     holds: Criterion | None = None
+    kind: Kind | None = None
+    chosen: Text | None = None
+    no_task: bool = False
+    constant: Text | None = None
+
+    @model_validator(mode="after")
+    def _of_a_kind(self) -> Value:
+        if self.holds and self.kind is None:
+            raise ValueError(f"a value with a criterion (holds) needs a kind: {', '.join(KINDS)}")
+        if self.kind == "outcome" and self.no_task:
+            raise ValueError("an outcome needs tasks that ran, not no_task: true")
+        return self
 
     @model_validator(mode="after")
     def _checkable(self) -> Value:
@@ -73,11 +99,12 @@ class Value(_Part):
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")
+        low = float("-inf") if asked.at_least is None else asked.at_least
+        high = float("inf") if asked.at_most is None else asked.at_most
         if asked.within is not None:
             slack = abs(self.number) * asked.within
-            return (self.number - slack, self.number + slack)
-        low = float("-inf") if asked.at_least is None else asked.at_least
-        return (low, float("inf") if asked.at_most is None else asked.at_most)
+            low, high = max(low, self.number - slack), min(high, self.number + slack)
+        return (low, high)
 
 
 class About(_Part):
@@ -98,8 +125,17 @@ class Paper(_Part):
     experiments: dict[str, About]
 
 
+def parse(text: str, file: str) -> Paper:
+    """Return the values in the text of a paper.yaml. ValueError with a line for each fault: file, key and reason."""
+    try:
+        return Paper.model_validate(yaml.safe_load(text))
+    except ValidationError as error:
+        faults = (f"{file}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ValueError("\n".join(faults)) from None
+
+
 @cache
 def load(paper: str) -> Paper:
-    """The values of a paper. ValueError when its file is not as this module says."""
+    """Return the values of a paper. ValueError when its file is not as this module says."""
     text = resources.files("schedbed.deploy.papers").joinpath(paper, "paper.yaml").read_text(encoding="utf-8")
-    return Paper.model_validate(yaml.safe_load(text))
+    return parse(text, f"{paper}/paper.yaml")

@@ -83,7 +83,9 @@ def reproduce(
             number=number,
             entry=entry,
             machines=machines,
-            repeats=repeats or (full and entry.experiment.full_repeats) or entry.experiment.repeats,
+            repeats=repeats
+            or (full and entry.experiment.full_repeats)
+            or entry.experiment.repeats_on(machines),
             seed=seed,
             full=full,
             folder=folder,
@@ -92,7 +94,7 @@ def reproduce(
     ]
     with locked(folder):
         _play(jobs, made, folder, say)
-    say(f"{terminal.tally(made.results)}\nResults: {folder}  (open {folder / page.NAME})")
+    say(f"{terminal.tally(made.results, machines)}\nResults: {folder}  (open {folder / page.NAME})")
     broken = [result.entry.label for result in made.results if result.state == BROKEN]
     if broken:
         raise RunFailed(f"broken: {', '.join(broken)}; see {folder / RESULTS}")

@@ -40,6 +40,9 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
             for key, value in said.items()
             if key in measured.values
         ]
+        idle = [row.key for row in result.rows if row.kind == "outcome" and not bench.ran]
+        if idle:
+            raise ValueError(f"outcomes of an experiment that ran no task: {', '.join(idle)}")
         result.notes = (*measured.notes, *_doubts(bench))
         result.figure = f"figures/{entry.paper}-{entry.experiment.name}.svg"
         draw(folder / result.figure, entry.experiment, said, measured)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -12,16 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schedbed.deploy.papers.claim_counts import counted, marks, remarks, without_task
 from schedbed.deploy.papers.experiment import kind
 from schedbed.deploy.papers.paper_file import Shown
-from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
+from schedbed.deploy.papers.verdict import Row
 
 if TYPE_CHECKING:
     from schedbed.deploy.papers.catalogue import CatalogueEntry
     from schedbed.deploy.papers.experiment_result import ExperimentResult
 
 WIDTH = 110
-HEADS = ("", "paper", "ours [95%]", "claim")
+HEADS = ("", "kind", "paper", "ours [95%]", "claim")
 
 
 def list_all(known: Mapping[str, CatalogueEntry]) -> None:
@@ -60,18 +60,46 @@ def result(done: ExperimentResult) -> str:
     """Return an experiment's table with its notes as plain text."""
     if done.note:
         return f"  broken after {done.took_s:.0f} s: {done.note}\n"
-    lines = [HEADS, *((row.what, paper(row), ours(row), claim(row)) for row in done.rows)]
+    letters = marks(row.to_json() for row in done.rows)
+    lines = [
+        HEADS,
+        *(
+            (row.what, kind_of(row), paper(row), ours(row), f"{claim(row)}{marked(row, letters)}")
+            for row in done.rows
+        ),
+    ]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
     table = ["  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
              for line in lines]  # fmt: skip
+    beside = [
+        fill(text, WIDTH, initial_indent=f"  [{letter}] ", subsequent_indent="      ")
+        for text, letter in letters.items()
+    ]
     notes = [fill(note, WIDTH, initial_indent="  - ", subsequent_indent="    ") for note in done.notes]
-    return "\n".join([*table, *notes, ""])
+    return "\n".join([*table, *beside, *notes, ""])
 
 
-def tally(results: Iterable[ExperimentResult]) -> str:
-    """Return the line that counts the claims that hold, do not hold, and are open."""
-    counts = Counter(row.verdict for done in results for row in done.rows if row.wanted)
-    return f"Claims: {counts[HOLDS]} hold, {counts[FAILS]} do not, {counts[OPEN]} open"
+def tally(results: Iterable[ExperimentResult], machines: str) -> str:
+    """Return the lines that count the claims that hold, do not hold, and are open, a line a kind."""
+    rows = [row.to_json() for done in results for row in done.rows]
+    idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
+    lines = [f"Claims, {where}:"]
+    for each, (hold, fail, left) in counted(rows).items():
+        no_task = f" ({idle[each]} run no task)" if idle.get(each) else ""
+        lines.append(f"  {each}: {hold} hold, {fail} do not, {left} open{no_task}")
+    return "\n".join(lines)
+
+
+def kind_of(row: Row) -> str:
+    """Return the kind of a claim, and whether it comes without running a task."""
+    if not row.wanted:
+        return ""
+    return f"{row.kind}, runs no task" if row.no_task else str(row.kind)
+
+
+def marked(row: Row, letters: Mapping[str, str]) -> str:
+    """Return the letters of the remarks on a claim, such as ` [a]`."""
+    return "".join(f" [{letters[text]}]" for text in remarks(row.to_json()))
 
 
 def paper(row: Row) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from schedbed.deploy.papers.paper_file import Shown, Value
+from schedbed.deploy.papers.paper_file import Kind, Shown, Value
 from schedbed.deploy.results import stats
 
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
@@ -34,6 +34,10 @@ class Row:
     paper: Shown
     read_off: bool
     wanted: str  # the criterion in words, empty without one
+    kind: Kind | None
+    chosen: str  # with results in view, empty if nothing was
+    no_task: bool
+    constant: str  # why all repeats agree, empty if not said
     mean: float | tuple[float, ...] | None
     ci95: tuple[float, float] | None
     repeats: tuple[float | None, ...]
@@ -48,17 +52,29 @@ def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> R
     """Return the row of a value: `ours` is Exact, or one number a repeat (paired where policies are compared).
 
     A claim holds when the whole 95% interval of the mean (Student's t) is where the criterion wants it, does not
-    when the whole interval is outside, and is open otherwise.
+    when the whole interval is outside, and is open otherwise. ValueError for an outcome that is Exact: chance has no
+    say in it, so that it could not have come out otherwise.
     """
-    mean: float | tuple[float, ...] | None
     if isinstance(ours, Exact):
-        mean, interval, repeats = ours.value, None, ()
-        verdict = _exactly(said, ours.value)
-    else:
-        leaf = stats.leaf(ours)
-        mean, repeats = leaf["mean"], tuple(leaf["repeats"])
-        interval = None if leaf["ci95"] is None else tuple(leaf["ci95"])
-        verdict = _surely(said, interval)
+        if said.kind == "outcome":
+            raise ValueError(f"{key}: an outcome needs a number a repeat, got a value without chance")
+        return judge_kept(key, said, where, mean=ours.value, exact=True)
+    leaf = stats.leaf(ours)
+    interval = None if leaf["ci95"] is None else tuple(leaf["ci95"])
+    return judge_kept(key, said, where, mean=leaf["mean"], ci95=interval, repeats=tuple(leaf["repeats"]))
+
+
+def judge_kept(
+    key: str,
+    said: Value,
+    where: str,
+    *,
+    mean: float | tuple[float, ...] | None,
+    ci95: tuple[float, float] | None = None,
+    repeats: tuple[float | None, ...] = (),
+    exact: bool = False,
+) -> Row:
+    """Return the row of a value of which mean and interval are known, judged by the present criterion."""
     return Row(
         key=key,
         what=said.what,
@@ -67,10 +83,14 @@ def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> R
         paper=said.value,
         read_off=said.read_off,
         wanted=wanted(said),
+        kind=said.kind,
+        chosen=said.chosen or "",
+        no_task=said.no_task,
+        constant=said.constant or "",
         mean=mean,
-        ci95=interval,
+        ci95=ci95,
         repeats=repeats,
-        verdict=verdict,
+        verdict=_exactly(said, mean) if exact and mean is not None else _surely(said, ci95),
     )
 
 
@@ -81,10 +101,9 @@ def wanted(said: Value) -> str:
         return ""
     if asked.equal:
         return "the same"
-    if asked.within is not None:
-        return f"within {100 * asked.within:g}%"
-    parts = [("at least", asked.at_least), ("at most", asked.at_most)]
-    return ", ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+    share = [] if asked.within is None else [f"within {100 * asked.within:g}%"]
+    edges = [("at least", asked.at_least), ("at most", asked.at_most)]
+    return ", ".join(share + [f"{word} {bound:g}" for word, bound in edges if bound is not None])
 
 
 def _exactly(said: Value, ours: float | tuple[float, ...]) -> str:

@@ -10,7 +10,7 @@ from schedbed.deploy.results.fidelity import assess, combine
 if TYPE_CHECKING:
     import pandas as pd
 
-CLOCK_OFFSET_MAX_S = 0.1  # beyond what asking over the network may be off by
+CLOCK_BOUND_MAX_S = 0.05  # how far a corrected time may be off: a tenth of the usual heartbeat
 
 
 def assess_hosts(
@@ -35,7 +35,7 @@ def assess_hosts(
             continue
         part = assess(
             machines=machines,
-            host_cores=host["cores"],
+            host_cores=host["cores"] * host.get("core_speed_ratio", 1.0),
             host_samples=load.get("samples", []),
             nodes=[node for node in nodes if node["node"] in host["nodes"]],
             heartbeats=heartbeats[heartbeats["node"].isin(host["nodes"])],
@@ -43,7 +43,7 @@ def assess_hosts(
             counted=counted,
             stretch=stretch,
         )
-        part["why"] = [f"Host {name}: {sentence}" for sentence in part["why"] + _clock_doubts(host)]
+        part["why"] = [f"Host {name}: {sentence}" for sentence in part["why"] + _clock_doubts(load)]
         parts[name] = part | {"trusted": not part["why"]}
     made = combine(list(parts.values()))
     for resource, limit in made["limits"].items():
@@ -71,19 +71,33 @@ def _entry(
     return {
         "nodes": host["nodes"],
         "cores": host["cores"],
-        "clock_offset_s": host["clock_offset_s"],
+        "core_speed_ratio": host.get("core_speed_ratio", 1.0),
+        **_clock(host, loads.get(name, {})),
         "host_cpu_saturated": part["host_cpu_saturated"],
         "lost_s": loads.get(name, {}).get("lost_s"),
         "trusted": part["trusted"],
     }
 
 
-def _clock_doubts(host: Mapping[str, Any]) -> list[str]:
-    offset_s = host["clock_offset_s"]
-    if abs(offset_s) <= CLOCK_OFFSET_MAX_S:
+def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]:
+    """Return the last offset of the host's clock in the run, and the widest bound of any."""
+    readings = load.get("clock") or [[0.0, host["clock_offset_s"], host.get("clock_bound_s", 0.0)]]
+    return {
+        "clock_offset_s": readings[-1][1],
+        "clock_bound_s": max(bound_s for _, _, bound_s in readings),
+    }
+
+
+def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
+    """Return what to say of a clock that could not be read well enough to correct times by it."""
+    if "clock" not in load:
         return []
-    way = "ahead of" if offset_s > 0 else "behind"
+    if not load["clock"]:
+        return ["Its clock was never compared with the driver's, and the times of its attempts are its own."]
+    bound_s = min(bound_s for _, _, bound_s in load["clock"])
+    if bound_s <= CLOCK_BOUND_MAX_S:
+        return []
     return [
-        f"Its clock is {abs(offset_s):.2f} s {way} the driver's, and the times of its attempts are off by that: "
-        "keep the hosts' clocks in step (chrony)."
+        f"Its clock could be compared with the driver's to {bound_s:.2f} s only, and the times of its attempts may be "
+        "off by that: the way between the hosts is slow or busy."
     ]

@@ -7,7 +7,7 @@ computed (no finished job, no map with input) is NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from schedbed.deploy.results.measures import waits
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import task_causes
+from schedbed.deploy.results.measures.window import Window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +28,14 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The tables of one policy and repeat, the declared nodes, and how long jobs last alone (as in run.json)."""
+    """The tables of one policy and repeat, the declared nodes, how long jobs last alone (run.json), and a window."""
 
     policy: str
     repeat: int
     tables: Mapping[str, pd.DataFrame]
     nodes: tuple[Mapping[str, Any], ...]
     isolated_s: Mapping[str, float] = field(default_factory=dict)
+    window: Window | None = None  # what figures are of; None for the whole run
 
     @property
     def jobs(self) -> pd.DataFrame:
@@ -49,6 +51,18 @@ class RunTables:
     def heartbeats(self) -> pd.DataFrame:
         """heartbeats.parquet of this run."""
         return self.tables["heartbeats"]
+
+    @property
+    def counted(self) -> RunTables:
+        """Return the tables of the jobs that figures are of."""
+        return self if self.window is None else replace(self, tables=self.window.counted(self.tables))
+
+    @property
+    def during(self) -> RunTables:
+        """Return the tables of the time that figures are of, with all jobs."""
+        if self.window is None:
+            return self
+        return replace(self, tables=self.window.during(self.tables, self.end_s))
 
     @property
     def slots(self) -> int:
@@ -69,6 +83,7 @@ def select(
     policy: str,
     repeat: int,
     isolated_s: Mapping[str, float] | None = None,
+    window: Window | None = None,
 ) -> RunTables:
     """The part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
     mine: dict[str, pd.DataFrame] = {}
@@ -77,25 +92,26 @@ def select(
         part = data if own.all() else data[own].reset_index(drop=True)
         holey = [column for column in part.columns if part[column].dtype == "Int64"]
         mine[name] = part.assign(**{column: part[column].fillna(0).astype("int64") for column in holey})
-    return RunTables(policy, repeat, mine, tuple(nodes), isolated_s or {})
+    return RunTables(policy, repeat, mine, tuple(nodes), isolated_s or {}, window)
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """All figures as nested mappings of floats, with the keys of summary.json."""
+    """All figures as nested mappings of floats, with the keys of summary.json; see `measures.window` for a window."""
+    counted, during = run.counted, run.during
     return {
-        "makespan_s": makespan(run.jobs),
-        "completion_s": completion(run.jobs),
+        "makespan_s": makespan(counted.jobs),
+        "completion_s": completion(counted.jobs),
         "wait_s": waiting(run),
-        "slowdown": slowdown(run.jobs, run.isolated_s),
-        "jobs": job_states(run.jobs),
-        "locality": locality(run.attempts),
-        "fair_share_ratio": fairness(run),
-        "deadlines": deadlines(run.jobs, run.end_s),
-        "utilisation": utilisation(run.heartbeats),
-        "concurrency": concurrency(run),
-        "slots_busy": slots_busy(run),
-        "waste_cpu_s": waste_cpu(run.attempts),
-        "heartbeat_service_s": heartbeat_service(run.heartbeats),
+        "slowdown": slowdown(counted.jobs, run.isolated_s),
+        "jobs": job_states(counted.jobs),
+        "locality": locality(counted.attempts),
+        "fair_share_ratio": fairness(during),
+        "deadlines": deadlines(counted.jobs, run.end_s),
+        "utilisation": utilisation(during.heartbeats),
+        "concurrency": concurrency(during),
+        "slots_busy": slots_busy(during),
+        "waste_cpu_s": waste_cpu(counted.attempts),
+        "heartbeat_service_s": heartbeat_service(during.heartbeats),
     }
 
 
@@ -123,17 +139,34 @@ def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, A
 
 def waiting(run: RunTables) -> dict[str, Any]:
     """Return the spread of the waits of jobs (submit to first launch) and of tasks (runnable to assigned)."""
+    counted = run.counted
     return {
-        "jobs": waits.grouped(run.jobs, waits.job_waits(run.jobs)),
-        "tasks": waits.spread(waits.task_waits(run.jobs, run.attempts)) | {"causes": wait_causes(run)},
+        "jobs": waits.grouped(counted.jobs, waits.job_waits(counted.jobs)),
+        "tasks": _task_waiting(run, counted.jobs),
     }
 
 
-def wait_causes(run: RunTables) -> dict[str, float]:
-    """Return the mean seconds that tasks waited for each cause; together they are the mean wait of a task."""
+def _task_waiting(run: RunTables, counted: pd.DataFrame) -> dict[str, Any]:
+    """Return the spread of the tasks' waits with the mean wait for each cause: in all, by user and by size of job.
+
+    The causes together are the mean wait. Who held the slots is known from all jobs, also from those that do not count.
+    """
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
-    causes = task_causes(run.jobs, run.attempts, run.tables["decisions"], slots, run.end_s)
-    return {cause: waits.spread(seconds)["mean"] for cause, seconds in causes.items()}
+    jobs, attempts = run.jobs, run.attempts
+    causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s)
+    waited = waits.task_waits(jobs, attempts)
+    job_of_task = waits.first_assignments(jobs, attempts)["job"].to_numpy()
+    users, sizes = waits.classes(counted)
+
+    def of(chosen: np.ndarray) -> dict[str, Any]:
+        means = {cause: waits.spread(seconds[chosen])["mean"] for cause, seconds in causes.items()}
+        return waits.spread(waited[chosen]) | {"causes": means}
+
+    def by(groups: Mapping[str, set[str]]) -> dict[str, Any]:
+        return {name: of(np.isin(job_of_task, list(members))) for name, members in groups.items()}
+
+    everybody = of(np.isin(job_of_task, counted["job"].to_numpy()))
+    return everybody | {"per_user": by(users), "per_size": by(sizes)}
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table
@@ -27,6 +28,7 @@ class Recorded:
     def __init__(self, out_dir: Path | str, run: RunFile) -> None:
         self._out, self._run = Path(out_dir), run
         self._jobs = {"jobs": read_table(out_dir, "jobs")}
+        self._window = Window.of(run.scenario.get("measure"))
         self._held: dict[Key, RunTables] = {}
         self._rows = 0
         self._ends: dict[Key, float] = {}
@@ -40,7 +42,9 @@ class Recorded:
                 self._rows = 0
             read = {table: read_table(self._out, table, key) for table in VIEWED}
             self._rows += sum(map(len, read.values()))
-            self._held[key] = select(read, self._run.nodes, policy, repeat, self._run.isolated_s)
+            self._held[key] = select(
+                read, self._run.nodes, policy, repeat, self._run.isolated_s, self._window
+            )
             self._ends[key] = self._held[key].end_s
         return self._held[key]
 

@@ -10,6 +10,7 @@ from typing import Any
 from schedbed.deploy.results import comparison, metrics, stats
 from schedbed.deploy.results.fidelity import assess
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.tasks.errors import BadInput
@@ -42,11 +43,18 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
         "scenario": run.scenario.get("name", ""),
         "machines": run.machines,
         **({"stretch": run.stretch} if run.stretch != 1 else {}),
+        **_measured(run),
         "fidelity": combine_hosts(list(fidelity.values())),
         "comparison": comparison.compare(
             policies, {policy: list(repeats) for policy, repeats in measured.items()}
         ),
     }
+
+
+def _measured(run: RunFile) -> dict[str, Any]:
+    """Return which jobs the figures are of, where not of all."""
+    window = Window.of(run.scenario.get("measure"))
+    return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
 
 
 def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, Any]:

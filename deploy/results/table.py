@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.measures.window import sentence
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
             if stretch != 1
             else []
         ),
+        *([sentence(summary["measure"])] if "measure" in summary else []),
         *([STAR] if starred else []),
         *verdicts(summary),
         *([SKEWED] if skewed else []),

@@ -84,6 +84,7 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
                 network_bps=have.network,
                 latency_s=have.latency,
                 loss=have.loss,
+                host=have.host or "",
                 map_slots=have.map_slots,
                 reduce_slots=have.reduce_slots,
             )

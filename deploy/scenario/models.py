@@ -17,6 +17,7 @@ from schedbed.deploy.scenario.scalars import (
     Duration,
     Factor,
     Heartbeat,
+    HostName,
     Latency,
     Number,
     Positive,
@@ -30,6 +31,8 @@ from schedbed.deploy.scenario.scalars import (
     as_list,
     says,
 )
+from schedbed.deploy.scenario.sections.framework_section import FrameworkModel
+from schedbed.deploy.scenario.sections.measure_section import Measure
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
 
@@ -59,6 +62,7 @@ class NodeDefaults(Section):
     network: Annotated[Rate, says("rate of the NIC, in each direction")] = 12.5e6
     latency: Annotated[Latency, says("added to each message and transfer of the NIC")] = 0.0
     loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
+    host: Annotated[HostName | None, says("host of a run over many that must hold the node")] = None
     map_slots: Annotated[Slots, says("maps that run at a time")] = 2
     reduce_slots: Annotated[Slots, says("reduces that run at a time")] = 1
 
@@ -75,6 +79,7 @@ class NodeGroup(Section):
     network: Annotated[Rate | None, says("rate of the NIC, in each direction")] = None
     latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
     loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
+    host: Annotated[HostName | None, says("host of a run over many that must hold the nodes")] = None
     map_slots: Annotated[Slots | None, says("maps that run at a time")] = None
     reduce_slots: Annotated[Slots | None, says("reduces that run at a time")] = None
 
@@ -362,6 +367,13 @@ class Scenario(Section):
     faults: Annotated[Faults, says("faults to inject, each at a time or drawn")] = []
     profiles: Annotated[Profiles, says("the profile store")] = Profiles()
     simulate: Annotated[Simulate, says("how a simulated run is modelled")] = Simulate()
+    framework: Annotated[
+        FrameworkModel,
+        says("what a simulated run adds to the work of tasks: none, hadoop1, yarn, or one with numbers"),
+    ] = "none"
+    measure: Annotated[
+        Measure | None, says("jobs that figures are of; a warm-up and a cool-down are left out")
+    ] = None
     repeats: Annotated[int, Field(strict=True, ge=1, le=1000), says("runs of each policy")] = 1
     stretch: Annotated[
         Stretch,

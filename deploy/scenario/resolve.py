@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.results.measures.window import holds
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster
 from schedbed.deploy.scenario.draw_jobs import plan_generated
@@ -23,6 +24,7 @@ from schedbed.deploy.scenario.policies import (
     resolve_profiles,
 )
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
+from schedbed.deploy.scenario.sections.framework_section import framework_of
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import plan_trace
 from schedbed.deploy.scenario.yaml_file import Document, apply_set, from_values, load_file
@@ -117,6 +119,10 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
     policies = resolve_policies(scenario.policies, complaints, profiles.store, base=beside, own=own)
     check_speculation(scenario.speculation, complaints)
     sizes = check_sizes(scenario.sizes, complaints)
+    if scenario.framework != "none" and any(fault.kind == "crash_jobtracker" for fault in faults):
+        complaints.add(
+            ("framework",), "not with a crash of the JobTracker, which forgets jobs in their set-up"
+        )
     complaints.raise_if_any()
     inputs = JobInputs(scenario, cluster, base, complaints)
     jobs, warnings = ((), ()) if idle else _plan(scenario, inputs)
@@ -138,6 +144,8 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         dynamic_blocks="dare" if cluster.blocks.keep_share else "none",
         profiles=profiles,
         simulate=_simulate(scenario, jobs, complaints),
+        framework=framework_of(scenario.framework),
+        measure=_measure(scenario, jobs, complaints),
         warnings=warnings,
         given=document.value,
         base=str(base),
@@ -186,6 +194,20 @@ def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Comp
         straggler_factor=asked.stragglers.factor,
         engine=asked.engine,
     )
+
+
+def _measure(
+    scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints
+) -> Mapping[str, float | None] | None:
+    asked = scenario.measure
+    if asked is None:
+        return None
+    until_s = None if asked.until is None else asked.until * scenario.scale
+    window = {"from_s": asked.from_ * scenario.scale, "until_s": until_s}
+    if jobs and not any(holds(window, job.submit_s) for job in jobs):
+        complaints.add(("measure",), f"none of the {len(jobs)} jobs is submitted in it")
+        complaints.raise_if_any()
+    return window
 
 
 def _stem(name: str) -> str:

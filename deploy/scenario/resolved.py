@@ -11,6 +11,7 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -86,6 +87,8 @@ class ResolvedScenario:
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()
+    framework: Framework = NONE  # simulated only
+    measure: Mapping[str, float | None] | None = None  # from_s and until_s of the submissions that count
     auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
     warnings: tuple[str, ...] = ()  # what a trace did not say and what was assumed
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
@@ -151,6 +154,7 @@ def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
     )
     known["profiles"] = ProfilesChoice(**raw.get("profiles", {}))
     known["simulate"] = SimulateChoice(**raw.get("simulate", {}))
+    known["framework"] = Framework(**raw.get("framework", {}))
     known["warnings"] = tuple(raw["warnings"])
     return ResolvedScenario(**known)
 

@@ -162,6 +162,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
         read_bytes=round(cost.read_bytes * scale),
         write_bytes=round(cost.write_bytes * scale),
         duration_s=None if cost.duration_s is None else cost.duration_s * scale,
+        shuffle_s=None if cost.shuffle_s is None else cost.shuffle_s * scale,
     )
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
 from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.wire.port_range import PortRange, listen_at
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.tasks.errors import BadInput
@@ -40,9 +41,10 @@ class Service(Protocol):
 
 
 class Api:
-    """Serves in a thread of its own while the context lasts; `url` is its address."""
+    """Serves in a thread of its own while the context lasts, at any of `ports`; `url` is its address."""
 
-    def __init__(self, service: Service, token: str) -> None:
+    def __init__(self, service: Service, token: str, ports: PortRange | None = None) -> None:
+        self._ports = ports
         self._app = make_app(service, token)
         self._began: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -73,7 +75,7 @@ class Api:
         runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            await web.SockSite(runner, listen_at("127.0.0.1", ports=self._ports)).start()
             self._began.set_result("http://{}:{}".format(*runner.addresses[0][:2]))
             await over.wait()
         finally:

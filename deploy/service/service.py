@@ -191,7 +191,7 @@ class ClusterRuns(LiveRuns):
             return service.over(ended)
 
         try:
-            with Api(service, record.token) as api:
+            with Api(service, record.token, self._options.ports) as api:
                 record = replace(record, url=api.url)
                 write_record(self._place, record)
                 self._ready(record)
@@ -224,6 +224,7 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         out=order.out,
         machines=order.machines,
         address=order.address,
+        ports=order.ports,
         keep_outputs=order.keep_outputs,
         live=live,
         check=False,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from schedbed.cluster.own_python import module_command, module_environment
+from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.cluster_files import ClusterRecord
@@ -30,11 +31,13 @@ class StartOrder:
     machines: str
     keep_outputs: bool
     address: str | None = None
+    ports: PortRange | None = None
 
     def to_line(self) -> str:
         """One line of JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["out"] = None if self.out is None else str(self.out)
+        plain["ports"] = None if self.ports is None else asdict(self.ports)
         return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
 
     @staticmethod
@@ -42,7 +45,9 @@ class StartOrder:
         """The inverse of `to_line`."""
         raw = json.loads(line)
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
-        return StartOrder(**{**raw, "scenario": ResolvedScenario.from_json(raw["scenario"])})
+        scenario = ResolvedScenario.from_json(raw["scenario"])
+        ports = None if raw["ports"] is None else PortRange(**raw["ports"])
+        return StartOrder(**{**raw, "scenario": scenario, "ports": ports})
 
 
 def start(order: StartOrder) -> ClusterRecord:

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.simulated.job_ends import JobEnds
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.records import JobRow, NoSink
 from schedbed.scheduler.simulate.setup import Stuck
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.appkit.app_catalogue import app_of
@@ -17,27 +17,6 @@ from schedbed.tasks.workloads.planned import PlannedJob
 TASKS_MAX = 20_000
 """Tasks of all jobs that differ: with more nothing is simulated, since a mean over the first ones would mislead."""
 ALONE = PolicyChoice(spec="fifo", given="fifo")
-
-
-class Ends(NoSink):
-    """Keeps when the one job ended."""
-
-    def __init__(self) -> None:
-        self.finish_s: float | None = None
-
-    def job(self, row: JobRow) -> None:
-        """As in `Sink`."""
-        if row.state == "succeeded":
-            self.finish_s = row.finish
-
-    def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Keep nothing."""
-
-    def block(self, row: tuple[object, ...]) -> None:
-        """Keep nothing."""
-
-    def fault(self, row: tuple[object, ...]) -> None:
-        """Keep nothing."""
 
 
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
@@ -73,9 +52,9 @@ def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:
         faults=(),
         speculation="none",
     )
-    ends = Ends()
+    ends = JobEnds()
     try:
         Simulation(setup_of(alone, ALONE, 0, costs_of(alone), Latencies()), ends).run()
     except Stuck:
         return None
-    return ends.finish_s
+    return ends.finish_s.get(job.job)

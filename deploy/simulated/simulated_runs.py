@@ -79,6 +79,7 @@ def setup_of(
         latencies=latencies,
         timing=LIVE_TIMING if simulate.contention else Timing(),
         sizes=make_sizes(scenario.sizes),
+        framework=scenario.framework,
         stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),
     )
 

@@ -61,7 +61,12 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
         else:
             apps[job.job] = known
     core_speed = mean(node.core_speed for node in scenario.cluster.nodes)
-    return ScenarioCosts(apps, core_speed, timed=scenario.simulate.costs == "trace")
+    return ScenarioCosts(
+        apps,
+        core_speed,
+        timed=scenario.simulate.costs == "trace",
+        shuffles=scenario.framework.recorded_shuffle,
+    )
 
 
 def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
@@ -78,12 +83,17 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 class ScenarioCosts:
     """Synthetic jobs do what their costs say (`timed`: last as long as the trace says), others what `apps` says.
 
+    With `shuffles` timed reduces also shuffle as long as the trace says.
+
     `apps` are the laws by job; their host CPU becomes time on an emulated core of `core_speed`. Equal tasks
     share one TaskCost.
     """
 
-    def __init__(self, apps: Mapping[str, AppCosts], core_speed: float, *, timed: bool = False) -> None:
+    def __init__(
+        self, apps: Mapping[str, AppCosts], core_speed: float, *, timed: bool = False, shuffles: bool = False
+    ) -> None:
         self._apps, self._core_speed, self._timed = apps, core_speed, timed
+        self._shuffles = shuffles
         self._specified: dict[tuple[Cost, int, int], TaskCost] = {}
         self._maps: dict[tuple[str, int], TaskCost] = {}
         self._shuffled: dict[str, int] = {}
@@ -132,6 +142,7 @@ class ScenarioCosts:
             output_bytes=cost.write_bytes,
             merges=False,
             duration_s=cost.duration_s if self._timed else None,
+            shuffle_s=cost.shuffle_s if self._timed and self._shuffles else None,
         )
 
     def _fetched(self, job: JobSpec) -> int:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from schedbed.tasks.errors import BadInput
 Say = Callable[[str], None]
 TIMES_LONGER, PATIENCE_S = 20.0, 600.0
 """A story that lasts so many times as long as under `fifo`, and so many virtual seconds beside, has no end."""
+SNAPSHOT_EVERY = 50
+"""Events from one snapshot of the JobTracker to the next: few, so that `state` and `restore` are tried."""
 WALL_S = 8.0
 """So many real seconds a story may take; under `fifo` none takes one."""
 LATER_JOBS = 10
@@ -101,7 +103,8 @@ def play_story(name: str, choice: PolicyChoice, end_s: float | None = None) -> P
     simulation: Simulation | None = None
     until_s = time.monotonic() + WALL_S
     try:
-        simulation = Simulation(setup_of(scenario, choice, 0, costs_of(scenario), Latencies()), played)
+        setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
+        simulation = Simulation(replace(setup, snapshot_every=SNAPSHOT_EVERY), played)
         while simulation.step():
             if end_s is not None and simulation.now_s > TIMES_LONGER * end_s + PATIENCE_S:
                 played.failure = f"no end after {simulation.now_s:.0f} s, under fifo {end_s:.0f} s"

@@ -15,6 +15,14 @@ class TwoLevels:
         self._queue, self._reserved, self._grace_s = queue, reserved, grace_s
         self._waits_since_s: dict[TaskKind, float] = {}  # below the reservation, by kind of task
 
+    def state(self) -> object:
+        """Return what the JobTracker's snapshot is to hold."""
+        return self._waits_since_s
+
+    def restore(self, view: View, state: dict[TaskKind, float]) -> None:
+        """Go on from what `state` has returned."""
+        self._waits_since_s = state
+
     def report(self) -> Mapping[str, object]:
         """Return what summary.json shows of this policy."""
         return {"queue": self._queue, "reserved": self._reserved}

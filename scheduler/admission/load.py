@@ -97,6 +97,8 @@ class LoadTags:
         """As in `Hooks`."""
         self._samples.pop(job.job, None)
         self._tags.pop(job.job, None)
+        if self.skipped is job:
+            self.skipped = None
 
     # Room
 

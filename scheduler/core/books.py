@@ -19,6 +19,32 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 RECENT = 12
 """Decisions that were not skips are kept so many, for the live display."""
+STATE = (
+    "unsettled",
+    "random",
+    "now_s",
+    "beats",
+    "launches",
+    "submissions",
+    "live_attempts",
+    "nodes",
+    "jobs",
+    "avoiding",
+    "ended",
+    "used_ids",
+    "moved",
+    "committing",
+    "rack_by_node",
+    "users",
+    "queues",
+    "map_slots",
+    "reduce_slots",
+    "ready_maps",
+    "ready_reduces",
+    "effects",
+    "recent",
+)
+"""The attributes that events change: what a snapshot holds."""
 
 
 class Books:
@@ -63,6 +89,15 @@ class Books:
         self.ready_reduces = 0
         self.effects: list[Effect] = []
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
+
+    def state(self) -> dict[str, Any]:
+        """Return what events have changed, for a snapshot; nothing is copied."""
+        held = vars(self)
+        return {name: held[name] for name in STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` has returned in another life of the JobTracker."""
+        vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
         """The policy's and the speculation's, as far as there are any."""

@@ -42,6 +42,7 @@ class Core:
         self._decide = policy.decide
         self._heartbeat_s = config.heartbeat_s
         self._silence_s = config.silence_s
+        self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # no living node was last heard before that
         self._on_beat = getattr(policy, "beat", None)
         self._on_tick = getattr(policy, "tick", None)
@@ -79,6 +80,13 @@ class Core:
     def _lose(self, node: Node, reason: str) -> None:
         self._ledger.remove_node(node, reason)
         self._ledger.effects.append(NodeLost(node.node))
+
+    def recovered(self, now_s: float) -> None:
+        """Count every living tracker as heard now: nobody could be heard while the JobTracker was down."""
+        self._ledger.now_s = now_s
+        for node in self._ledger.nodes.values():
+            if node.alive:
+                node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
         """Expires silent trackers and lets the policy pre-empt; called about every heartbeat interval."""
@@ -249,7 +257,11 @@ class Core:
     def _offer(self, node: Node, kind: TaskKind, actions: list[Action]) -> None:
         ledger, decide = self._ledger, self._decide
         typed = ledger.limits.slots
+        most = self._most_maps if kind is MAP else self._most_reduces
+        first = len(actions)
         while ledger.is_ready(kind) and (not typed or node.free_slots(kind) > 0):
+            if most and len(actions) - first >= most:
+                return
             if ledger.unsettled:
                 ledger.settle()
             proposal = decide(ledger, node, kind)
@@ -291,6 +303,19 @@ class Core:
     def all_ended(self) -> bool:
         """Have all jobs ended, and all attempts of them?"""
         return not self._ledger.jobs and not self._ledger.live_attempts
+
+    def state(self) -> dict[str, Any]:
+        """Return what events have changed, for a snapshot; nothing is copied."""
+        return {**self._ledger.state(), "heard_s": self._heard_s}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` has returned in another life of the JobTracker."""
+        self._heard_s = state["heard_s"]
+        self._ledger.restore(state)
+
+    def forget_block(self, block: str) -> None:
+        """Forget where the block has moved to: no job that is known reads it."""
+        self._ledger.moved.pop(block, None)
 
     def check_books(self) -> None:
         """Asserts every invariant of the books; costs what the cluster holds, so for tests."""

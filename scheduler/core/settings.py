@@ -16,6 +16,7 @@ class CoreConfig:
     `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
     `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
     `records_skips`: whether each job that was offered a node and did not take it gets a row.
+    `maps_per_heartbeat`, `reduces_per_heartbeat`: tasks that one reply starts at most; 0 for as many as slots are free.
     `sizes`: what a user's policy may know of the costs of tasks; the policies that are shipped read none.
     """
 
@@ -27,6 +28,8 @@ class CoreConfig:
     node_failures_to_exclude: int = 3
     records_skips: bool = True
     sizes: Sizes = TRUE_SIZES
+    maps_per_heartbeat: int = 0
+    reduces_per_heartbeat: int = 0
 
     @property
     def silence_s(self) -> float:

@@ -14,13 +14,14 @@ from typing import Any
 
 from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
+from schedbed.scheduler.core.snapshots import Unkept
 from schedbed.scheduler.core.states import SUCCEEDED
 from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit, told
 from schedbed.scheduler.guard.call_mark import CALL_MARK
 from schedbed.scheduler.guard.faces import Faces
 from schedbed.scheduler.guard.idle_watch import IdleWatch
-from schedbed.scheduler.guard.read_only import clean
+from schedbed.scheduler.guard.read_only import clean, is_plain
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
 from schedbed.scheduler.guard.user_interrupt import is_raised
 from schedbed.scheduler.policies.keeper_choice import Keeping
@@ -161,6 +162,30 @@ class GuardedPolicy:
     def line_of(self, method: str) -> str:
         """Return the file and line of a method of the user's own."""
         return self._guard.line_of(method)
+
+    def keep_state(self) -> Any:
+        """Return what the policy's `state` gives, and what is known of the policy here, for a snapshot.
+
+        Raises Unkept when the policy has no such method or gives more than plain values.
+        """
+        own = self.own
+        if not (hasattr(own, "state") and hasattr(own, "restore")):
+            raise Unkept(f"the policy has no state() and restore() ({self._guard.line_of('decide')})")
+        speculation = getattr(self, "speculation", None)
+        if speculation is not None and not isinstance(speculation, GuardedSpeculation):
+            raise Unkept("a policy of one's own has copies made by speculation that is shipped")
+        state = self._guard.call("state", _method(own, "state"))
+        if not is_plain(state):
+            raise Unkept(f"state() gives more than plain values ({self._guard.line_of('state')})")
+        difference = "" if self._answers is None else self._answers.difference
+        return state, self._rejects, self._idle, difference
+
+    def restore_state(self, view: Ledger, kept: Any) -> None:
+        """Have the policy go on from what `keep_state` has returned."""
+        state, self._rejects, self._idle, difference = kept
+        if self._answers is not None:
+            self._answers.difference = difference
+        self._guard.call("restore", _method(self.own, "restore"), self._shown(view), state)
 
     # -------------------------------------------------------------------- hooks
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from schedbed.cluster.messages import Usage
 from schedbed.tasks.parts import Part
-from schedbed.tasks.specs import Counters
+from schedbed.tasks.specs import Counters, TaskKind
 
 put = object.__setattr__
 """Sets what a face keeps, past the face's own refusal."""
@@ -131,3 +131,14 @@ def frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(each) for key, each in value.items()})
     return tuple(frozen(each) for each in value) if isinstance(value, list) else value
+
+
+def is_plain(given: Any) -> bool:
+    """Tell whether there are only numbers, texts, kinds of tasks and None, in lists, tuples and dictionaries."""
+    kind = type(given)
+    if kind is dict:
+        return all(is_plain(key) and is_plain(each) for key, each in given.items())
+    return all(map(is_plain, given)) if kind in (list, tuple) else kind in _PLAIN
+
+
+_PLAIN = (type(None), bool, int, float, str, bytes, TaskKind)

@@ -27,6 +27,7 @@ from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.core.entities import MAP
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.simulate.event_queue import EVENT, NUMBERS, REPLY, RESEND, SHIFT, EventQueue
+from schedbed.scheduler.simulate.framework_steps import FrameworkSteps
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
@@ -59,6 +60,7 @@ class BeatingSimulation(Protocol):
     statistics: Statistics
     plans: Plans
     copies: Copies | None
+    steps: FrameworkSteps | None
     due_s: float
 
     @property
@@ -92,6 +94,9 @@ class Beats:
         self._statistics = simulation.statistics
         self._plans = simulation.plans
         self._copies = simulation.copies
+        self._steps = simulation.steps
+        self._poll_s = simulation.setup.framework.news_after_s
+        self._out_of_band = simulation.setup.framework.out_of_band
         self._lossy = simulation.faults.touch_heartbeats
         self._heap = simulation.queue.heap
         self._rows = simulation.rows if simulation.setup.heartbeat_rows else None
@@ -127,7 +132,7 @@ class Beats:
                     self._copies.ended(now_s, name, what)
             else:
                 continue  # of a life that was given up
-            if node.event_s < now_s:
+            if node.event_s < now_s and self._out_of_band:
                 self.set_off(now_s, node)
 
     def set_off(self, now_s: float, node: SimNode) -> None:
@@ -188,6 +193,8 @@ class Beats:
         self._statistics.beats += 1
         if self._passing_s < inf:
             self._pass(now_s, node)
+        if self._steps is not None:
+            self._statistics.events += self._steps.heartbeat(now_s, node)
         reply = self._master.do(now_s, "heartbeat", beat)
         if beat.finished or beat.fetch_failures:
             self._count(now_s, node, beat)
@@ -289,7 +296,10 @@ class Beats:
                 if action.kind is not MAP:
                     node.reduces += 1
                     self._reduce_starts(action.job, node)
-                plan = plans.of(action, node.start_s)
+                start_s = node.start_s
+                if self._steps is not None:
+                    start_s += self._steps.localize_s(now_s, action.job, node)
+                plan = plans.of(action, start_s)
                 if plan is not None:
                     launch(now_s, name, plan)
                     if self._copies is not None:
@@ -301,9 +311,17 @@ class Beats:
                 late.append(action)
         self._statistics.launches += launches
         self._statistics.events += launches
-        if late:
+        if late and self._poll_s:
+            news: list[Action] = [action for action in late if isinstance(action, MapOutputs)]
+            self._reply(now_s + self._poll_s, node, news)
+            late = [action for action in late if not isinstance(action, MapOutputs)]
+        self._reply(now_s, node, late)
+
+    def _reply(self, now_s: float, node: SimNode, actions: list[Action]) -> None:
+        """Send the orders of a reply that is given now."""
+        if actions:
             self._serial += 1
-            self._replies[self._serial] = (node, node.incarnation, late)
+            self._replies[self._serial] = (node, node.incarnation, actions)
             self._queue.push(now_s + self._reply_s, REPLY, self._serial)
 
     def on_reply(self, now_s: float, serial: int) -> None:
@@ -324,6 +342,8 @@ class Beats:
         """The JobTracker gave this life up: what runs is dropped, and another begins on the same machine."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
+        for job in tuple(node.jobs):
+            self._emulation.forget_job(now_s, node.spec.node, job)
         self.forget(node)
         self._wakes.left(node)
         node.join_again()

@@ -21,6 +21,7 @@ class Plans:
         self._seed = setup.seed
         self._blocks = setup.cluster.blocks
         self._driver = driver
+        self._framework = setup.framework
 
     def of(self, launch: Launch, start_s: float) -> AttemptPlan | None:
         """Return the plan of an attempt that takes `start_s` to its first line; None when its job has ended."""
@@ -38,6 +39,7 @@ class Plans:
             cost = self._costs.reduce_cost(job, told.cost_index)
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
+        start_s += self._framework.start_s(told.kind, cost)
         return AttemptPlan(
             attempt=told.attempt,
             task=told.task,

@@ -12,6 +12,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
 from schedbed.scheduler.core.records import Sink
 from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 from schedbed.tasks.specs import JobSpec
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
@@ -79,7 +80,9 @@ class Setup:
     (`cluster.virtual.fluid.max_min.Resource`). `play_all_beats` plays the heartbeats that change nothing, too. Without
     `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
     scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
-    heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs.
+    heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs, and
+    `framework` what a framework adds to the work of tasks. `snapshot_every`: events from one snapshot of the
+    JobTracker to the next, where a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -99,7 +102,9 @@ class Setup:
     heartbeat_rows: bool = True
     skip_rows: bool = True
     sizes: Sizes = TRUE_SIZES
+    framework: Framework = NONE
     emulation: MakeEmulation | None = None
+    snapshot_every: int | None = None
 
 
 @dataclass(slots=True)

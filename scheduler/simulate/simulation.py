@@ -16,6 +16,7 @@ from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
+from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSteps
 from schedbed.scheduler.simulate.heartbeats import Beats
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
@@ -40,7 +41,9 @@ class Simulation:
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
         self.setup = setup
-        self.rows = rows
+        framework = setup.framework
+        self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(setup.cluster.heartbeat_s))
+        self.rows = rows if framework.is_none else self._cleaned
         self.statistics = Statistics()
         self.interval_s = setup.cluster.heartbeat_s
         self.queue = EventQueue()
@@ -53,10 +56,12 @@ class Simulation:
         restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)
         self.storage = Storage(setup.cluster, setup.seed, self.is_alive, restarts=restarts)
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
-        self.master = Master(setup, rows)
+        self.master = Master(setup, self.rows)
+        self.steps = None if framework.is_none else FrameworkSteps(self, framework)
         self.faults = Faults(self, setup.faults)
         policy = self.master.policy
-        elides = is_quiet(policy) and not (setup.play_all_beats or self.faults.touch_heartbeats)
+        all_beats = setup.play_all_beats or self.faults.touch_heartbeats or not framework.is_none
+        elides = is_quiet(policy) and not all_beats
         self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
         self.wakes.follow(self.master.books)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
@@ -91,6 +96,7 @@ class Simulation:
             kinds.TIMER: self.beats.on_timer,
             kinds.RESEND: self.beats.on_resend,
             kinds.TICK: self._on_tick,
+            kinds.SET_UP: self._on_set_up,
         }
         return [handlers[kind] for kind in range(len(handlers))]
 
@@ -215,13 +221,17 @@ class Simulation:
                 if emulated_s > queue.now_s:
                     queue.now_s = emulated_s
                 take(queue.now_s)
-            if self.due_s == inf and self.master.is_up and self.core.all_ended():
+            if self.due_s == inf and self.master.is_up and self.core.all_ended() and not self._are_held():
                 self.statistics.steps += number + 1
                 self._finish()
                 return
         self.statistics.steps += count
 
+    def _are_held(self) -> bool:
+        return self.steps is not None and self.steps.holds_jobs
+
     def _finish(self) -> None:
+        self.queue.now_s = max(self.now_s, self._cleaned.last_s)
         for node in self.nodes:
             if node.up and not node.always:
                 self.beats.note(self.now_s, node)
@@ -251,8 +261,15 @@ class Simulation:
 
     def submit_due(self, now_s: float) -> None:
         """Submits the jobs whose time has come."""
-        self.statistics.events += self.master.submit_due(now_s)
+        if self.steps is None:
+            self.statistics.events += self.master.submit_due(now_s)
+        else:
+            self.steps.take_due(now_s)
         self._look_for_jobs()
+
+    def _on_set_up(self, now_s: float, index: int) -> None:
+        """A job's set-up task has ended on the node, which says so at once."""
+        self.beats.set_off(now_s, self.nodes[index])
 
     # ----------------------------------------------------------------- ticks
 
@@ -296,7 +313,7 @@ class Simulation:
 
     def do_effects(self, now_s: float) -> None:
         """Sets off what the core asks for."""
-        for effect in self.core.take_effects():
+        for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
                 self.statistics.jobs += 1
@@ -318,6 +335,8 @@ class Simulation:
                 self.wakes.fed_all(now_s)
             case JobEnded():
                 self.storage.job_ended(now_s, effect.job)
+        if not isinstance(effect, Commit):
+            self.master.carried_out(effect)
         self.upkeep.stir()
 
     def _on_commit(self, now_s: float, serial: int) -> None:
@@ -333,7 +352,7 @@ class Simulation:
 
     def recover(self, now_s: float) -> None:
         """The JobTracker is back, with its journal replayed."""
-        unfinished = self.master.recover()
+        unfinished = self.master.recover(now_s)
         self.wakes.follow(self.master.books)
         self.beats.follow()
         for node in self.nodes:

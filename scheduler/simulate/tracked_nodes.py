@@ -140,9 +140,12 @@ class Ring:
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
     """The node's first timer from now on (its very first is one interval after its life began)."""
-    number = max(1, int((now_s - node.base_s) / interval_s) - 1)
-    at_s = node.base_s + number * interval_s
+    base_s = node.base_s
+    number = int((now_s - base_s) / interval_s)
+    if number < 1:
+        number = 1
+    at_s = base_s + number * interval_s
     while at_s < now_s or (at_s == now_s and node.index <= passed):
         number += 1
-        at_s = node.base_s + number * interval_s
+        at_s = base_s + number * interval_s
     return at_s

@@ -5,7 +5,8 @@ from __future__ import annotations
 from schedbed.scheduler.core.records import Effect, NoSink, Sink
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.driver import Driver, EventList
+from schedbed.scheduler.driver import Driver
+from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
@@ -38,22 +39,26 @@ class Master(Driver):
         self.is_up = True
         super().__init__(
             CoreConfig(
-                heartbeat_s=setup.cluster.heartbeat_s, records_skips=setup.skip_rows, sizes=setup.sizes
+                heartbeat_s=setup.cluster.heartbeat_s,
+                records_skips=setup.skip_rows,
+                sizes=setup.sizes,
+                maps_per_heartbeat=setup.framework.maps_per_heartbeat,
+                reduces_per_heartbeat=setup.framework.reduces_per_heartbeat,
             ),
             setup.policy,
             self._gate if self.journals else rows,
             seed=setup.seed,
-            journal=EventList() if self.journals else None,
+            journal=EventList(setup.snapshot_every) if self.journals else None,
         )
 
     def crash(self) -> None:
         """Stop, and lose all that the journal does not say."""
         self.is_up = False
 
-    def recover(self) -> list[Effect]:
+    def recover(self, now_s: float) -> list[Effect]:
         """As in `Driver`, but without rows: virtual time has one table, in which they are already."""
         self._gate.target = NoSink()
-        effects = super().recover()
+        effects = super().recover(now_s)
         self._gate.target = self._rows
         self.is_up = True
         return effects

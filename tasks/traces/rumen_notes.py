@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schedbed.tasks.traces.trace import TraceTask
@@ -24,6 +24,13 @@ class Notes:
             self._jobs["list no map tasks and are left out"] += 1
         elif (raw.get("totalMaps"), raw.get("totalReduces")) != (maps, reduces):
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
+
+    def left_out(self, kinds: Iterable[Any]) -> None:
+        """Note tasks of a job that are neither maps nor reduces, by what Rumen calls them."""
+        for kind in kinds:
+            self._tasks[
+                f"{str(kind).lower()} tasks are left out; `framework: hadoop1` simulates such tasks"
+            ] += 1
 
     def task(self, task: TraceTask, kind: str, succeeded: bool) -> None:
         """Notes what is unknown of a task and its failed attempts."""

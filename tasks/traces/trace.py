@@ -16,13 +16,15 @@ Host = tuple[str, str]
 class TraceTask:
     """One task; None where the trace does not say.
 
-    `work_s` is the time the task worked by itself: of a reduce, what follows its shuffle.
+    `work_s` is the time the task worked by itself: of a reduce, what follows its shuffle. `shuffle_s` is the part of a
+    reduce's shuffle after all maps of the job had ended.
     """
 
     input_bytes: int | None = None
     output_bytes: int | None = None
     duration_s: float | None = None
     work_s: float | None = None
+    shuffle_s: float | None = None
     cpu_s: float | None = None
     hosts: tuple[Host, ...] = ()  # that held its input
     failed_attempts: int = 0
@@ -38,6 +40,7 @@ class TraceJob:
     queue: str | None = None
     priority: Priority = Priority.NORMAL
     duration_s: float | None = None  # submit to finish
+    succeeded: bool = True
     deadline_s: float | None = None  # after the submission
     input_bytes: int = 0
     shuffle_bytes: int = 0

@@ -174,14 +174,17 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
         ]
     )
     made: dict[
-        tuple[float, float, float, float | None], Cost
+        tuple[float, float, float, float | None, float | None], Cost
     ] = {}  # equal tasks share one: there may be millions
     costs = []
-    for row in zip(cpu_s, read, written, _durations(tasks), strict=True):
+    shuffles = [task.shuffle_s for task in tasks]
+    for row in zip(cpu_s, read, written, _durations(tasks), shuffles, strict=True):
         cost = made.get(row)
         if cost is None:
-            cpu, r, w, lasted = row
-            cost = Cost(cpu_s=cpu, read_bytes=round(r), write_bytes=round(w), duration_s=lasted)
+            cpu, r, w, lasted, shuffle_s = row
+            cost = Cost(
+                cpu_s=cpu, read_bytes=round(r), write_bytes=round(w), duration_s=lasted, shuffle_s=shuffle_s
+            )
             made[row] = cost
         costs.append(cost)
     return costs
@@ -236,6 +239,7 @@ def _times(cost: Cost, factor: float, read_bytes: int) -> Cost:
         read_bytes=read_bytes,
         write_bytes=round(cost.write_bytes * factor),
         duration_s=None if cost.duration_s is None else cost.duration_s * factor,
+        shuffle_s=cost.shuffle_s,
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,13 +35,20 @@ workload:
     - {name: a, app: synthetic, maps: 12, map: {cpu: 400s, read: 64MiB}, reduces: 2, reduce: {cpu: 30s}}
 policies: [fifo]
 """
-MOMENTS_S = (1.0, 4.0, 8.0, 12.0, 16.0)
+MOMENTS_S = (0.0, 1.0, 3.0, 5.0, 8.0)
 END_S, WAIT_S = 5.0, 180.0
+GONE_S = 15.0  # for what a killed command leaves to end: Ray's agents look every few seconds
+COMES_S = 60.0  # for the process that the accident is about
+STOPPED_S = 3.0
+RIGHT, WRONG, MISSED = "ok", "WRONG", "MISSED"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How a command ended after an accident. `took_s` is the time from the accident to the end."""
+    """How a command ended after an accident. `took_s` is the time from the accident to the end.
+
+    `verdict` is `MISSED` when there was nothing any more that the accident could happen to.
+    """
 
     kind: str
     moment_s: float
@@ -48,53 +57,92 @@ class Row:
     left: list[str]
     kept: bool
     said: str
-    right: bool
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
 class Accident:
-    """What happens, the exit codes that are right after that, and whether the command must end within `END_S`."""
+    """What happens (False: it could not), the exit codes that are right after that, whether the command must end
+    within `END_S`, and the name of the process that it waits for (empty: the command itself, once it hears signals)."""
 
-    happen: Callable[[psutil.Process, Path], None]
+    happen: Callable[[psutil.Process, Path], bool]
     codes: tuple[int, ...]
     at_once: bool = False
+    name: str = ""
 
 
-def _signalled(number: int) -> Callable[[psutil.Process, Path], None]:
-    return lambda command, _: command.send_signal(number)
+def _named(command: psutil.Process, name: str) -> psutil.Process | None:
+    """Return the newest process of the command that goes by that name, or by that command line."""
+    found = None
+    for process in command.children(recursive=True):
+        with suppress(psutil.Error):
+            if process.name().startswith(name) or name in " ".join(process.cmdline()[:4]):
+                found = process
+    return found
 
 
-def _kill(word: str) -> Callable[[psutil.Process, Path], None]:
-    """Return an accident that kills the first process of the command whose command line has that word."""
+def _signalled(number: int) -> Callable[[psutil.Process, Path], bool]:
+    def send(command: psutil.Process, _: Path) -> bool:
+        command.send_signal(number)
+        return True
 
-    def kill(command: psutil.Process, _: Path) -> None:
-        for process in command.children(recursive=True):
-            with suppress(psutil.Error):
-                if word in " ".join(process.cmdline()):
-                    process.kill()
-                    return
-
-    return kill
+    return send
 
 
-def _twice(command: psutil.Process, _: Path) -> None:
+def _killed(name: str, *codes: int) -> Accident:
+    """Return the accident that a process is killed."""
+
+    def kill(command: psutil.Process, _: Path) -> bool:
+        process = _named(command, name)
+        if process is not None:
+            process.kill()
+        return process is not None
+
+    return Accident(kill, codes or (0, 1), name=name)
+
+
+def _stopped(name: str) -> Accident:
+    """Return the accident that a process stands still for `STOPPED_S`."""
+
+    def stop(command: psutil.Process, _: Path) -> bool:
+        process = _named(command, name)
+        if process is None:
+            return False
+        process.suspend()
+        time.sleep(STOPPED_S)
+        process.resume()
+        return True
+
+    return Accident(stop, (0, 1), name=name)
+
+
+def _twice(command: psutil.Process, _: Path) -> bool:
     command.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     with suppress(psutil.NoSuchProcess):
         command.send_signal(signal.SIGINT)
+    return True
 
 
-def _lose_results(_: psutil.Process, work: Path) -> None:
-    shutil.rmtree(work / "out", ignore_errors=True)
+def _removed(folder: Path) -> bool:
+    there = folder.exists()
+    shutil.rmtree(folder, ignore_errors=True)
+    return there
 
 
-def _lose_parts(_: psutil.Process, work: Path) -> None:
-    shutil.rmtree(work / "out" / "parts", ignore_errors=True)
+def _lose_results(_: psutil.Process, work: Path) -> bool:
+    return _removed(work / "out")
 
 
-def _lose_scratch(command: psutil.Process, _: Path) -> None:
-    for folder in base_folder().glob(f"{PREFIX}{command.pid}-*"):
+def _lose_parts(_: psutil.Process, work: Path) -> bool:
+    return _removed(work / "out" / "parts")
+
+
+def _lose_scratch(command: psutil.Process, _: Path) -> bool:
+    folders = list(base_folder().glob(f"{PREFIX}{command.pid}-*"))
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    return bool(folders)
 
 
 ACCIDENTS: dict[str, Accident] = {
@@ -102,14 +150,22 @@ ACCIDENTS: dict[str, Accident] = {
     "SIGTERM": Accident(_signalled(signal.SIGTERM), (143,), at_once=True),
     "SIGHUP": Accident(_signalled(signal.SIGHUP), (129,), at_once=True),
     "SIGTERM, then SIGINT": Accident(_twice, (143,), at_once=True),
-    "SIGKILL of an agent": Accident(_kill("schedbed.cluster.agent"), (0, 1)),
-    "SIGKILL of the raylet": Accident(_kill("raylet/raylet"), (1,)),
-    "SIGKILL of the GCS": Accident(_kill("gcs_server"), (1,)),
-    "SIGKILL of the JobTracker": Accident(_kill("JobTracker"), (0, 1)),
-    "SIGKILL of the NameNode": Accident(_kill("NameNode"), (0, 1)),
-    "run folder deleted": Accident(_lose_results, (1, 2)),
-    "part files deleted": Accident(_lose_parts, (1, 2)),
-    "scratch deleted": Accident(_lose_scratch, (1,)),
+    "SIGTERM while agents run": Accident(_signalled(signal.SIGTERM), (143,), at_once=True, name="agent n"),
+    "SIGKILL of the command": Accident(_signalled(signal.SIGKILL), (-signal.SIGKILL,), name="agent n"),
+    "SIGKILL of an agent": _killed("agent n"),
+    "SIGKILL of a zygote": _killed("zygote n"),
+    "SIGKILL of the template": _killed("schedbed.cluster.agent.warm.template"),
+    "SIGKILL of the TaskTrackers": _killed("ray::TaskTracker"),
+    "SIGKILL of the raylet": _killed("raylet"),
+    "SIGKILL of the GCS": _killed("gcs_server"),
+    "SIGKILL of the JobTracker": _killed("ray::JobTracker"),
+    "SIGKILL of the NameNode": _killed("ray::NameNode"),
+    "JobTracker stopped": _stopped("ray::JobTracker"),
+    "NameNode stopped": _stopped("ray::NameNode"),
+    "TaskTrackers stopped": _stopped("ray::TaskTracker"),
+    "run folder deleted": Accident(_lose_results, (1, 2), name="agent n"),
+    "part files deleted": Accident(_lose_parts, (1, 2), name="agent n"),
+    "scratch deleted": Accident(_lose_scratch, (1,), name="agent n"),
 }
 
 
@@ -119,7 +175,7 @@ def suffer(kind: str, moment_s: float) -> Row:
     with tempfile.TemporaryDirectory(prefix="acc-") as made:
         work = Path(made)
         (work / "s.yaml").write_text(SCENARIO)
-        line = [sys.executable, "-m", "schedbed.deploy.cli.main", "run", str(work / "s.yaml"), "--no-live"]
+        line = [sys.executable, "-m", "schedbed", "run", str(work / "s.yaml"), "--no-live"]
         with (work / "said").open("wb") as said:
             child = subprocess.Popen(
                 [*line, "--no-plots", "--out", str(work / "out")],
@@ -128,28 +184,52 @@ def suffer(kind: str, moment_s: float) -> Row:
                 start_new_session=True,
             )
         command = psutil.Process(child.pid)
+        _await(child, command, accident.name)
         with suppress(subprocess.TimeoutExpired):
             child.wait(moment_s)
         measured = (work / "out" / "parts").exists()
         family = command.children(recursive=True) if child.poll() is None else []
         began_s = time.monotonic()
-        over = child.poll() is not None
-        if not over:
-            accident.happen(command, work)
+        happened = child.poll() is None and accident.happen(command, work)
         try:
             code = child.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             child.kill()
             code = child.wait()
         took_s = time.monotonic() - began_s
-        left = [" ".join(process.cmdline()[:3])[:80] for process in psutil.wait_procs(family, 1.0)[1]]
+        left = [_line(process) for process in psutil.wait_procs(family, GONE_S)[1]]
         left += [str(path.name) for path in base_folder().glob(f"{PREFIX}{child.pid}-*")]
         text = (work / "said").read_text(errors="replace")
-        kept = not measured or (work / "out" / "jobs.parquet").exists() or "deleted" in kind
+        kept = not measured or (work / "out" / "jobs.parquet").exists() or "deleted" in kind or code < 0
         bad = "Traceback" in text or "terminate called" in text
         in_time = not accident.at_once or took_s <= END_S
-        right = not over and code in accident.codes and not left and kept and not bad and in_time
-        return Row(kind, moment_s, code, round(took_s, 1), left, kept, text.strip()[-160:], right)
+        right = code in accident.codes and not left and kept and not bad and in_time
+        verdict = (RIGHT if right else WRONG) if happened else MISSED
+        return Row(kind, moment_s, code, round(took_s, 1), left, kept, text.strip()[-160:], verdict)
+
+
+def _await(child: subprocess.Popen[bytes], command: psutil.Process, name: str) -> None:
+    """Wait for the process that the accident is about; for the command, until a signal no longer ends Python itself."""
+    give_up = time.monotonic() + COMES_S
+    while child.poll() is None and time.monotonic() < give_up:
+        if _hears(child.pid, signal.SIGTERM) if name == "" else _named(command, name) is not None:
+            return
+        time.sleep(0.05)
+
+
+def _hears(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for that signal."""
+    with suppress(OSError):
+        caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+        return caught is not None and bool(int(caught[1], 16) & 1 << number - 1)
+    return False
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return f"{process.name()}: {' '.join(process.cmdline()[:3])}"[:80]
+    except psutil.Error:
+        return "a process that ended just now"
 
 
 def main() -> int:
@@ -168,13 +248,18 @@ def main() -> int:
             with options.out.open("a") as out:
                 out.write(json.dumps(rows[-1]) + "\n")
     for row in rows:
-        mark = "ok" if row["right"] else "WRONG"
         print(
-            f"{mark:5} {row['kind']:26} at {row['moment_s']:4g} s: exit {row['code']} in {row['took_s']} s",
+            f"{row['verdict']:6} {row['kind']:26} at {row['moment_s']:4g} s: exit {row['code']} in {row['took_s']} s",
             end="",
         )
-        print(f" left {row['left']}" if row["left"] else "", "" if row["right"] else row["said"][-120:])
-    return 0 if all(row["right"] for row in rows) else 1
+        print(
+            f" left {row['left']}" if row["left"] else "",
+            "" if row["verdict"] == RIGHT else row["said"][-120:],
+        )
+    print(
+        ", ".join(f"{count} {verdict}" for verdict, count in Counter(row["verdict"] for row in rows).items())
+    )
+    return 0 if all(row["verdict"] == RIGHT for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from schedbed.deploy.cli.main import app
 
-LIMIT_S = 5.0
+LIMIT_S = 20.0  # of CPU; a good one takes 2 s at most on a quiet host
 """CPU seconds of this process: on a busy host a command may wait longer for its turn."""
 GOOD = """
 name: small
@@ -50,7 +50,7 @@ NUMBERS = (
     "[]",
     "{}",
 )
-EDGES = ("1e308", "1e12", "5000", "1e-300", "0", "0.0000001")
+EDGES = ("1e308", "1e12", "300", "1e-300", "0", "0.0000001")
 """Numbers that are right for some keys: such an input may also succeed."""
 MAY_PASS = "--may-pass"
 KEYS = (

@@ -1,24 +1,30 @@
-"""Keep the claims of `schedbed reproduce` as result files, and render these files as markdown tables."""
+"""Keep the values of `schedbed reproduce` as result files, and render them as markdown tables.
+
+A file keeps what was measured: key, mean, interval and number of repeats. What the paper says, the criterion, the kind
+and what was chosen are those of paper.yaml at the time of rendering, and the verdict follows from them, so that pages
+and code cannot disagree.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from schedbed.deploy.papers import terminal
+from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.catalogue import PAPERS
+from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, without_task
+from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
-from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row
+from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
 
 NOTES = "notes.yaml"
 CARRIED = "carried"
 MACHINES = {"sim": "simulated", "process": "live, in processes", "docker": "live, in containers"}
-OF_ROW = ("key", "what", "unit", "where", "paper", "read_off", "wanted", "mean", "ci95", "verdict")
 DIGITS = 6
 
 Content = Mapping[str, Any]
@@ -37,14 +43,17 @@ def keep(reproduced: Path, folder: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     (target / f"{CARRIED}.json").unlink(missing_ok=True)
     about = {key: content[key] for key in ("machines", "seed", "versions", "host")}
-    for paper, said in content["papers"].items():
+    date = content["wall_start"][:10]
+    for paper in content["papers"]:
         path = target / f"{paper}.json"
         older = json.loads(path.read_text(encoding="utf-8"))["experiments"] if path.exists() else []
         found = {each["experiment"]: each for each in older}
         found |= {
-            each["experiment"]: _compact(each) for each in content["experiments"] if each["paper"] == paper
+            each["experiment"]: _compact(each, date)
+            for each in content["experiments"]
+            if each["paper"] == paper
         }
-        kept = {**about, "date": content["wall_start"][:10], **said, "experiments": list(found.values())}
+        kept = {**about, "experiments": list(found.values())}
         path.write_text(json.dumps(kept, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -67,10 +76,36 @@ def load(folder: Path) -> dict[str, Content]:
     return {name: found[name] for name in (CARRIED, *PAPERS) if name in found}
 
 
-def _compact(each: Content) -> dict[str, Any]:
-    rows = [{key: _rounded(row[key]) for key in OF_ROW} for row in each["rows"]]
-    kept = {key: each[key] for key in ("experiment", "title", "where", "repeats", "notes")}
-    return {**kept, "rows": rows}
+def judged(paper: str, each: Content) -> list[Row]:
+    """Return a kept experiment's rows by the present paper.yaml. ValueError for a value that it does not know."""
+    said = paper_file.load(paper).experiments.get(each["experiment"])
+    unknown = [row["key"] for row in each["rows"] if said is None or row["key"] not in said.values]
+    if said is None or unknown:
+        raise ValueError(f"{paper}/{each['experiment']}: paper.yaml has no {', '.join(unknown)}")
+    return [
+        judge_kept(
+            row["key"],
+            said.values[row["key"]],
+            said.where,
+            mean=_tuple(row["mean"]),
+            ci95=_tuple(row["ci95"]),
+            exact=row["repeats"] == 0,
+        )
+        for row in each["rows"]
+    ]
+
+
+def _compact(each: Content, date: str) -> dict[str, Any]:
+    rows = [
+        {
+            "key": row["key"],
+            "mean": _rounded(row["mean"]),
+            "ci95": _rounded(row["ci95"]),
+            "repeats": len(row["repeats"]),
+        }
+        for row in each["rows"]
+    ]
+    return {"experiment": each["experiment"], "date": date, "notes": each["notes"], "rows": rows}
 
 
 def _rounded(value: Any) -> Any:
@@ -80,79 +115,134 @@ def _rounded(value: Any) -> Any:
     return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
-def tally(experiments: Sequence[Content]) -> Counter[str]:
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def tally(rows: Iterable[Row]) -> Counter[str]:
     """Return how many claims hold, do not hold and are open."""
-    return Counter(row["verdict"] for each in experiments for row in each["rows"] if row["wanted"])
+    return Counter(row.verdict for row in rows if row.wanted)
 
 
 def _counts(kept: Mapping[str, Mapping[str, Content]]) -> str:
-    lines = ["| papers | claims | hold | do not hold | open |", "|---|---|---|---|---|"]
+    """Return a table for each kind of machines: a row a paper, a column a kind."""
+    made: list[str] = []
     for machines, papers in kept.items():
-        total: Counter[str] = Counter()
-        for name, paper in papers.items():
-            counts = Counter(paper["counted"]) if "counted" in paper else tally(paper["experiments"])
-            total += counts
-            if name != CARRIED:
-                lines.append(_count_row(f"{name}, {MACHINES[machines]}", counts))
-        lines.append(_count_row(f"**all, {MACHINES[machines]}**", total))
-    return "\n".join(lines) + "\n"
+        lines = [
+            f"| {MACHINES[machines]} | {' | '.join(KINDS)} | run no task |",
+            f"|---|{'---|' * (len(KINDS) + 1)}",
+        ]
+        by_paper = {name: _counted(name, paper) for name, paper in papers.items()}
+        total = {
+            kind: [sum(each) for each in zip(*column, strict=True)] for kind, column in _columns(by_paper)
+        }
+        if len(by_paper) > 1 or CARRIED not in by_paper:
+            lines += [_count_row(name, counts, idle) for name, (counts, idle) in by_paper.items()]
+        lines.append(_count_row("**all**", total, sum(idle for _, idle in by_paper.values())))
+        made.append("\n".join(lines) + "\n")
+    return "\n".join(made)
 
 
-def _count_row(name: str, counts: Counter[str]) -> str:
-    parts = (counts.total(), counts[HOLDS], counts[FAILS], counts[OPEN])
-    return f"| {name} | {' | '.join(map(str, parts))} |"
+Counted = tuple[Mapping[str, Sequence[int]], int]
+
+
+def _counted(name: str, paper: Content) -> Counted:
+    """Return a paper's counts by kind, and how many of its claims run no task."""
+    if "counted" in paper:
+        return paper["counted"], paper["no_task"]
+    rows = [row.to_json() for each in paper["experiments"] for row in judged(name, each)]
+    return counted(rows), sum(without_task(rows).values())  # pyright: ignore[reportReturnType]
+
+
+def _columns(by_paper: Mapping[str, Counted]) -> Iterable[tuple[str, list[Sequence[int]]]]:
+    nothing = [0] * len(VERDICTS)
+    return ((kind, [counts.get(kind, nothing) for counts, _ in by_paper.values()]) for kind in KINDS)
+
+
+def _count_row(name: str, counts: Mapping[str, Sequence[int]], idle: int) -> str:
+    cells = (" / ".join(map(str, counts[kind])) if any(counts.get(kind, ())) else "-" for kind in KINDS)
+    return f"| {name} | {' | '.join(cells)} | {idle or '-'} |"
 
 
 def _paper(name: str, paper: Content, notes: Mapping[str, str]) -> str:
     """Return a paper's heading and its experiments; a note stands under the table that it explains."""
-    title = paper["title"] if name == CARRIED else f"{name}: {paper['title']}"
-    head = f"### {title}\n\n{_provenance(paper)}\n"
-    unknown = set(notes) - {each["experiment"] for each in paper["experiments"]}
+    title = paper["title"] if name == CARRIED else f"{name}: {paper_file.load(name).title}"
+    head = f"### {title}\n\n{_provenance(name, paper)}\n"
+    known = {_label(name, each): each for each in paper["experiments"]}
+    unknown = set(notes) - set(known)
     if unknown:
         raise ValueError(f"{NOTES}: {name} has no experiment {', '.join(sorted(unknown))}")
     return "\n".join(
-        [head, *(_experiment(each, notes.get(each["experiment"], "")) for each in paper["experiments"])]
+        [
+            head,
+            *(
+                _experiment(label, _paper_of(name, each), each, notes.get(label, ""))
+                for label, each in known.items()
+            ),
+        ]
     )
 
 
-def _provenance(paper: Content) -> str:
+def _label(name: str, each: Content) -> str:
+    """Return the heading of an experiment: carried results are of several papers."""
+    return f"{each['paper']}/{each['experiment']}" if name == CARRIED else each["experiment"]
+
+
+def _paper_of(name: str, each: Content) -> str:
+    return each["paper"] if name == CARRIED else name
+
+
+def _provenance(name: str, paper: Content) -> str:
     if "carried_over" in paper:
         return f"Carried over from {paper['carried_over']}."
-    versions = ", ".join(f"{name} {version}" for name, version in paper["versions"].items())
+    said = paper_file.load(name)
+    versions = ", ".join(f"{each} {version}" for each, version in paper["versions"].items())
     host = f"{paper['host']['cores']} cores, {paper['host']['system']}"
-    return (
-        f"{paper['authors']}. {paper['published']}.\n\n"
-        f"Run on {paper['date']} with seed {paper['seed']}. Host: {host}. Versions: {versions}."
-    )
+    return f"{said.authors}. {said.published}.\n\nSeed {paper['seed']}. Host: {host}. Versions: {versions}."
 
 
-def _experiment(each: Content, note: str) -> str:
-    count = each["repeats"]
-    repeats = "" if count is None else f"; {count} repeat{'' if count == 1 else 's'}"
-    lines = [f"#### {each['experiment']}: {each['title']}\n", f"{each['where']}{repeats}.\n", *_head("value")]
-    lines += [_row(row, row["what"]) for row in each["rows"]]
-    texts = [*each["notes"], *([note.strip()] if note else [])]
+def _experiment(label: str, paper: str, each: Content, note: str) -> str:
+    rows = judged(paper, each)
+    about = paper_file.load(paper).experiments[each["experiment"]]
+    letters = marks(row.to_json() for row in rows)
+    when = f"; run on {each['date']}" if "date" in each else ""
+    lines = [f"#### {label}: {about.title}\n", f"{about.where}{when}.\n", *_head("value")]
+    lines += [_row(row, kept, row.what, letters) for row, kept in zip(rows, each["rows"], strict=True)]
+    beside = [f"[{letter}] {text}" for text, letter in letters.items()]
+    texts = [*beside, *each["notes"], *([note.strip()] if note else [])]
     return "\n".join(lines) + "\n" + "".join(f"\n{text}\n" for text in texts)
 
 
 def _headlines(papers: Mapping[str, Content], names: Sequence[str]) -> str:
     """Return the table of some values, PAPER/EXPERIMENT/VALUE; KeyError for a name that is not there."""
     found = {
-        f"{paper}/{each['experiment']}/{row['key']}": row
+        f"{paper}/{each['experiment']}/{row.key}": (row, kept)
         for paper, content in papers.items()
         for each in content["experiments"]
-        for row in each["rows"]
+        for row, kept in zip(judged(paper, each), each["rows"], strict=True)
     }
-    rows = [_row(found[name], f"{name.rpartition('/')[0]}: {found[name]['what']}") for name in names]
+    rows = [_row(*found[name], f"{name.rpartition('/')[0]}: {found[name][0].what}", {}) for name in names]
     return "\n".join([*_head("paper, experiment"), *rows]) + "\n"
 
 
 def _head(first: str) -> tuple[str, str]:
-    return f"| {first} | paper | ours [95%] | holds when | verdict |", "|---|---|---|---|---|"
+    return (
+        f"| {first} | kind | paper | ours [95%] | repeats | holds when | verdict |",
+        "|---|---|---|---|---|---|---|",
+    )
 
 
-def _row(kept: Content, what: str) -> str:
-    row = Row(**{**kept, "repeats": ()})
+def _row(row: Row, kept: Content, what: str, letters: Mapping[str, str]) -> str:
     verdict = f"**{row.verdict}**" if row.verdict == FAILS else row.verdict
-    cells = (what.replace("|", "\\|"), terminal.paper(row), terminal.ours(row), row.wanted, verdict)
+    repeats = {None: "not kept", 0: "-"}.get(kept["repeats"], str(kept["repeats"]))
+    marked = terminal.marked(row, letters) if letters else ""
+    cells = (
+        what.replace("|", "\\|"),
+        terminal.kind_of(row),
+        terminal.paper(row),
+        terminal.ours(row),
+        repeats,
+        row.wanted,
+        f"{verdict}{marked}".strip(),
+    )
     return f"| {' | '.join(cells)} |"

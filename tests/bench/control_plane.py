@@ -57,7 +57,7 @@ def group_of(command_line: str) -> str:
         return "TaskTrackers"
     if command_line.startswith(("ray::JobTrackerActor", "ray::NameNodeActor")):
         return "masters"
-    if "schedbed.deploy.cli.main" in command_line:
+    if "-m schedbed run" in command_line:
         return "command"
     return "Ray's own processes"
 

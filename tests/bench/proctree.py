@@ -17,7 +17,7 @@ from pathlib import Path
 POLL_S = 0.05
 END_S = 60.0
 PR_SET_CHILD_SUBREAPER = 36
-SCHEDBED = (sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()")
+SCHEDBED = (sys.executable, "-m", "schedbed")
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 

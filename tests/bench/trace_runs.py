@@ -131,7 +131,7 @@ def _conversion(jobs: int) -> str:
         command = [
             sys.executable,
             "-m",
-            "schedbed.deploy.cli.main",
+            "schedbed",
             "trace",
             "convert",
             str(source),

@@ -6,6 +6,7 @@ from schedbed.cluster.messages import (
     AttemptReport,
     AttemptStatus,
     FetchFailure,
+    ForgetJob,
     Heartbeat,
     Launch,
     Reply,
@@ -86,3 +87,33 @@ def test_a_new_life_reports_nothing_of_the_one_before() -> None:
     assert not tracker.has_news
     assert not tracker.on_ended(ended(B)), "an attempt of the former life"
     assert tracker.heartbeat() == Heartbeat(node="n1", incarnation=2, sequence=1)
+
+
+def test_an_attempt_that_the_node_leaves_out_three_times_in_a_row_is_not_there() -> None:
+    """Its launch was lost on the way to the node, or the report of its end on the way back."""
+    tracker = Tracker("n1", 1)
+    tracker.heartbeat()
+    tracker.on_reply(Reply(sequence=1, actions=(launch(A), launch(B))))
+    there = AttemptStatus(attempt=B, progress=0.5, phase="map")
+    tracker.on_running([there])
+    tracker.on_running([there])
+    tracker.on_running([there, AttemptStatus(attempt=A, progress=0.0, phase="start")])
+    for _ in range(2):
+        tracker.on_running([there])
+        assert list(tracker.running) == [A, B], "it was on its way once"
+    tracker.on_running([there])
+    assert list(tracker.running) == [B]
+    assert not tracker.on_ended(ended(A))
+
+
+def test_jobs_are_known_until_they_are_forgotten_or_the_life_ends() -> None:
+    tracker = Tracker("n1", 1)
+    tracker.heartbeat()
+    tracker.on_reply(
+        Reply(sequence=1, actions=(launch(A), Launch("job_0002_m_000000_0", "job_0002", TaskKind.MAP, 0)))
+    )
+    tracker.heartbeat()
+    tracker.on_reply(Reply(sequence=2, actions=(ForgetJob(job="job_0001"),)))
+    assert list(tracker.jobs) == ["job_0002"]
+    tracker.begin_life(2)
+    assert not tracker.jobs

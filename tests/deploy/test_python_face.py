@@ -88,6 +88,7 @@ def test_a_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "<th>makespan [s]</th>" in html and ">fair</th>" in html
 
 
+@pytest.mark.long  # seconds
 def test_a_report_is_made_when_asked_for(draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     result = simulate()
     monkeypatch.setattr(plots, "write", draw)
@@ -133,6 +134,7 @@ def test_a_failed_run_leaves_no_temporary_folder(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long  # seconds
 def test_classes_and_objects_are_policies(tmp_path: Path) -> None:
     words = Worded("on ")
     result = simulate(

@@ -118,7 +118,7 @@ class Command(Started):
         self.log = folder / "log.txt"
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()", *arguments],
+                [sys.executable, "-m", "schedbed", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

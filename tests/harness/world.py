@@ -140,8 +140,10 @@ class WorldNode(Tracker):
     def report(self) -> Heartbeat:
         """Return the tracker's heartbeat, in which each attempt is half done."""
         self.on_running(
-            AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
-            for a in self.launches
+            [
+                AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
+                for a in self.launches
+            ]
         )
         return self.heartbeat()
 
@@ -348,7 +350,7 @@ class World:
         self.after(self.heartbeat_ms, self._ticks)
 
     def _do_effects(self) -> None:
-        for effect in self.core.take_effects():
+        for effect in self.driver.take_effects():
             self.effects.append(effect)
             if isinstance(effect, Commit):
                 self.after(3, lambda e=effect: self._commit(e))

@@ -115,7 +115,7 @@ def test_a_watch_sees_what_begins_below_and_its_cpu() -> None:
         ("ray::NameNodeActor.call", "masters"),
         ("/venv/bin/python -m schedbed.cluster.agent.warm.template 47", "agents"),
         ("/ray/core/src/ray/raylet/raylet --raylet_socket_name=x", "Ray's own processes"),
-        ("python -c from schedbed.deploy.cli.main import main; main() run", "command"),
+        ("python -m schedbed run", "command"),
     ],
 )
 def test_each_process_belongs_to_a_part_of_the_control_plane(line: str, group: str) -> None:

@@ -72,7 +72,7 @@ class Tree:
 
     def schedbed(self, *arguments: str, **variables: str) -> str:
         """Run a command of the copy; return what it prints."""
-        return self.python("-m", "schedbed.deploy.cli.main", *arguments, **variables)
+        return self.python("-m", "schedbed", *arguments, **variables)
 
 
 @pytest.fixture(scope="module")

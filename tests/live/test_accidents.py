@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
@@ -28,13 +27,15 @@ def finish_like(command: Command, out: Path, undisturbed: Path) -> None:
 
 
 def test_a_node_that_dies_in_mid_run_changes_no_output_byte(tmp_path: Path, undisturbed: Path) -> None:
-    command, out = start(tmp_path, faults=[{"at": "40s", "kill": "n2"}])
+    command, out = start(tmp_path, faults=[{"at": "25s", "kill": "n2"}])
     finish_like(command, out, undisturbed)
     tables = read_tables(out)
     assert list(tables["faults"]["target"]) == ["n2"]
     attempts = tables["attempts"]
-    afterwards = attempts[attempts["assigned"] > tables["faults"]["t"][0] + 3]  # what was under way has come
-    assert len(afterwards) > 0
+    afterwards = attempts[attempts["assigned"] > tables["faults"]["t"][0] + 2]  # what was under way has come
+    assert len(afterwards) > 0, (
+        "what n2 held runs again once the JobTracker has missed its heartbeats for 3 s"
+    )
     assert "n2" not in set(afterwards["node"])
 
 
@@ -114,18 +115,13 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
     assert command.left_behind() == []
 
 
-def test_a_killed_command_leaves_no_process_and_the_next_one_sweeps_its_files(tmp_path: Path) -> None:
-    command, out = start(tmp_path)
+def test_a_killed_command_leaves_no_process_and_no_file_but_its_results(tmp_path: Path) -> None:
+    command, _ = start(tmp_path)
     command.wait_for_attempts()
-    machines = [
-        process for process in command.processes() if "schedbed.cluster." in " ".join(process.cmdline())
-    ]
-    assert machines
+    mine = command.processes()
+    assert any("schedbed.cluster." in " ".join(process.cmdline()) for process in mine)
     command.process.kill()
     command.wait()
-    _, alive = psutil.wait_procs(machines, timeout=PATIENCE_S)
+    _, alive = psutil.wait_procs(mine, timeout=PATIENCE_S)
     assert alive == []
-    shutil.rmtree(out)
-    again, _ = start(tmp_path, workload={"jobs": [{"name": "pi", "app": "pi", "maps": 2}]})
-    assert again.wait() == 0, again.text()
     assert command.left_behind() == []

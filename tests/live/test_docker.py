@@ -75,7 +75,7 @@ def test_no_engine_is_one_line_and_nothing_is_started(tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path)
     done = subprocess.run(
         [
-            *(sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"),
+            *(sys.executable, "-m", "schedbed"),
             *("run", str(scenario), "--machines", "docker", "--out", str(tmp_path / "out")),
         ],
         env={"DOCKER_HOST": "unix:///no/such/socket", "PATH": ""},

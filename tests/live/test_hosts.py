@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,15 +16,18 @@ import pytest
 from schedbed.scheduler.history import read_tables
 from tests.harness.command import DEADLINE_S, eventually, outputs, write_scenario
 from tests.harness.lan import ROOT, Lan, LanHost, lan_or_skip
+from tests.harness.strange_host import strange
 
 pytestmark = pytest.mark.live
 
 RAY = (sys.executable, "-m", "ray.scripts.scripts")
-CLI = (sys.executable, "-m", "schedbed.deploy.cli.main")
+CLI = (sys.executable, "-m", "schedbed")
 TRIES = 4  # Ray gives up when its processes have not started within 30 s
 OUR_CODE = [ROOT / room for room in ("tasks", "cluster", "scheduler", "deploy")]
 CPUS = {"head": 1, "left": 2, "right": 1}
 NODES = {"head": 1, "left": 2, "right": 1}
+AHEAD_S = {"left": -0.08, "right": 0.0}
+"""How far clocks are ahead of the head's. Uncorrected, attempts would start before they are assigned."""
 CLUSTER = {
     "nodes": 4,
     "racks": "by-host",
@@ -53,7 +57,8 @@ def lans() -> Iterator[list[tuple[ExitStack, Lan]]]:
 
 @pytest.fixture
 def lan(lans: list[tuple[ExitStack, Lan]], tmp_path_factory: pytest.TempPathFactory) -> Lan:
-    """Three hosts with a raylet each; the head alone has our code. Made anew when one of them is dead."""
+    """Three hosts with a raylet each; the head alone has our code, and the clock of one is wrong. Made anew when one of
+    them is dead."""
     for stack, lan in lans:
         if all(host.alive for host in lan.hosts.values()):
             return lan
@@ -65,7 +70,7 @@ def lan(lans: list[tuple[ExitStack, Lan]], tmp_path_factory: pytest.TempPathFact
         head, *others = lan.hosts.values()
         start_raylet(head, "--head", "--port=6379", "--include-dashboard=false")
         for host in others:
-            start_raylet(host, f"--address={head.address}:6379")
+            start_raylet(host, f"--address={head.address}:6379", **strange(host, ahead_s=AHEAD_S[host.name]))
         lans.append((stack.pop_all(), lan))
     return lan
 
@@ -146,6 +151,18 @@ def test_when_the_command_is_killed_all_hosts_stop(lan: Lan) -> None:
         eventually(lambda host=host: not processes(host), f"{host.name} goes on")
 
 
+def test_the_hosts_are_shown_with_what_they_have(lan: Lan) -> None:
+    check = ["hosts", "check", "--address", "auto", "--ports", "24000-24009"]
+    failed, said = lan.hosts["head"].tried(*CLI, *check, **ENVIRONMENT, COLUMNS="250")
+    assert not failed, said
+    rows = {line.split()[0]: line for line in said.splitlines() if line.strip()}
+    assert set(NODES) < set(rows) and "Nothing is missing." in said
+    assert all(rows[name].count("B/s") == len(NODES) - 1 and "10 free" in rows[name] for name in NODES)
+    for name, ahead_s in AHEAD_S.items():
+        offset_ms, bound_ms = map(float, re.findall(r"([+-][0-9.]+) ± ([0-9.]+)", rows[name])[0])
+        assert abs(offset_ms - ahead_s * 1e3) <= bound_ms + 0.01
+
+
 def test_a_token_that_is_refused_is_told_in_a_line_and_nothing_is_left(lan: Lan) -> None:
     process, out = start(lan, "refused", RAY_AUTH_TOKEN="f0" * 32)
     assert process.wait(DEADLINE_S) == 2
@@ -170,7 +187,22 @@ def test_a_run_over_three_hosts_gives_the_same_outputs_and_leaves_nothing(
     assert all(len({places[node] for node in nodes}) == 2 for _, nodes in replicas)
     fidelity = json.loads((out / "summary.json").read_text())["fidelity"]
     assert set(fidelity["hosts"]) == set(NODES)
+    clocks_are_corrected(out)
     nothing_is_left(*lan.hosts.values())  # of the killed command neither
+
+
+def clocks_are_corrected(out: Path) -> None:
+    """Each host's offset is what was injected, within the bound that is stated, and no attempt starts too early."""
+    run = json.loads((out / "run.json").read_text())
+    for name, ahead_s in AHEAD_S.items():
+        host = run["hosts"][name]
+        readings = [[0.0, host["clock_offset_s"], host["clock_bound_s"]]]
+        for record in run["runs"]:
+            assert record["hosts"][name]["clock"]
+            readings += record["hosts"][name]["clock"]
+        assert all(abs(offset_s - ahead_s) <= bound_s + 1e-5 for _, offset_s, bound_s in readings), readings
+    attempts = read_tables(out)["attempts"].query("state == 'succeeded'")
+    assert (attempts["start"] >= attempts["assigned"]).all()
 
 
 def test_a_host_that_is_lost_in_mid_run_changes_no_output_byte(lan: Lan, undisturbed: Path) -> None:

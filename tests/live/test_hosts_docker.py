@@ -30,22 +30,25 @@ DOCKERD = [
 
 @pytest.fixture
 def lan(tmp_path: Path) -> Iterator[Lan]:
-    """A head and another host, each with a raylet, an engine and the base image; the head alone has our code."""
+    """A head and another host, each with a raylet and an engine; the head alone has our code and the base image."""
     engine_or_skip()
     if shutil.which("dockerd") is None:
         pytest.skip("dockerd is not installed: no engine for each host")
     image = tmp_path / "base.tar"
     subprocess.run(["docker", "save", "--output", image, BASE], check=True)
     with lan_or_skip(tmp_path, {"head": [], "left": OUR_CODE}, cgroups=True) as lan:
-        for host in lan.hosts.values():
-            start_engine(host, image)
         head, left = lan.hosts.values()
+        engines = [start_engine(host) for host in (head, left)]
+        shutil.copy(image, head.folder / "base.tar")
+        head.run(*ASK, "load", "--quiet", "--input", "/tmp/base.tar")
         start_raylet(head, "--head", "--port=6379", "--include-dashboard=false", **ENGINE)
         start_raylet(left, f"--address={head.address}:6379", **ENGINE)
         yield lan
+    for engine in engines:
+        engine.wait()
 
 
-def start_engine(host: LanHost, image: Path) -> None:
+def start_engine(host: LanHost) -> subprocess.Popen[bytes]:
     driver = subprocess.check_output(["docker", "info", "--format", "{{.Driver}}"], text=True).strip()
     (host.folder / "dockerd.json").write_text(json.dumps({"storage-driver": driver}))
     log = host.folder / "dockerd.log"
@@ -56,8 +59,7 @@ def start_engine(host: LanHost, image: Path) -> None:
         return host.tried(*ASK, "version")[0] == 0
 
     eventually(answers, f"{host.name} has no engine")
-    shutil.copy(image, host.folder / "base.tar")
-    host.run(*ASK, "load", "--quiet", "--input", "/tmp/base.tar")
+    return engine
 
 
 def left_at(host: LanHost) -> str:
@@ -70,8 +72,11 @@ def left_at(host: LanHost) -> str:
 def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_however_a_run_ends(
     lan: Lan, undisturbed: Path
 ) -> None:
-    process, out = start(lan, "whole", *DOCKER, **ENGINE)
+    assert lan.hosts["left"].tried(*ASK, "image", "inspect", BASE)[0], "the other host has the image already"
+    process, out = start(lan, "whole", *DOCKER, "--ports", "24100-24109", **ENGINE)
     finish(process, out)
+    assert "sending the image of docker machines to left" in out.with_suffix(".log").read_text()
+    assert not lan.hosts["left"].tried(*ASK, "image", "inspect", BASE)[0]
     assert outputs(out) == outputs(undisturbed)
     run = json.loads((out / "run.json").read_text())
     assert sorted(len(host["nodes"]) for host in run["hosts"].values()) == [1, 2]
@@ -83,6 +88,6 @@ def test_containers_of_two_hosts_give_the_same_outputs_and_nothing_is_left_howev
 
     process, out = start(lan, "killed", *DOCKER, **ENGINE)
     eventually(lambda: all(left_at(host) for host in lan.hosts.values()), "no containers", within_s=120)
-    lan.hosts["head"].run("pkill", "-KILL", "-f", "schedbed.deploy.cli.main run /tmp/scenario.yaml")
+    lan.hosts["head"].run("pkill", "-KILL", "-f", "schedbed run /tmp/scenario.yaml")
     process.wait()
     eventually(lambda: not any(left_at(host) for host in lan.hosts.values()), "containers are left")

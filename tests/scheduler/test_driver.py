@@ -12,7 +12,8 @@ from schedbed.cluster.messages import AttemptReport, Launch
 from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler.core.records import Commit, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
-from schedbed.scheduler.driver import Driver, EventList, Plan
+from schedbed.scheduler.driver import Driver, Plan
+from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import BlockRange, Split
 from tests.harness.world import Tape, job, node
@@ -81,10 +82,10 @@ def test_after_a_replay_the_same_jobs_wait_and_unfinished_commits_come_again() -
     for attempt in both:
         tracker.on_ended(AttemptReport(attempt=attempt, state="succeeded", start_s=1.0, end_s=2.0))
     made.do(2.0, "heartbeat", tracker.heartbeat())
-    assert len(made.core.take_effects()) == 2
+    assert len(made.take_effects()) == 2
     made.do(2.1, "committed", both[0])
     known = made.core.status()
-    [commit] = made.recover()
+    [commit] = made.recover(3.0)
     assert isinstance(commit, Commit)
     assert commit.attempt == both[1]
     assert made.core.status() == known
@@ -97,7 +98,42 @@ def test_a_node_that_has_come_back_is_not_given_up_after_a_replay() -> None:
         made.do(0.0, "register", node(name), 1)
         made.do(1.0, "node_lost", name)
     made.do(2.0, "register", node("n1"), 2)
-    assert made.recover() == [NodeLost("n2")]
+    assert made.recover(3.0) == [NodeLost("n2")]
+
+
+def test_a_tracker_has_the_expiry_time_from_the_recovery_on_and_then_is_lost() -> None:
+    made = driver(EventList())
+    assert made.recover(50.0) == []  # nothing has happened before
+    for name in ("n1", "n2"):
+        made.do(0.0, "register", node(name), 1)
+    made.recover(100.0)
+    made.do(100.1, "tick")
+    made.do(102.0, "heartbeat", Tracker("n2", 1).heartbeat())
+    silence_s = CoreConfig().silence_s
+    made.do(100.0 + silence_s, "tick")
+    assert [known.alive for known in made.books.nodes.values()] == [True, True]
+    made.do(100.1 + silence_s, "tick")
+    assert made.take_effects() == [NodeLost("n1")]
+    made.recover(200.0)
+    assert [known.alive for known in made.books.nodes.values()] == [False, True]
+
+
+def test_jobs_that_have_ended_and_files_that_nobody_reads_any_more_are_forgotten() -> None:
+    made = driver()
+    both = tuple(replace(job(name), splits=(INPUT,)) for name in ("job_0001", "job_0002"))
+    made.do(0.0, "plan", Plan(jobs=both, files={"/in/a": (BLOCK,)}))
+    made.submit_due(0.0)
+    made.do(0.5, "replicas_changed", "b0", ("n2",))
+    for name, files in (("job_0001", ["/in/a"]), ("job_0002", [])):
+        made.kill(1.0, [name], "not wanted")
+        made.take_effects()
+        assert name not in made.jobs and list(made.files) == files
+        assert list(made.books.moved) == (["b0"] if files else [])
+    made.do(2.0, "add", Plan(jobs=both, files={"/in/a": (BLOCK,)}))
+    assert made.jobs == {} and made.submit_times_s == {"job_0001": 0.0, "job_0002": 0.0}
+    later = replace(both[0], job="job_0003")
+    made.do(2.0, "add", Plan(jobs=(later,), files={"/in/a": (BLOCK,)}))
+    assert made.blocks_of(INPUT) == (BLOCK,)
 
 
 def test_later_attempts_are_told_where_a_block_has_moved() -> None:

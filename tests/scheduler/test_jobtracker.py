@@ -8,11 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import make_stub
 from schedbed.cluster.masters import MasterGone, NameNodeDoor
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
+from schedbed.scheduler import journal
 from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
@@ -190,6 +193,56 @@ def test_a_new_jobtracker_goes_on_where_the_dead_one_stopped(tmp_path: Path) -> 
         kept = len(before["rows"]["decisions"])
         assert after["rows"]["decisions"][:kept] == before["rows"]["decisions"], "rows keep their numbers"
         await second.stop()
+
+    asyncio.run(story())
+
+
+def test_a_new_jobtracker_goes_on_from_a_snapshot_without_the_events_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SNAPSHOT_BYTES", 4 * journal.EVENT_BYTES)
+
+    async def story() -> None:
+        first = await begun(tmp_path, FakeNameNode(failures=10**9))
+        both = tuple(launched(await first.heartbeat(beat(1))))
+        for sequence in range(2, 50):
+            await first.heartbeat(beat(sequence, running=both))
+        rows = (await first.poll({}))["rows"]
+        assert len(list(first._journal.events())) < 40
+        cursors = {table: len(known) for table, known in rows.items()}
+        await first.poll(cursors)
+        for sequence in range(50, 60):
+            await first.heartbeat(beat(sequence, running=both))
+        await first.heartbeat(beat(60, ended=both))
+        before = await first.poll(cursors)
+        assert len(before["rows"]["heartbeats"]) == 11
+        await first.stop()
+
+        names = FakeNameNode()
+        second = job_tracker(tmp_path, names)
+        assert len(second._recorder.fetch({})["heartbeats"]) < 60
+        await second.start()
+        await settle()
+        after = await second.poll(cursors)
+        assert after["ended"]
+        for table in ("decisions", "heartbeats"):
+            assert [row[:5] for row in after["rows"][table]] == [row[:5] for row in before["rows"][table]]
+        assert len(after["rows"]["attempts"]) == 2
+        assert sorted(call[0] for call in names.calls) == ["delete", "rename", "rename"]
+        await second.stop()
+
+    asyncio.run(story())
+
+
+def test_a_launch_that_is_told_again_after_its_job_has_ended_is_left_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        tracker = await begun(tmp_path, FakeNameNode())
+        assert len(launched(await tracker.heartbeat(beat(1)))) == 2
+        await tracker.kill(["job_0001"], "not wanted")
+        again = await tracker.heartbeat(beat(1))
+        assert launched(again) == [] and again.specs == {}
+        assert (await tracker.heartbeat(beat(2))).reply.actions != ()
+        await tracker.stop()
 
     asyncio.run(story())
 

@@ -15,19 +15,22 @@ from tests.search.violation import hold
 
 MIB = 2**20
 BAD_LUCK, BAD_NODE, BAD_COMMIT = "bad luck", "bad node", "bad commit"
+GIVEN_UP = "its node was given up"
 INJECTED = (BAD_LUCK, BAD_NODE, BAD_COMMIT)
 
 
 class Accidents:
     """An Emulation that passes everything on. `plans` are all attempts that were launched, `running` those
-    that have not ended, `consumed` whose output of each map an ended reduce has read."""
+    that have not ended, `reports` how the others did, `consumed` whose output of each map an ended reduce has read."""
 
     def __init__(self, inner: Any, story: Story) -> None:
         self._inner = inner
         self._story = story
         self._bad = [fault for fault in story.faults if fault.kind == "bad_node"]
         self._lost = [fault for fault in story.faults if fault.kind == "lose_output"]
+        self._orders = 0
         self.plans: dict[str, AttemptPlan] = {}
+        self.reports: dict[str, AttemptReport] = {}
         self.consumed: dict[str, dict[int, str]] = {}
         self.running: dict[NodeId, dict[str, AttemptPlan]] = {}
 
@@ -38,11 +41,23 @@ class Accidents:
         """As in `Emulation`; what is to fail does so half-way."""
         hold(plan.attempt not in self.plans, "launched once", plan.attempt)
         self.plans[plan.attempt] = plan
+        if self._is_lost("launch", plan.attempt):
+            return
         self.running.setdefault(node, {})[plan.attempt] = plan
         reason = self._failure(now_s, node, plan.attempt)
         if reason:
             plan = replace(plan, fails_after=0.5, failure=reason)
         self._inner.launch(now_s, node, plan)
+
+    def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
+        """As in `Emulation`; the order may be lost, but for one to a node that was given up."""
+        self._orders += 1
+        if reason == GIVEN_UP or not self._is_lost("kill", f"{attempt}/{self._orders}"):
+            self._inner.kill(now_s, node, attempt, reason)
+
+    def _is_lost(self, what: str, attempt: str) -> bool:
+        share = self._story.lost_orders
+        return bool(share) and chance(self._story.seed, "lost", what, attempt).random() < share
 
     def _failure(self, now_s: float, node: NodeId, attempt: str) -> str:
         if any(node in bad.nodes and bad.at_s <= now_s < (bad.until_s or now_s + 1) for bad in self._bad):
@@ -63,9 +78,19 @@ class Accidents:
         for node, what in happenings:
             if isinstance(what, AttemptReport):
                 plan = self.running[node].pop(what.attempt)
+                self.reports[what.attempt] = what
                 if what.state == "succeeded" and plan.kind is TaskKind.REDUCE:
                     self.consumed[what.attempt] = self._inner.pop_consumed(what.attempt)
-        return happenings
+        return [each for each in happenings if not self._is_report_lost(each[1])]
+
+    def _is_report_lost(self, what: object) -> bool:
+        return isinstance(what, AttemptReport) and self._is_lost("report", what.attempt)
+
+    def left_outputs(self, node: NodeId) -> list[str]:
+        """The jobs of which map outputs lie on the node."""
+        inner = self._inner
+        nodes = inner._nodes if isinstance(inner, ExactEmulation) else inner._world.hosts
+        return [job for job, outputs in nodes[node].outputs.items() if outputs] if node in nodes else []
 
     def node_down(self, now_s: float, node: NodeId) -> None:
         """As in `Emulation`."""

@@ -12,6 +12,9 @@ from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.view import View
 from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import Accidents
+from tests.search.oracles.avoidance_rule import AvoidanceRule, could_hold
+from tests.search.oracles.row_rules import RowRules
+from tests.search.oracles.watching import watch_policy
 from tests.search.shares import shares_of_pools
 from tests.search.story import StoryFault
 from tests.search.violation import Violation, hold
@@ -24,7 +27,8 @@ LAUNCHES = ("launch", "split")  # answers that start an attempt
 class Rows:
     """All rows of a play, and what can be said when one is written. `sim` must be set before the first step."""
 
-    def __init__(self, faults: Sequence[StoryFault] = ()) -> None:
+    def __init__(self, faults: Sequence[StoryFault] = (), *, audits: bool = False) -> None:
+        self.audits = audits
         self.sim: Simulation | None = None
         self._story_faults = faults
         self.decisions: list[DecisionRow] = []
@@ -33,15 +37,21 @@ class Rows:
         self.faults: list[tuple[object, ...]] = []
         self.state_by_attempt: dict[str, str] = {}
         self._failures: dict[tuple[str, str], int] = {}  # by job and node
+        self._rules = RowRules()
+        self.avoidance = AvoidanceRule()
+        self.news: list[AttemptRow] = []  # attempts that ended since somebody looked
 
     def decision(self, row: DecisionRow) -> None:
         """Keeps it; a launch must be of a task that may start there."""
         self.decisions.append(row)
+        if self.sim is not None and self.audits:
+            self._rules.decided(self.sim.core.ledger, row)
         if row.answer in LAUNCHES and self.sim is not None:
             self._check_excluded(self.sim, row)
             job = self.sim.core.ledger.jobs[row.job]
             early = row.kind == "reduce" and job.maps.done < SLOWSTART * job.maps.total
             hold(not early, "reduces wait for slow-start", row)
+            _check_launch(self.sim, row)
 
     def _check_excluded(self, sim: Simulation, row: DecisionRow) -> None:
         if self._failures.get((row.job, row.node), 0) < MAX_FAILURES_ON_A_NODE:
@@ -54,7 +64,7 @@ class Rows:
             if node.alive
             and not node.disk_full
             and self._failures.get((row.job, node.node), 0) < MAX_FAILURES_ON_A_NODE
-            and ledger._could_hold(node, stage)
+            and could_hold(ledger, node, stage)
         ]
         hold(not others, "a job avoids where it failed", f"{row}, though there are {others}")
 
@@ -63,11 +73,16 @@ class Rows:
         hold(row.attempt not in self.state_by_attempt, "an attempt ends once", row)
         self.state_by_attempt[row.attempt] = row.state
         self.attempts.append(row)
+        self.news.append(row)
+        if self.sim is not None and self.audits:
+            accidents: Any = self.sim.emulation
+            self._rules.ended(self.sim.core.ledger.now_s, row, accidents.reports.get(row.attempt))
         if row.state == "failed":
             if self.sim is not None and "no replica of" in row.reason:
                 self._check_unreadable(self.sim, row)
             key = row.job, row.node
             self._failures[key] = self._failures.get(key, 0) + 1
+            self.avoidance.failed(row)
 
     def _check_unreadable(self, sim: Simulation, row: AttemptRow) -> None:
         """A block is lost only with the nodes that hold it: none of those that nothing ever happened to does."""
@@ -87,6 +102,8 @@ class Rows:
     def job(self, row: JobRow) -> None:
         """Keeps it."""
         self.jobs.append(row)
+        if self.sim is not None and self.audits:
+            self._rules.job_ended(self.sim.core.ledger.now_s, row, self.attempts)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Not kept: repeats and lost ones differ in these."""
@@ -101,6 +118,18 @@ class Rows:
     def history(self) -> list[tuple[Any, ...]]:
         """All that the core has written, for comparing plays."""
         return [*map(tuple, self.decisions), *map(tuple, self.attempts), *map(tuple, self.jobs)]
+
+
+def _check_launch(sim: Simulation, row: DecisionRow) -> None:
+    """A task runs once, but for copies; these are on other nodes. What ran before was told to stop."""
+    job, kind, index = row.task.rsplit("_", 2)
+    task = sim.core.ledger.jobs[job].stage(TaskKind(row.kind)).tasks[int(index)]
+    live = [attempt for attempt in task.attempts if attempt.state != "killing"]
+    copies = [attempt for attempt in live if attempt.speculative]
+    nodes = [attempt.node.node for attempt in live]
+    hold(len(live) - len(copies) <= 1, "a task runs once, but for copies", f"{row}: {nodes}")
+    hold(len(set(nodes)) == len(nodes), "a copy runs on another node", f"{row}: {nodes}")
+    hold(job == row.job and kind == row.kind[0], "a row tells of its own task", row)
 
 
 def check_slots(sim: Simulation, accidents: Accidents) -> None:
@@ -129,7 +158,9 @@ def check_books(sim: Simulation) -> None:
 
 
 def watch(policy: Any) -> Any:
-    """The policy, whose pre-emption is compared with shares computed otherwise: no pool may fall below its own."""
+    """The policy, beside references; its pre-emption is compared with shares computed otherwise, too: no pool may
+    fall below its own."""
+    watch_policy(policy)
     order = getattr(policy, "order", None)
     if isinstance(order, Fair) and hasattr(policy, "preempt"):
         inner = policy.preempt

@@ -6,15 +6,20 @@ n0 never goes wrong for good and can hold every task, and every fault ends, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from schedbed.tasks.chance import chance
-from tests.search.policies import QUEUES, USERS, draw_policy
+from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode
 
 NEWER = 1000
 """Stories from this seed on know further kinds of faults, so that those that were recorded before stay as they are."""
+
+LATER = 2000
+"""Stories from this seed on also have jobs of 100 maps, users' policies and jobs that are killed, tell of the same end
+twice, lose messages between TaskTrackers and agents, and have DataNodes that know what they hold."""
 
 FURTHER = (
     "delay",
@@ -30,6 +35,12 @@ CALM_S = 90.0
 """No fault begins or ends later, in seconds."""
 
 
+def seeds_of_all_kinds(count: int) -> list[int]:
+    """Return so many seeds: a quarter each of the first two kinds of stories, the rest of the third."""
+    few = count // 4
+    return [*range(few), *range(NEWER, NEWER + few), *range(LATER, LATER + count - 2 * few)]
+
+
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     """The story of that seed, under one of `policies` (all that there are, when None)."""
     luck = chance(seed, "story")
@@ -37,7 +48,7 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     jobs = tuple(_job(chance(seed, "job", number)) for number in range(luck.choice((1, 2, 3, 3, 5, 8))))
     names = [f"n{place}" for place in range(len(nodes))]
     calm = luck.random() < 0.1
-    return Story(
+    story = Story(
         seed=seed,
         policy=draw_policy(chance(seed, "policy"), policies),
         speculation=_speculation(chance(seed, "speculation")) if policies is None else "none",
@@ -51,6 +62,32 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
         nodes=nodes,
         jobs=jobs,
         faults=() if calm else _faults(chance(seed, "faults"), names, FURTHER if seed >= NEWER else ()),
+    )
+    return _later(story, chance(seed, "later"), policies) if seed >= LATER else story
+
+
+def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
+    """The story with what only later ones have."""
+    jobs, faults = list(story.jobs), list(story.faults)
+    if luck.random() < 0.15:
+        wide = luck.randrange(len(jobs))
+        jobs[wide] = replace(
+            jobs[wide], maps=100, map_s=luck.choice((0.4, 2.0)), input_mib=luck.choice((0, 8))
+        )
+    for _ in range(luck.choice((0, 0, 0, 1, 2))):
+        at_s = round(luck.uniform(0.2, 25.0), 2)
+        faults.append(StoryFault(at_s=at_s, kind="kill_job", luck=luck.randrange(1000) / 1000))
+    policy = story.policy if policies is not None else draw_later_policy(luck)
+    return replace(
+        story,
+        jobs=tuple(jobs),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_s)),
+        policy=policy,
+        strays=luck.choice((0.0, 0.2)),
+        lost_orders=luck.choice((0.0, 0.0, 0.05, 0.2)),
+        disks=True,
+        per_heartbeat=luck.choice((0, 0, 0, 1)),
+        skip_rows=luck.random() < 0.8,
     )
 
 

@@ -120,8 +120,8 @@ def _forgets_ticks(self: Driver, now_s: float, kind: str, *arguments: Any) -> An
     return self.kinds[kind](now_s, *arguments)
 
 
-def _recovers_only(self: Driver) -> list[Effect]:
-    _recover(self)
+def _recovers_only(self: Driver, now_s: float) -> list[Effect]:
+    _recover(self, now_s)
     return []
 
 
@@ -222,7 +222,7 @@ GUARDS = (
         "promised slots",
         "A slot that a reply has promised is taken before its node says so.",
         1,
-        ("no slot is over-used",),
+        ("no slot is over-used", "the first job that may has the room"),
         swap(Node, "free_slots", _slots_held((AttemptState.RUNNING, AttemptState.KILLING))),
     ),
     Guard(
@@ -236,7 +236,7 @@ GUARDS = (
         "incarnation",
         "A heartbeat of an earlier life of a node is told to register, and nothing else comes of it.",
         111,
-        ("no slot is over-used", "a repeated message changes nothing"),
+        ("no slot is over-used", "a repeated message changes nothing", "an unknown node registers"),
         swap(Core, "heartbeat", _any_life),
     ),
     Guard(
@@ -257,7 +257,7 @@ GUARDS = (
         "the life before",
         "A node that has restarted has lost what ran there.",
         166,
-        ("no record is lost or doubled", "every job ends"),
+        ("no record is lost or doubled", "every job ends", "a node is told what it needs"),
         swap(Core, "register", _same_life),
     ),
     Guard(
@@ -292,7 +292,7 @@ GUARDS = (
         "all map outputs",
         "A node's first reduce of a job is told of all its map outputs, those from before it came too.",
         0,
-        ("no record is lost or doubled", "every job ends"),
+        ("no record is lost or doubled", "every job ends", "a node is told what it needs"),
         swap(Ledger, "_feed", staticmethod(_late_feed)),
     ),
     Guard(
@@ -327,21 +327,21 @@ GUARDS = (
         "only failures count",
         "An attempt that is lost with its node does not count as a failure of its task.",
         17,
-        ("a job fails after four failures of a task",),
+        ("a job fails after four failures of a task", "rows tell what was"),
         swap(Ledger, "end_attempt", _counts_lost),
     ),
     Guard(
         "pre-emption's limit",
         "Pre-emption leaves each pool its fair share.",
         4,
-        ("pre-emption leaves a pool its share",),
+        ("pre-emption leaves a pool its share", "pre-emption gives back what is owed"),
         swap(preemption, "_victims", _greedy_victims),
     ),
     Guard(
         "policies forget",
         "A policy's answers follow from the events alone, so that a replay decides alike.",
         4,
-        ("a replay gives the same rows", "a replay gives the same state"),
+        ("a replay gives the same rows", "a replay gives the same state", "Fair asks the jobs in its order"),
         swap(Fair, "jobs", _remembers),
     ),
     Guard(
@@ -391,7 +391,7 @@ GUARDS = (
         "tried as a whole",
         "A map that was tried as a whole is not split: its output may have been read.",
         673,
-        ("no record is lost or doubled",),
+        ("no record is lost or doubled", "a job tells what could start"),
         _splits_again,
         SPLITTING,
     ),

@@ -16,6 +16,7 @@ from schedbed.cluster.tracker import Tracker
 from schedbed.scheduler import driver
 from schedbed.scheduler.assignment import Assignment, assign
 from schedbed.scheduler.driver import Driver
+from schedbed.scheduler.policy import Policy
 from schedbed.tasks.specs import JobSpec, TaskKind, task_of
 from tests.search.guards import Guard, print_seeds, swap
 
@@ -70,10 +71,14 @@ def _journals_no(what: str) -> Any:
     return do
 
 
-def _same_policy(self: Driver) -> None:
+def _same_policy(self: Driver, *thawed: Policy) -> None:
     if hasattr(self, "policy"):
         known = self.policy
         self._make_policy = lambda: known
+    _start_over(self)
+
+
+def _fresh_policy(self: Driver, *thawed: Policy) -> None:
     _start_over(self)
 
 
@@ -175,8 +180,15 @@ MUTANTS = (
         "the policy outlives a crash",
         "The driver replays its journal with the policy that it had.",
         13,
-        REPLAYS,
+        (*REPLAYS, "Fair asks the jobs in its order"),
         swap(Driver, "_start_over", _same_policy),
+    ),
+    Guard(
+        "snapshots without the policy",
+        "A JobTracker goes on from a snapshot with a policy that has seen nothing.",
+        13,
+        (*REPLAYS, "a snapshot changes nothing", "no KeyError"),
+        swap(Driver, "_start_over", _fresh_policy),
     ),
     Guard(
         "attempts share a file",

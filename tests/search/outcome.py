@@ -3,17 +3,25 @@ the journal replays to the same."""
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.messages import ForgetJob
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import INJECTED
 from tests.search.checks import LAUNCHES, Rows
-from tests.search.play import HIDE_BLOCKS, LAST_JOB, Played
+from tests.search.oracles.forgetting import kept_jobs
+from tests.search.play import HIDE_BLOCKS, LAST_JOB, Played, make_policy
+from tests.search.policies import OWN
 from tests.search.postman import replay
 from tests.search.story import StoryJob
 from tests.search.violation import hold
 
 MAX_ATTEMPTS = 4
+SOON_S = 20.0
+"""By then an order has reached every node that is up, in seconds."""
 
 
 def check_outcome(played: Played) -> None:
@@ -21,13 +29,21 @@ def check_outcome(played: Played) -> None:
     check_rows(played)
     for name, job in zip(played.story.job_names(), played.story.jobs, strict=True):
         state = next(row.state for row in played.rows.jobs if row.job == name)
-        if state == "succeeded":
+        finish_s = next(row.finish for row in played.rows.jobs if row.job == name)
+        by_order = played.killed.get(name) == finish_s
+        hold((state == "killed") is (name in played.killed and by_order), "a job that is killed ends", name)
+        if state == "killed":
+            pass
+        elif state == "succeeded":
             check_records(played, name, job)
         else:
             check_excuse(played, name)
         check_files(played, name, job, state)
+    check_tries(played)
     check_replicas(played)
+    check_leftovers(played)
     check_replay(played)
+    check_forgotten(played)
 
 
 def check_rows(played: Played) -> None:
@@ -36,7 +52,36 @@ def check_rows(played: Played) -> None:
     found = sorted(row.job for row in played.rows.jobs if row.job != LAST_JOB)
     hold(found == wanted, "every job ends once", found)
     launched = [row for row in played.rows.decisions if row.answer in LAUNCHES]
+    skips = any(row.answer == "skip" for row in played.rows.decisions)
+    hold(played.story.skip_rows or not skips, "skips have rows only when wanted", "")
     hold(len(launched) == len(played.rows.attempts), "every launch ends", len(launched))
+
+
+def check_tries(played: Played) -> None:
+    """No task fails more often than four times, and the fourth time ends its job."""
+    failures = Counter((row.job, row.task) for row in played.rows.attempts if row.state == "failed")
+    state = {row.job: row.state for row in played.rows.jobs}
+    for (job, task), count in failures.items():
+        hold(count <= MAX_ATTEMPTS, "a task fails four times at most", f"{task}: {count}")
+        ended = count < MAX_ATTEMPTS or state[job] != "succeeded"
+        hold(ended, "a task fails four times at most", f"{task} failed {count} times, its job {state[job]}")
+
+
+def check_leftovers(played: Played) -> None:
+    """What ended jobs left on nodes that are up is gone, once there was time: map outputs, and replicas."""
+    last = next((row for row in played.rows.jobs if row.job == LAST_JOB), None)
+    if last is None:
+        return
+    long_ago = {row.job for row in played.rows.jobs if row.finish < last.submit - SOON_S}
+    for node in played.sim.nodes:
+        if node.up and not node.frozen:
+            # Orders that wait for a heartbeat that need not be played are as good as carried out.
+            orders = played.sim.core.ledger.nodes[node.node].outbox
+            ordered = {order.job for order in orders if isinstance(order, ForgetJob)}
+            left = long_ago.intersection(played.accidents.left_outputs(node.node)) - ordered
+            hold(not left, "map outputs of ended jobs are forgotten", f"{node.node}: {left}")
+    if played.disks is not None:
+        played.disks.check(played.story.replication)
 
 
 def check_excuse(played: Played, job: str) -> None:
@@ -127,12 +172,47 @@ def check_replicas(played: Played) -> None:
         hold(not missing, "replicas are found again", missing)
 
 
+def check_forgotten(played: Played) -> None:
+    """What ended jobs needed is let go of, once the policy was told what changed and one more tick has passed.
+
+    Users' policies may keep what they like.
+    """
+    master: Any = played.sim.master
+    ledger = master.core.ledger
+    for job in ledger.ended.values():
+        kept = (
+            job.maps.tasks,
+            job.reduces.tasks,
+            job.attempts,
+            job.outputs,
+            job.blocks,
+            job.wholes,
+            job.spec.splits,
+        )
+        hold(not any(kept), "an ended job is small", f"{job.job}: {kept}")
+        indices = (job.maps.index.first(), job.reduces.index.first(), job.any_map(), job.local_map("n0"))
+        hold(not any(indices), "an ended job is small", f"{job.job}: {indices}")
+    hold(not ledger.avoiding and not ledger.committing, "an ended job is small", ledger.avoiding)
+    ledger.settle()
+    master.core.tick(played.sim.now_s)
+    if played.story.policy not in OWN:
+        kept_of = kept_jobs(master.policy)
+        hold(not kept_of, "a policy forgets jobs that have ended", kept_of)
+
+
 def check_replay(played: Played) -> None:
     """The same events in a fresh core give the same rows and the same state."""
     again = Rows()
     setup = played.sim.setup
-    policy = setup.policy()
-    core = Core(CoreConfig(heartbeat_s=setup.cluster.heartbeat_s), policy, again, seed=setup.seed)
+    policy = make_policy(played.story)
+    most = played.story.per_heartbeat
+    config = CoreConfig(
+        heartbeat_s=setup.cluster.heartbeat_s,
+        records_skips=setup.skip_rows,
+        maps_per_heartbeat=most,
+        reduces_per_heartbeat=most,
+    )
+    core = Core(config, policy, again, seed=setup.seed)
     replay(played.postman.journal, core, policy)
     hold(again.history() == played.rows.history(), "a replay gives the same rows", "")
     hold(core.status() == played.sim.core.status(), "a replay gives the same state", "")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
-from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.simulate.framework import Framework
 from schedbed.scheduler.simulate.setup import Setup, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
@@ -19,11 +22,17 @@ from schedbed.tasks.specs import Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 from tests.search.accidents import BAD_COMMIT, MIB, Accidents, StoryCosts
 from tests.search.checks import Rows, check_books, check_slots, watch
+from tests.search.disks import Disks
+from tests.search.oracles.arguments import noted_arguments
+from tests.search.oracles.block_books import check_blocks
+from tests.search.oracles.lookups import watched_lookups
+from tests.search.oracles.placement_rule import watched_places
+from tests.search.policies import made
 from tests.search.postman import Postman, carried_by
 from tests.search.story import Story, StoryJob
 from tests.search.violation import Violation, hold
 
-OWN_FAULTS = ("bad_node", "lose_output")
+OWN_FAULTS = ("bad_node", "lose_output", "kill_job")
 HIDE_BLOCKS = (
     "kill",
     "freeze",
@@ -36,6 +45,7 @@ HIDE_BLOCKS = (
 REPAIR_S = 90.0  # a copy that went astray is given up after 60 s
 LAST_JOB = "job_9999"
 AUDIT_EVERY = 16  # steps of which no row tells
+BLOCKS_EVERY = 16
 
 
 @dataclass(slots=True)
@@ -48,12 +58,23 @@ class Played:
     accidents: Accidents
     postman: Postman
     committed: dict[tuple[str, str], str]  # attempts whose output is in place, by job and file
+    killed: dict[str, float]  # jobs that ran when they were killed, and when
+    disks: Disks | None
 
 
-def play(story: Story, *, audit: bool = True, play_all_beats: bool = False) -> Played:
-    """Plays it to the end. Violation when a check does not hold on the way, whatever else may be raised included."""
+def play(
+    story: Story, *, audit: bool = True, play_all_beats: bool = False, snapshots: bool = False
+) -> Played:
+    """Simulate a story to its end; Violation when a check does not hold on the way, or anything is raised.
+
+    Without `audit` neither the books nor the policy's answers are checked: for a story that is compared with
+    one that was. With `snapshots` the JobTracker takes one after every few events, and nobody watches the policy:
+    what watches cannot be kept.
+    """
+    every = 5 + story.seed % 40 if snapshots else EventList.EVERY
     try:
-        return _play(story, audit, play_all_beats)
+        with patch.object(EventList, "EVERY", every):
+            return _play(story, audit, play_all_beats, snapshots)
     except Violation:
         raise
     except Stuck as error:
@@ -62,45 +83,77 @@ def play(story: Story, *, audit: bool = True, play_all_beats: bool = False) -> P
         raise Violation(f"no {type(error).__name__}", str(error)) from error
 
 
-def _play(story: Story, audit: bool, play_all_beats: bool) -> Played:
-    postman = Postman(story)
-    with carried_by(postman):
-        return _play_with(postman, story, audit, play_all_beats)
+def _play(story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> Played:
+    postman = Postman(story, audits=audit)
+    with ExitStack() as stack:
+        stack.enter_context(carried_by(postman))
+        if audit and not snapshots:
+            stack.enter_context(watched_places())
+            stack.enter_context(watched_lookups())
+        return _play_with(postman, story, audit, play_all_beats, snapshots)
 
 
-def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool) -> Played:
-    rows = Rows(story.faults)
-    setup = replace(make_setup(story), play_all_beats=play_all_beats)
+def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> Played:
+    rows = Rows(story.faults, audits=audit)
+    setup = make_setup(story, references=audit and not snapshots)
+    setup = replace(setup, play_all_beats=play_all_beats or bool(story.lost_orders))
     sim = Simulation(setup, rows)
     accidents: Any = sim.emulation
     rows.sim = sim
-    played = Played(story, rows, sim, accidents, postman, {})
+    postman.news = rows.news
+    disks = Disks(sim) if story.disks else None
+    played = Played(story, rows, sim, accidents, postman, {}, {}, disks)
+    _plan_kills(played)
     _watch_commits(played)
     _watch_recovery(played)
-    limit_s, seen, steps = patience_s(story), 0, 0
+    with disks.followed() if disks is not None else nullcontext():
+        _play_to_end(played, audit)
+    return played
+
+
+def _play_to_end(played: Played, audit: bool) -> None:
+    sim, rows, accidents = played.sim, played.rows, played.accidents
+    limit_s, quiet_s, seen, steps = patience_s(played.story), quiet_limit_s(played.story), 0, 0
+    last_s = begin_s(played.story) + REPAIR_S
+    restarted = any(fault.kind == "restart_namenode" for fault in played.story.faults)
     while sim.step():
         steps += 1
+        events = len(rows.decisions) + len(rows.attempts) + len(rows.jobs)
         if audit:
             check_slots(sim, accidents)
-            events = len(rows.decisions) + len(rows.attempts) + len(rows.jobs)
             if sim.master.is_up and (events != seen or steps % AUDIT_EVERY == 0):
                 check_books(sim)
-                seen = events
-        if sim.now_s > limit_s:
+                rows.avoidance.check(sim.core.ledger)
+                if steps % BLOCKS_EVERY == 0:
+                    check_blocks(sim.storage.names, restarted=restarted)
+        if events != seen:
+            seen, last_s = events, max(sim.now_s, last_s)
+        if sim.now_s > min(limit_s, last_s + quiet_s):
             raise Violation("every job ends", f"at {sim.now_s} s: {list(sim.core._ledger.jobs)}")
-    return played
 
 
 def patience_s(story: Story) -> float:
     """When everything must have ended: all tasks one after the other, four times, on the slowest node."""
-    begin_s = max((job.submit_s for job in story.jobs), default=0.0)
-    begin_s = max(begin_s, calm_s(story)) + REPAIR_S
     slowest = min(node.speed for node in story.nodes)
     work_s = 0.0
     for job in story.jobs:
         work_s += job.maps * (20.0 + 4 * (1.5 * job.map_s + job.input_mib / 10) / slowest)
         work_s += job.reduces * (20.0 + 4 * (1.5 * job.reduce_s + job.output_mib / 10) / slowest)
-    return begin_s + work_s + 60.0
+    return begin_s(story) + REPAIR_S + work_s + 60.0
+
+
+def quiet_limit_s(story: Story) -> float:
+    """Return how long nothing may start or end, in seconds: the longest task, ten times as long beside others."""
+    slowest = min(node.speed for node in story.nodes)
+    tasks_s = [
+        1.5 * max(job.map_s, job.reduce_s) + (job.input_mib + job.output_mib) / 10 for job in story.jobs
+    ]
+    return 60.0 + 10 * max(tasks_s, default=0.0) / slowest
+
+
+def begin_s(story: Story) -> float:
+    """Return when all jobs are there and the last fault has ended."""
+    return max([calm_s(story), *(job.submit_s for job in story.jobs)])
 
 
 def calm_s(story: Story) -> float:
@@ -111,10 +164,21 @@ def calm_s(story: Story) -> float:
 # ------------------------------------------------------------------ the setup
 
 
-def make_setup(story: Story) -> Setup:
-    """What the simulator plays. A last small job comes when the block store has had time for repairs."""
+def make_policy(story: Story) -> Any:
+    """Return a new policy as the story has it, without references."""
+    return with_speculation(made(story.policy), story.speculation)
+
+
+def watched_policy(story: Story) -> Any:
+    """Return a new policy whose answers are compared with references."""
+    with noted_arguments():
+        return watch(make_policy(story))
+
+
+def make_setup(story: Story, *, references: bool = True) -> Setup:
+    """Return what the simulator needs. A last small job comes when the block store has had time for repairs."""
     planned = [_job(name, job) for name, job in zip(story.job_names(), story.jobs, strict=True)]
-    if any(fault.kind in HIDE_BLOCKS for fault in story.faults):
+    if story.disks or any(fault.kind in HIDE_BLOCKS for fault in story.faults):
         planned.append(_job(LAST_JOB, StoryJob(submit_s=calm_s(story) + REPAIR_S, map_s=0.0)))
     files = [
         InputFile(path=job.input, source="filler", blocks=(known.input_mib * MIB,) * known.maps)
@@ -126,11 +190,15 @@ def make_setup(story: Story) -> Setup:
         jobs=planned,
         files=files,
         seed=story.seed,
-        policy=lambda: watch(with_speculation(build_policy(story.policy), story.speculation)),
+        policy=lambda: watched_policy(story) if references else make_policy(story),
         costs=StoryCosts(story),
         faults=[_fault(fault) for fault in story.faults if fault.kind not in OWN_FAULTS],
         contention=story.contention,
         heartbeat_rows=False,
+        skip_rows=story.skip_rows,
+        framework=Framework(
+            maps_per_heartbeat=story.per_heartbeat, reduces_per_heartbeat=story.per_heartbeat
+        ),
         timing=Timing(commit_s=story.commit_s),
         emulation=lambda setup, store: _emulation(story, setup, store),
     )
@@ -167,7 +235,7 @@ def _job(name: str, job: StoryJob) -> PlannedJob:
     demand = Demand(memory_bytes=job.memory_mib * MIB, vcores=job.vcores)
     return PlannedJob(
         job=name,
-        name=name,
+        name=f"story of {name[4:]}",
         app="synthetic",
         user=job.user,
         queue=job.queue,
@@ -211,6 +279,9 @@ def _watch_commits(played: Played) -> None:
         if unlucky and attempt.endswith("_0"):
             return BAD_COMMIT
         failure = inner(now_s, job, attempt, file)
+        if not failure and story.disks:
+            again = inner(now_s, job, attempt, file)
+            hold(not again, "an output is put into place again", f"{attempt} at {now_s} s: {again}")
         if not failure:
             name = file if isinstance(file, str) else f"part-{file:05d}"
             known = committed.setdefault((job, name), attempt)
@@ -229,6 +300,27 @@ def _watch_commits(played: Played) -> None:
     storage.job_ended = job_ended
 
 
+def _plan_kills(played: Played) -> None:
+    """A user's orders come at their times; a JobTracker that is down hears nothing of them."""
+    sim: Any = played.sim
+    kills = [fault for fault in played.story.faults if fault.kind == "kill_job"]
+
+    def kill(now_s: float, number: int) -> None:
+        names = played.story.job_names()
+        job = names[int(kills[number].luck * len(names))]
+        if sim.master.is_up:
+            if all(row.job != job for row in played.rows.jobs):
+                played.killed[job] = now_s
+            sim.master.kill(now_s, [job], "killed by its user")
+            hold(job not in sim.core.ledger.jobs, "a job that is killed ends", f"{job} at {now_s} s")
+            sim._look_for_jobs()
+            sim.core_changed(now_s)
+
+    sim._handlers.append(kill)
+    for number, fault in enumerate(kills):
+        sim.queue.push(fault.at_s, len(sim._handlers) - 1, number)
+
+
 def aside(played: Played, job: str) -> list[str]:
     """The attempts of a job that have a file which is not in place."""
     try:
@@ -242,10 +334,10 @@ def _watch_recovery(played: Played) -> None:
     master = played.sim.master
     inner = master.recover
 
-    def recover() -> Any:
+    def recover(now_s: float) -> Any:
         before = master.core.status()
         played.postman.replays = True
-        effects = inner()
+        effects = inner(now_s)
         played.postman.replays = False
         hold(master.core.status() == before, "a replay gives the same state", "after a crash")
         return effects

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,6 +11,17 @@ from schedbed.scheduler.registry.parameters import PolicyParameter
 from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
 from schedbed.tasks.errors import BadInput
 
+ROOT = Path(__file__).parents[2]
+OWN = (
+    "examples/policies/axes.py:PoorestFirst",
+    "examples/policies/by_chance.py:ByChance",
+    "examples/policies/earliest_deadline.py:EarliestDeadline",
+    "examples/policies/own_late.py:OwnLate",
+    "examples/policies/shortest_remaining.py:ShortestRemaining",
+    "examples/policies/two_levels.py:TwoLevels",
+    "tests/search/oracles/wild_policy.py:Wild",
+)
+"""Users' policies: the worked ones, and one that proposes whatever comes to its mind."""
 USERS = ("ana", "bo", "cy")
 QUEUES = ("default", "etl")
 
@@ -39,6 +51,22 @@ _VALUES: dict[str, Sequence[Any]] = {
 """What parameters may be, by name; one that is not here keeps its default."""
 
 
+_LATER: dict[str, Sequence[Any]] = {
+    **_VALUES,
+    "node_wait": ("0s", "1s", "2s"),
+    "rack_wait": ("0s", "1s", "2s"),
+    "queues": (
+        {"default": {"capacity": 60}, "etl": {"capacity": 40, "max_capacity": 45}},
+        {
+            "default": {"capacity": 50, "max_capacity": 60, "priorities": False},
+            "etl": {"capacity": 20, "max_capacity": 40},
+        },
+        {"etl": {"capacity": 30, "user_limit_factor": 0.5, "minimum_user_limit_percent": 25}},
+    ),
+}
+"""What later stories draw from, most of the parameters at a time."""
+
+
 def policy_names() -> list[str]:
     """Names of the registry, and `order+locality+admission` for each composition that it has no name for."""
     composed = [
@@ -48,6 +76,11 @@ def policy_names() -> list[str]:
         for admission in AXES["admission"]
     ]
     return [*POLICIES, *composed]
+
+
+def made(spec: Any) -> Any:
+    """Return the policy of a story's SPEC; files are looked for in the project."""
+    return build_policy(str(ROOT / spec) if spec in OWN else spec)
 
 
 def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
@@ -61,10 +94,34 @@ def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
     return spec if _builds(spec) else parts
 
 
-def _draw(luck: Random, parameters: Iterable[PolicyParameter]) -> dict[str, Any]:
-    """Half of the parameters that have values here."""
-    chosen = {p.name: luck.choice(_VALUES[p.name]) for p in parameters if p.name in _VALUES}
-    return {name: value for name, value in chosen.items() if luck.random() < 0.5}
+def draw_later_policy(luck: Random) -> Any:
+    """Half are of the orders that have a reference, some a user's, the rest as `draw_policy` has them."""
+    kind = luck.random()
+    if kind < 0.2:
+        return luck.choice(OWN)
+    if kind < 0.4:
+        return draw_policy(luck)
+    order = luck.choice(("fifo", "fair", "fair", "capacity", "capacity"))
+    locality, admission = (
+        luck.choice(("greedy", "delay", "delay", "split")),
+        luck.choice(("slots",) * 3 + ("containers",)),
+    )
+    parts = {"order": order, "locality": locality, "admission": admission}
+    spec = {
+        axis: {part: _draw(luck, AXES[axis][part].parameters, _LATER, 0.8)} for axis, part in parts.items()
+    }
+    return spec if _builds(spec) else parts
+
+
+def _draw(
+    luck: Random,
+    parameters: Iterable[PolicyParameter],
+    values: Mapping[str, Sequence[Any]] = _VALUES,
+    share: float = 0.5,
+) -> dict[str, Any]:
+    """That share of the parameters that have values here."""
+    chosen = {p.name: luck.choice(values[p.name]) for p in parameters if p.name in values}
+    return {name: value for name, value in chosen.items() if luck.random() < share}
 
 
 def _builds(spec: Any) -> bool:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from schedbed.cluster.messages import Heartbeat, Reply, Reregister
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Reply, Reregister
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import driver
-from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.core import Core, Discard
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import JobSpec, NodeId
+from tests.search.oracles.replies_rule import RepliesRule
 from tests.search.story import Story
 from tests.search.violation import hold
 
@@ -32,11 +34,16 @@ tells delay scheduling of a heartbeat that it awaits, where these need not be pl
 class Postman:
     """Carries the driver's calls to its core. `journal` has every event that the core took, repeats too."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, *, audits: bool = False) -> None:
+        self._rule = RepliesRule() if audits else None
+        self.news: list[Any] = []  # rows of attempts that the core has just ended
         self._story = story
+        self._zombies = not story.lost_orders  # else other orders would get lost
         self._late: dict[str, list[tuple[int, str, tuple[Any, ...]]]] = {}  # by node, with beats to go
         self._messages = 0
         self.journal: list[Event] = []
+        self._told: dict[str, dict[str, AttemptReport]] = {}  # by node, all that was ever reported
+        self.strays = 0
         self.repeated = 0
         self.replays = False  # while a JobTracker replays its own journal nothing is touched
 
@@ -44,7 +51,10 @@ class Postman:
         """One call."""
         if self.replays:
             return getattr(Core, kind)(core, now_s, *arguments)
-        answer = self._pass_on(core, now_s, kind, arguments)
+        if kind == "heartbeat" and self._story.strays:
+            answer = self._tell_again(core, now_s, arguments[0])
+        else:
+            answer = self._pass_on(core, now_s, kind, arguments)
         if self._story.repeats and kind in (
             "heartbeat",
             "register",
@@ -61,12 +71,52 @@ class Postman:
             self._deliver_late(core, now_s, arguments[0], known)
         return answer
 
+    def _tell_again(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
+        """Some heartbeats also tell of attempts that ended long ago: what these wrote aside goes, and those
+        that it lists as running are told to stop; nothing else comes of it."""
+        told, node = self._told.setdefault(beat.node, {}), core.ledger.nodes.get(beat.node)
+        old = [report for name, report in told.items() if node is None or name not in node.attempts]
+        luck = chance(self._story.seed, "stray", beat.node, beat.incarnation, beat.sequence)
+        told |= {report.attempt: report for report in beat.finished}
+        known = node is not None and node.alive and node.incarnation == beat.incarnation
+        news = known and node is not None and beat.sequence > node.sequence
+        if not old or not news or luck.random() >= self._story.strays:
+            return self._pass_on(core, now_s, "heartbeat", (beat,))
+        old = luck.sample(old, min(len(old), 3))
+        self.strays += len(old)
+        unwanted = {report.attempt: is_unwanted(core, report.attempt) for report in old}
+        zombies = [
+            AttemptStatus(report.attempt, 0.5, "map")
+            for report in old
+            if self._zombies and luck.random() < 0.3
+        ]
+        beat = replace(beat, finished=(*beat.finished, *old), running=(*beat.running, *zombies))
+        reply = self._pass_on(core, now_s, "heartbeat", (beat,))
+        dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
+        for attempt, wanted in unwanted.items():
+            hold((attempt in dropped) is wanted, "a stray report discards what nobody wants", attempt)
+        return reply
+
     def _pass_on(self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...]) -> Any:
         if kind == "tick":
             heard = tuple((node.node, node.heard_s) for node in core.ledger.nodes.values())
             self.journal.append((now_s, HEARD, heard))
         self.journal.append((now_s, kind, arguments))
-        return getattr(Core, kind)(core, now_s, *arguments)
+        rule, ledger = self._rule, core.ledger
+        if rule is None:
+            return getattr(Core, kind)(core, now_s, *arguments)
+        node = ledger.nodes.get(arguments[0].node) if kind == "heartbeat" else None
+        again = node is not None and node.reply is not None and arguments[0].sequence <= node.sequence
+        self.news.clear()
+        answer = getattr(Core, kind)(core, now_s, *arguments)
+        rule.discarded(core, self.news)
+        if kind == "heartbeat" and not again:
+            rule.answered(core, arguments[0], answer)
+        elif kind == "replicas_changed":
+            rule.moved(core, *arguments)
+        elif kind == "submit" and arguments[0].job in ledger.jobs:
+            rule.check_hosts(core, ledger.jobs[arguments[0].job])
+        return answer
 
     def _repeat(
         self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...], answer: Any, beats: int
@@ -90,6 +140,16 @@ class Postman:
                 if beats <= 0 and _is_old(kind, arguments, beat, known):
                     self.repeated += 1
                     self._pass_on(core, now_s, kind, arguments)
+
+
+def is_unwanted(core: Core, attempt: str) -> bool:
+    """Does the attempt belong to a job that runs, write a file, and is not the one whose file counts?"""
+    job_name, kind, index, _ = attempt.rsplit("_", 3)
+    job = core.ledger.jobs.get(job_name)
+    if job is None or (kind == "m" and job.reduces.total):
+        return False
+    task = (job.maps if kind == "m" else job.reduces).tasks[int(index)]
+    return task.winner is None or task.winner.attempt != attempt
 
 
 def _is_old(kind: str, arguments: tuple[Any, ...], beat: Heartbeat, known: bool) -> bool:
@@ -122,6 +182,10 @@ class WatchedCore(Core):
     def tick(self, now_s: float) -> None:
         """As in `Core`."""
         self._postman.do(self, now_s, "tick")
+
+    def kill_job(self, now_s: float, job: str, reason: str) -> None:
+        """As in `Core`."""
+        self._postman.do(self, now_s, "kill_job", job, reason)
 
     def submit(self, now_s: float, job: JobSpec) -> None:
         """As in `Core`."""

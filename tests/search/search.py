@@ -24,6 +24,7 @@ def examine(story: Story) -> Violation | None:
         _check_repeats(played)
         _check_losses(played)
         _check_elision(played)
+        _check_snapshots(played)
     except Violation as violation:
         return violation
     return None
@@ -41,8 +42,8 @@ def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple
 
 def _check_repeats(played: Played) -> None:
     """Without the messages that came twice the rows are the same, one by one."""
-    if played.postman.repeated:
-        once = play(replace(played.story, repeats=0.0), audit=False)
+    if played.postman.repeated or played.postman.strays:
+        once = play(replace(played.story, repeats=0.0, strays=0.0), audit=False)
         _hold_same(once, played, "a repeated message changes nothing")
 
 
@@ -51,6 +52,13 @@ def _check_elision(played: Played) -> None:
     if played.sim.wakes.elides:
         full = play(played.story, audit=False, play_all_beats=True)
         _hold_same(full, played, "a heartbeat that is not played changes nothing")
+
+
+def _check_snapshots(played: Played) -> None:
+    """With snapshots, from which a JobTracker that crashed goes on, the rows are the same."""
+    if any(fault.kind == "crash_jobtracker" for fault in played.story.faults):
+        kept = play(played.story, audit=False, snapshots=True)
+        _hold_same(kept, played, "a snapshot changes nothing")
 
 
 def _hold_same(one: Played, other: Played, check: str) -> None:

@@ -41,8 +41,10 @@ def pour(slots: int, claims: Sequence[Claim]) -> list[float]:
             for (demand, weight, _), floor in zip(claims, floors, strict=True)
         ]
 
+    if sum(demand for demand, _, _ in claims) <= slots:
+        return [float(demand) for demand, _, _ in claims]
     low, high = 0.0, float(slots + sum(demand for demand, _, _ in claims)) + 1.0
-    for _ in range(100):
+    for _ in range(64):
         middle = (low + high) / 2
         if sum(at(middle)) < slots:
             low = middle

@@ -49,7 +49,8 @@ class StoryFault:
     """Something goes wrong at `at_s`. `kind` is one of the simulator's (`cluster.faults.KINDS`) or
 
     `bad_node`: attempts that start there fail, until `until_s`;
-    `lose_output`: every map output that lies on the node is unreadable from now on, the node knows nothing of it.
+    `lose_output`: every map output that lies on the node is unreadable from now on, the node knows nothing of it;
+    `kill_job`: a user ends the job that `luck` says.
     """
 
     at_s: float
@@ -67,7 +68,10 @@ class Story:
     """All that is played. The shares are chances from the seed, each coin with its own name.
 
     `failing`: of first attempts that fail half-way; `commits_failing`: of first attempts whose output cannot be put
-    into place, which takes `commit_s`; `repeats`: of messages to the JobTracker that come again, at once or late.
+    into place, which takes `commit_s`; `repeats`: of messages to the JobTracker that come again, at once or late;
+    `strays`: of heartbeats that tell again of attempts that ended long ago; `lost_orders`: of launches, kills and
+    reports that are lost between a TaskTracker and its agent. `disks`: DataNodes tell of what they really hold, and
+    outputs are put into place twice.
     """
 
     seed: int = 0
@@ -79,6 +83,11 @@ class Story:
     failing: float = 0.0
     commits_failing: float = 0.0
     repeats: float = 0.0
+    strays: float = 0.0
+    lost_orders: float = 0.0
+    disks: bool = False
+    per_heartbeat: int = 0  # maps, and reduces, that one reply starts at most; 0 for any number
+    skip_rows: bool = True
     commit_s: float = 0.008
     nodes: tuple[StoryNode, ...] = (StoryNode(),)
     jobs: tuple[StoryJob, ...] = ()

@@ -12,7 +12,7 @@ import pytest
 from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
-from tests.search.generate import NEWER, make_story
+from tests.search.generate import LATER, NEWER, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
 from tests.search.search import examine, search
@@ -24,7 +24,7 @@ SEEDS, AT_ONCE = 200, 10
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
 
 
-FIRST = [*range(0, SEEDS, AT_ONCE), *range(NEWER, NEWER + 60, AT_ONCE)]
+FIRST = [*range(0, SEEDS, AT_ONCE), *range(NEWER, NEWER + 60, AT_ONCE), *range(LATER, LATER + 40, AT_ONCE)]
 # The first stories of either kind are enough while working; all of them take half a minute.
 LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
 
@@ -132,6 +132,7 @@ def test_shares_by_bisection() -> None:
     assert pour(4, [(100, 1.0, 6), (100, 1.0, 2)]) == pytest.approx([3.0, 1.0])
 
 
+@pytest.mark.long  # seconds
 def test_the_command_tells_the_seed_first_and_again_and_writes_what_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

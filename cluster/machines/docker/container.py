@@ -69,6 +69,7 @@ class DockerMachine:
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
+        self._host_ports = "" if agent.ports is None else str(agent.ports)
         self._published = "" if agent.listen == LOOPBACK else agent.listen
         self._kernel = agent.limits in ("auto", "cgroup")
         self._uplink = agent.uplink
@@ -78,6 +79,7 @@ class DockerMachine:
             quick=QUICK,
             listen=agent.node.node,  # its own name, which the engine lets it find its address by
             port=PORT if self._published else 0,
+            ports=None,
             uplink=None if agent.uplink is None else UPLINK,
         )
         self._image = ""
@@ -214,6 +216,10 @@ class DockerMachine:
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
+    def _published_at(self) -> tuple[str, ...]:
+        """The host's address, and the ports of which the engine takes a free one where they are limited."""
+        return (self._published, self._host_ports) if self._host_ports else (self._published,)
+
     def _url(self, api: Any) -> str:
         """Where other hosts reach the agent; empty when there are none."""
         if not self._published:
@@ -273,7 +279,7 @@ class DockerMachine:
             mounts=mounts,
             network_mode=run_name(config.run_id),
             log_config={"Type": "none"},
-            port_bindings={PORT: (self._published,)} if self._published else None,
+            port_bindings={PORT: self._published_at()} if self._published else None,
             **kernel,
         )
 

@@ -1,24 +1,18 @@
 """The engine around a whole command: image built, leftovers swept before and after, and a watch in case it is killed.
 
-`python -m schedbed.cluster.machines.docker.housekeeping` is the watch: it waits for its standard input to end, then
-removes what dead owners have left.
+`python -m schedbed.cluster.machines.docker.housekeeping` is the watch, which removes what dead owners have left.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from schedbed.cluster.own_python import module_command, module_environment
+from schedbed.cluster.caretaker import await_owner, watched
 from schedbed.tasks.errors import BadInput
 
-DONE = b"done"
 SETTLE_S = 2.0
 
 
@@ -55,41 +49,16 @@ def engine_ready() -> Iterator[None]:
     with contextlib.closing(connect()) as client:
         node_image(client)
     sweep_containers()
-    with _watched():
+    with watched("schedbed.cluster.machines.docker.housekeeping"):
         try:
             yield
         finally:
             remove_owned()
 
 
-@contextmanager
-def _watched() -> Iterator[None]:
-    """A process of its own session that outlives this one, if need be, to clean up after it; no child of this one,
-    since Ray ends the children of its workers with them."""
-    watch = subprocess.Popen(
-        module_command("schedbed.cluster.machines.docker.housekeeping"),
-        env=module_environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    watch.wait()  # its child goes on
-    try:
-        yield
-    finally:
-        assert watch.stdin is not None
-        with watch.stdin, contextlib.suppress(OSError):
-            watch.stdin.write(DONE)
-
-
 def main() -> None:
-    """Waits for the owner's end; the engine's client is imported only then, so that waiting costs little."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.fork():
-        os._exit(0)
-    if sys.stdin.buffer.read() == DONE:
-        return
+    """Clean up after an owner that has died."""
+    await_owner()
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     time.sleep(SETTLE_S)

@@ -45,12 +45,12 @@ class ExactCosts:
         spill = spilled_bytes(plan)
         merged = max(0, spill - cost.output_bytes)  # spills are read back
         spill_s = (spill + merged) / node.disk_bps
-        write_s = write_seconds(node, plan)
+        write_s, send_s = write_seconds(node, plan), send_seconds(node, plan)
         if not cost.sort_cpu_s:  # computing, reading and writing alternate
             local_s = local / node.disk_bps
-            return max(cost.cpu_s, local_s + spill_s + write_s, remote_s), counters
+            return max(cost.cpu_s, local_s + spill_s + write_s, remote_s, send_s), counters
         read_s = max(cost.cpu_s, local / node.disk_bps, remote_s)
-        return read_s + max(cost.sort_cpu_s, spill_s + write_s), counters
+        return read_s + max(cost.sort_cpu_s, spill_s + write_s, send_s), counters
 
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
@@ -62,9 +62,11 @@ class ExactCosts:
             away = 1 - here / max(1, len(board.latest))  # the share that comes over the network
             shuffle_s = cost.read_bytes * max((1 - away) / node.disk_bps, away / node.network_bps)
             sort_s = max(cost.sort_cpu_s, 2 * cost.spill_bytes / node.disk_bps)
-            work_s = shuffle_s + sort_s + max(cost.cpu_s, write_seconds(node, plan))
+            output_s = max(write_seconds(node, plan), send_seconds(node, plan))
+            work_s = shuffle_s + sort_s + max(cost.cpu_s, output_s)
         else:
-            work_s = cost.duration_s
+            shuffle_s = cost.shuffle_s or 0.0
+            work_s = shuffle_s + cost.duration_s
         counters = Counters(
             cpu_s=(cost.cpu_s + cost.sort_cpu_s) * node.core_speed,
             shuffle_bytes=cost.read_bytes,
@@ -120,8 +122,12 @@ class ExactCosts:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Writing the output file with its replicas, on nodes like this one."""
-    if plan.output is None:
+    """Return how long the node's disk takes for the output file."""
+    return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
+
+
+def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
+    """Return how long the node's NIC takes for what goes to the output's other replicas."""
+    if plan.output is None or plan.replication < 2:
         return 0.0
-    rate = node.disk_bps if plan.replication < 2 else min(node.disk_bps, node.network_bps)
-    return plan.cost.output_bytes / rate
+    return plan.cost.output_bytes / node.network_bps

@@ -39,7 +39,7 @@ class MapRun(RunningAttempt):
         if len(blocks) == 1 and source is self.host:
             local_bytes, blocks = self.input_bytes, ()
         spill, back = self._spill() if not cost.sort_cpu_s else (0.0, 0.0)
-        write_s = 0.0 if cost.sort_cpu_s else self.write_seconds()
+        write_s, send_s = (0.0, 0.0) if cost.sort_cpu_s else (self.write_seconds(), self.send_seconds())
         disk_s = (local_bytes + spill + back) / spec.disk_bps + write_s
         if blocks and source is self.host:
             disk_s += self.input_bytes / spec.disk_bps
@@ -47,7 +47,7 @@ class MapRun(RunningAttempt):
         if source is not None and source is not self.host:
             away_s = self.input_bytes / min(source.spec.disk_bps, source.spec.network_bps, spec.network_bps)
         cpu_s = cost.cpu_s * share
-        self.pace_s = max(self.core_seconds(cpu_s), disk_s, away_s)
+        self.pace_s = max(self.core_seconds(cpu_s), disk_s, away_s, send_s)
         self.streams = 1  # keeps the phase open until all have begun
         self.compute(cpu_s)
         self.use_disk(local_bytes, spill, back)
@@ -84,7 +84,7 @@ class MapRun(RunningAttempt):
         cpu_s = self.plan.cost.sort_cpu_s * self.share
         spill, back = self._spill()
         written_s = (spill + back) / self.host.spec.disk_bps + self.write_seconds()
-        self.pace_s = max(self.core_seconds(cpu_s), written_s)
+        self.pace_s = max(self.core_seconds(cpu_s), written_s, self.send_seconds())
         self.streams = 1
         self.compute(cpu_s)
         self.use_disk(0.0, spill, back)

@@ -268,7 +268,8 @@ class ReduceRun(RunningAttempt):
         if cost.duration_s is not None:
             self.take_known(cost.duration_s * share)
         else:
-            self.pace_s = max(self.core_seconds(cost.cpu_s * share), self.write_seconds())
+            output_s = max(self.write_seconds(), self.send_seconds())
+            self.pace_s = max(self.core_seconds(cost.cpu_s * share), output_s)
             self.compute(cost.cpu_s * share)
             self.write_output()
         if self.report is None:

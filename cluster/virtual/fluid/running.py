@@ -191,12 +191,14 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """How long writing the output takes on idle nodes like this one."""
-        plan, spec = self.plan, self.host.spec
-        if plan.output is None:
-            return 0.0
-        rate = spec.disk_bps if plan.replication < 2 else min(spec.disk_bps, spec.network_bps)
-        return plan.cost.output_bytes * self.share / rate
+        """Return how long an idle disk takes for the output file."""
+        written = self.plan.cost.output_bytes * self.share
+        return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
+
+    def send_seconds(self) -> float:
+        """Return how long an idle NIC takes for what goes to the output's other replicas."""
+        alone = self.plan.output is None or self.plan.replication < 2
+        return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
     def write_output(self) -> None:
         """The output file as a stream, block after block."""
@@ -267,12 +269,11 @@ class RunningAttempt:
         role = flow.role
         if role == CPU:
             self.cpu_s += moved
-            return
-        if role == KNOWN:
+        elif role == KNOWN:
             cost = self.plan.cost
             self.cpu_s += (cost.cpu_s + cost.sort_cpu_s) * self.share * moved / flow.total
-            return
-        self.phase_moved += moved
+        else:
+            self.phase_moved += moved
         if role == OWN_DISK:
             read_bytes, write_bytes = flow.detail  # pyright: ignore[reportGeneralTypeIssues]
             self.read_local += read_bytes * moved / flow.total

@@ -61,5 +61,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fours", measure=measure, draw=draw, takes_s={"sim": 20, "process": 400}, repeats=3
+    name="fours", measure=measure, draw=draw, takes_s={"sim": 70, "process": 400}, repeats=3
 )

@@ -103,7 +103,7 @@ EXPERIMENT = Experiment(
     name="pairs",
     measure=measure,
     draw=draw,
-    takes_s={"sim": 90, "process": 600},
+    takes_s={"sim": 600, "process": 600},
     repeats=3,
     size=(7.2, 6.0),
 )

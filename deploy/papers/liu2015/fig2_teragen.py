@@ -53,5 +53,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig2", measure=measure, draw=draw, takes_s={"sim": 5, "process": 40}, repeats=3, quick=True
+    name="fig2", measure=measure, draw=draw, takes_s={"sim": 10, "process": 40}, repeats=3, quick=True
 )

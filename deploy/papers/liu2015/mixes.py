@@ -103,5 +103,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="tests", measure=measure, draw=draw, takes_s={"sim": 60, "process": 700}, repeats=3, size=(7.2, 6.6)
+    name="tests", measure=measure, draw=draw, takes_s={"sim": 200, "process": 700}, repeats=3, size=(7.2, 6.6)
 )

@@ -69,5 +69,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig3", measure=measure, draw=draw, takes_s={"sim": 120, "process": 1200}, repeats=3
+    name="fig3", measure=measure, draw=draw, takes_s={"sim": 400, "process": 1200}, repeats=3
 )

@@ -93,5 +93,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig4", measure=measure, draw=draw, takes_s={"sim": 5, "process": 5}, repeats=3, size=(7.2, 5.6)
+    name="fig4", measure=measure, draw=draw, takes_s={"sim": 15, "process": 5}, repeats=3, size=(7.2, 5.6)
 )

@@ -72,4 +72,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     legend(ax)
 
 
-EXPERIMENT = Experiment(name="fig5", measure=measure, draw=draw, takes_s={"sim": 5, "process": 5}, repeats=3)
+EXPERIMENT = Experiment(name="fig5", measure=measure, draw=draw, takes_s={"sim": 15, "process": 5}, repeats=3)

@@ -94,5 +94,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig6", measure=measure, draw=draw, takes_s={"sim": 15, "process": 400}, repeats=3, size=(6.4, 4.6)
+    name="fig6", measure=measure, draw=draw, takes_s={"sim": 50, "process": 400}, repeats=3, size=(6.4, 4.6)
 )

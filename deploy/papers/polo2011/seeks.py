@@ -67,4 +67,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     legend(ax)
 
 
-EXPERIMENT = Experiment(name="seeks", measure=measure, draw=draw, takes_s={"sim": 120}, repeats=3)
+EXPERIMENT = Experiment(name="seeks", measure=measure, draw=draw, takes_s={"sim": 400}, repeats=3)

@@ -34,6 +34,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
         for repeat in range(bench.repeats):
             seed = chance(bench.seed, "fig7", repeat).getrandbits(62)
             outcome = play(workload("W2", said, jobs, threshold / 100, seed), threshold / 100, seed)
+            bench.simulations += 1
             times_s, shares = running(outcome)
             series.setdefault(threshold, [times_s, *shares])
             peaks.append(100 * float(shares.max()))
@@ -75,5 +76,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig7", measure=measure, draw=draw, takes_s={"sim": 30}, repeats=3, size=(6.4, 4.0)
+    name="fig7", measure=measure, draw=draw, takes_s={"sim": 100}, repeats=3, size=(6.4, 4.0)
 )

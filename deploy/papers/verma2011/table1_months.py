@@ -65,5 +65,10 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="table1", measure=measure, draw=draw, takes_s={"sim": 60, "process": 500}, repeats=5, size=(7.2, 3.2)
+    name="table1",
+    measure=measure,
+    draw=draw,
+    takes_s={"sim": 120, "process": 500},
+    repeats=5,
+    size=(7.2, 3.2),
 )

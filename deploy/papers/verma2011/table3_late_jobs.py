@@ -34,6 +34,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
         for name in WORKLOADS:
             for threshold in THRESHOLDS:
                 drawn = workload(name, said, jobs, threshold / 100, seed)
+                bench.simulations += 1
                 for key, value in _figures(play(drawn, threshold / 100, seed), jobs).items():
                     found[f"{name}_{threshold}_{key}"].append(value)
     return Measured(
@@ -75,7 +76,7 @@ EXPERIMENT = Experiment(
     name="table3",
     measure=measure,
     draw=draw,
-    takes_s={"sim": 100},
+    takes_s={"sim": 250},
     repeats=4,
     full_repeats=FULL_RUNS,
     size=(7.2, 4.4),

@@ -57,4 +57,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set_ylabel(f"makespan shorter than under {NAMES[DELAY]} [%]")
 
 
-EXPERIMENT = Experiment(name="beyond", measure=measure, draw=draw, takes_s={"sim": 3}, repeats=6)
+EXPERIMENT = Experiment(name="beyond", measure=measure, draw=draw, takes_s={"sim": 5}, repeats=6)

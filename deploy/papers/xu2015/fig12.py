@@ -39,5 +39,5 @@ def measure(bench: Bench) -> Measured:
 
 
 EXPERIMENT = Experiment(
-    name="fig12", measure=measure, draw=draw, takes_s={"sim": 30, "process": 10}, repeats=6
+    name="fig12", measure=measure, draw=draw, takes_s={"sim": 50, "process": 10}, repeats=6
 )

@@ -48,5 +48,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig13", measure=measure, draw=draw, takes_s={"sim": 2, "process": 2}, repeats=6, size=(4.5, 3.0)
+    name="fig13", measure=measure, draw=draw, takes_s={"sim": 3, "process": 2}, repeats=6, size=(4.5, 3.0)
 )

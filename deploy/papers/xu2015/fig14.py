@@ -38,5 +38,5 @@ def measure(bench: Bench) -> Measured:
 
 
 EXPERIMENT = Experiment(
-    name="fig14", measure=measure, draw=draw, takes_s={"sim": 15, "process": 600}, repeats=6
+    name="fig14", measure=measure, draw=draw, takes_s={"sim": 30, "process": 600}, repeats=6
 )

@@ -90,5 +90,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig15", measure=measure, draw=draw, takes_s={"sim": 3, "process": 3}, repeats=6, size=(6.4, 4.2)
+    name="fig15", measure=measure, draw=draw, takes_s={"sim": 5, "process": 3}, repeats=6, size=(6.4, 4.2)
 )

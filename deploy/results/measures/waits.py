@@ -44,6 +44,18 @@ def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
     }
 
 
+def classes(jobs: pd.DataFrame) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Return the ids of each user's jobs, and of those of each class of size."""
+    users: dict[str, set[str]] = {}
+    sizes: dict[str, set[str]] = {}
+    counts = (jobs["maps"] + jobs["reduces"]).tolist()
+    for job, user, tasks in zip(jobs["job"], jobs["user"].astype(str), counts, strict=True):
+        users.setdefault(user, set()).add(job)
+        sizes.setdefault(size_of(tasks), set()).add(job)
+    ordered = {size: sizes[size] for size in SIZES if size in sizes}
+    return dict(sorted(users.items())), ordered
+
+
 def job_waits(jobs: pd.DataFrame) -> np.ndarray:
     """Return the seconds from each job's submission to its first launch; NaN for a job that never had one."""
     return (jobs["start"] - jobs["submit"]).to_numpy(float)

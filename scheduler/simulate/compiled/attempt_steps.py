@@ -45,9 +45,14 @@ def _schedule(state: State, task: int, due_s: float) -> None:
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
     """Mirrors `phase_costs.write_seconds`, for an attempt that writes a file."""
-    entry = state.nodes[node]
-    rate = entry.disk if state.num.replication < 2 else min(entry.disk, entry.network)
-    return output_bytes / rate
+    return output_bytes / state.nodes[node].disk
+
+
+@twin_of("schedbed.cluster.virtual.exact.phase_costs:send_seconds")
+@compiled
+def _send_seconds(state: State, node: int, output_bytes: int) -> float:
+    """Mirrors `phase_costs.send_seconds`, for an attempt that writes a file."""
+    return output_bytes / state.nodes[node].network if state.num.replication >= 2 else 0.0
 
 
 @twin_of(
@@ -75,11 +80,12 @@ def _map_seconds(state: State, task: int, node: int) -> float:
     merged = max(0, spill - cost.output)
     spill_s = (spill + merged) / entry.disk
     write_s = 0.0 if shuffled else _write_seconds(state, node, cost.output)
+    send_s = 0.0 if shuffled else _send_seconds(state, node, cost.output)
     if cost.sort_cpu == 0.0:
         local_s = local / entry.disk
-        return max(max(cost.cpu, local_s + spill_s + write_s), remote_s)
+        return max(max(cost.cpu, local_s + spill_s + write_s), max(remote_s, send_s))
     read_s = max(max(cost.cpu, local / entry.disk), remote_s)
-    return read_s + max(cost.sort_cpu, spill_s + write_s)
+    return read_s + max(max(cost.sort_cpu, spill_s + write_s), send_s)
 
 
 @twin_of(
@@ -155,7 +161,8 @@ def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
         away = 1 - here / max(1, job.maps)
         shuffle_s = cost.read * max((1 - away) / entry.disk, away / entry.network)
         sort_s = max(cost.sort_cpu, 2 * cost.spill / entry.disk)
-        run.work = shuffle_s + sort_s + max(cost.cpu, _write_seconds(state, node, cost.output))
+        output_s = max(_write_seconds(state, node, cost.output), _send_seconds(state, node, cost.output))
+        run.work = shuffle_s + sort_s + max(cost.cpu, output_s)
     else:
         run.work = cost.duration
     run.shuffle_end = begin_s + shuffle_s

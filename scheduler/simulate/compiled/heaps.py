@@ -131,10 +131,10 @@ def passed(state: State) -> int:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
-    """Mirrors `nodes.next_grid_s`."""
+    """Mirrors `tracked_nodes.next_grid_s`."""
     interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
-    number = max(1, int((now_s - base_s) / interval_s) - 1)
+    number = max(1, int((now_s - base_s) / interval_s))
     at_s = base_s + number * interval_s
     done = passed(state)
     while at_s < now_s or (at_s == now_s and node <= done):

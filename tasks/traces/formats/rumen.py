@@ -43,12 +43,14 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
     submit, finish = _amount(raw, "submitTime"), _amount(raw, "finishTime")
     if submit is None:
         raise BadInput(f"{where}: {raw['jobID']}: submitTime: {raw.get('submitTime')!r} is not a time in ms")
-    reduces = tuple(_reduce(task, where, notes) for task in _list(raw, "reduceTasks", where))
+    mapped = _last_end(_list(raw, "mapTasks", where), where)
+    reduces = tuple(_reduce(task, mapped, where, notes) for task in _list(raw, "reduceTasks", where))
     maps = tuple(_map(task, bool(reduces), where, notes) for task in _list(raw, "mapTasks", where))
     fetched = fetched_bytes(reduces)
     if fetched is not None:
         maps = sharing(maps, fetched)
     notes.job(raw, len(maps), len(reduces))
+    notes.left_out(task.get("taskType") for task in _list(raw, "otherTasks", where))
     if not maps:
         return None
     return TraceJob(
@@ -58,6 +60,7 @@ def _job(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceJob | None:
         queue=_text(raw, "queue"),
         priority=_priority(raw),
         duration_s=None if finish is None or finish < submit else (finish - submit) / 1000,
+        succeeded=raw.get("outcome") in ("SUCCESS", None),
         input_bytes=_total(task.input_bytes for task in maps),
         shuffle_bytes=_shuffle_bytes(maps, fetched) if reduces else 0,
         output_bytes=_total(task.output_bytes for task in reduces or maps),
@@ -85,7 +88,7 @@ def _map(raw: Mapping[str, Any], shuffled: bool, where: str, notes: Notes) -> Tr
     return task
 
 
-def _reduce(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceTask:
+def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> TraceTask:
     attempt, failed = _attempts(raw, where)
     duration_s = _span(attempt, "startTime") or _span(raw, "startTime")
     task = TraceTask(
@@ -93,11 +96,23 @@ def _reduce(raw: Mapping[str, Any], where: str, notes: Notes) -> TraceTask:
         output_bytes=_first(raw, "outputBytes", attempt, ("hdfsBytesWritten",)),
         duration_s=duration_s,
         work_s=_span(attempt, "shuffleFinished") or duration_s,
+        shuffle_s=_shuffle_s(attempt, mapped),
         cpu_s=_cpu_s(attempt),
         failed_attempts=failed,
     )
     notes.task(task, "reduce", bool(attempt))
     return task
+
+
+def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
+    """Return when the last successful attempt of the maps ended, in ms; 0 when none did."""
+    return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
+
+
+def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
+    """Return how long the shuffle went on after the attempt had begun and all maps had ended."""
+    begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
+    return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:

@@ -88,6 +88,7 @@ def test_work_done_is_work_asked(seed: int) -> None:
         assert report.end_s > report.start_s
 
 
+@pytest.mark.long  # seconds
 def test_the_same_calls_give_the_same_answers_in_any_process() -> None:
     code = "from tests.cluster.virtual.test_fluid_properties import play; print(play(5)[2])"
     texts = [

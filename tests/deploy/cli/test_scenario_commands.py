@@ -20,12 +20,13 @@ from schedbed.deploy.cli import main
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.shipped import FOLDER, shipped
 
-COMMAND = [sys.executable, "-c", "from schedbed.deploy.cli.main import main; main()"]
+COMMAND = [sys.executable, "-m", "schedbed"]
 WITH_TRACES = {"fb2009", "fb2010", "gridmix", "mumak"}
 PATIENCE_S = 120.0
+MAIN = "from schedbed.__main__ import main; main()"
 WITHOUT_PLOTS = [
-    *COMMAND[:2],
-    f"from schedbed.deploy.results import plots; plots.write = lambda *_: []; {COMMAND[2]}",
+    *(sys.executable, "-c"),
+    f"from schedbed.deploy.results import plots; plots.write = lambda *_: []; {MAIN}",
 ]
 
 
@@ -74,6 +75,7 @@ def test_an_unknown_name_is_told_with_those_that_there_are(elsewhere: Path) -> N
     )
 
 
+@pytest.mark.long  # seconds
 def test_init_writes_a_scenario_that_runs(elsewhere: Path) -> None:
     assert call("init", "lab").exit_code == 0
     assert sorted(path.name for path in elsewhere.iterdir()) == ["lab.yaml", "lab_policy.py"]
@@ -131,6 +133,17 @@ def heed_signals() -> None:
     """Undo what nohup or a shell's background job has set: a command leaves signals ignored that it found ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("act", ["{}", 'exec("{}")'])
+def test_a_signal_while_the_program_is_imported_is_one_line_too(act: str) -> None:
+    code = (
+        "import signal, sys\nclass Finder:\n    def find_spec(self, name, *_):\n"
+        f"        if name.endswith('cli.main'): {act.format('signal.raise_signal(signal.SIGTERM)')}\n"
+        f"sys.meta_path.insert(0, Finder())\n{MAIN}"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (143, "schedbed: interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_doctor_judges_what_the_host_must_hold() -> None:
     assert [node.core_speed for node in held.nodes] == [node.core_speed / 4 for node in plain.nodes]
 
 
+@pytest.mark.long  # seconds
 def test_a_simulated_run_is_not_stretched(tmp_path: Path) -> None:
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.whole_run import run_scenario

@@ -106,5 +106,5 @@ def test_a_free_or_slow_transfer_does_not_hold_and_one_that_computes_is_not_judg
         assert not any(row.holds for name, row in rows.items() if "task" not in name)
     rows = asyncio.run(rows_of(FakeLoads(3.0, 1.0)))
     assert all(
-        row.tolerance is None and "computing" in row.load for name, row in rows.items() if "task" not in name
+        row.tolerance is None and "ms of CPU" in row.load for name, row in rows.items() if "task" not in name
     )

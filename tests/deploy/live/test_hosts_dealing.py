@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.host_clock import ClockReading
 from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
 from schedbed.deploy.live.hosts import (
     Host,
@@ -78,6 +80,32 @@ def test_racks_stay_whole_where_the_shares_allow_it() -> None:
     assert dealt["n1"] == dealt["n4"] and dealt["n2"] == dealt["n5"] and dealt["n3"] == dealt["n6"]
 
 
+def test_a_node_lies_on_the_host_that_it_names_and_counts_as_a_part_of_its_share() -> None:
+    first, second, *others = nodes(4)
+    for name in ("h2", "10.0.0.2"):
+        named = (replace(first, host=name), replace(second, host=name), *others)
+        dealt = deal_out(named, hosts(2, 2))
+        assert [dealt[f"n{i}"].name for i in (1, 2, 3, 4)] == ["h2", "h2", "h1", "h1"]
+        assert list(dealt) == ["n1", "n2", "n3", "n4"]
+    everything = tuple(replace(node, host="h1") for node in nodes(3))
+    assert {host.name for host in deal_out(everything, hosts(0, 2)).values()} == {"h1"}
+    crowd = (*(replace(node, host="h2") for node in nodes(3)), replace(nodes(1)[0], node="n4"))
+    assert deal_out(crowd, hosts(1, 1))["n4"].name == "h1"
+
+
+def test_a_host_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(
+        BadInput, match=r"^cluster.node.host: no host 'h9' in this run, expected one of h1, h2"
+    ):
+        deal_out((replace(nodes(1)[0], host="h9"),), hosts(1, 1))
+
+
+def test_a_scenario_pins_all_nodes_or_a_group() -> None:
+    cluster = {"nodes": [{"count": 2, "host": "left"}, {"count": 1}], "node": {"host": "right"}}
+    given = resolve({"workload": {"jobs": [{"app": "pi"}]}, "cluster": cluster}).cluster
+    assert [node.host for node in given.nodes] == ["left", "left", "right"]
+
+
 def test_a_cluster_that_lends_no_cpu_is_refused() -> None:
     with pytest.raises(BadInput, match="--address: no host of the Ray cluster lends it a CPU"):
         deal_out(nodes(2), hosts(0, 0))
@@ -127,17 +155,20 @@ def test_an_uplink_is_refused_when_its_rack_lies_on_several_hosts() -> None:
 
 def test_a_host_says_where_it_is_and_how_far_off_its_clock_is() -> None:
     own, other = (HostRecord(host) for host in hosts(1, 1))
-    other.take({"folder": "/tmp/x", "owner": "7.8", "host": {"cores": 8}, "now_s": 100.5}, 99.9, 100.1)
+    clock = ClockReading(at_s=100.0, offset_s=0.5, bound_s=0.1)
+    other.take({"folder": "/tmp/x", "owner": "7.8", "host": {"cores": 8}}, clock)
     assert other.folder == Path("/tmp/x")
     places = deal_out(nodes(2), hosts(1, 1))
     facts = other.facts(places)
-    assert facts == {"address": "10.0.0.2", "cores": 8, "ray_cpus": 1, "clock_offset_s": 0.5, "nodes": ["n2"]}
-    other.hear([[1.0, 0.5]], 2.0)
+    measured = {"clock_offset_s": 0.5, "clock_bound_s": 0.1, "core_speed_ratio": 1.0}
+    assert facts == {"address": "10.0.0.2", "cores": 8, "ray_cpus": 1, **measured, "nodes": ["n2"]}
+    other.hear([[1.0, 0.5]], 2.0, [ClockReading(at_s=101.5, offset_s=0.5, bound_s=0.001)])
     other.hear(None, 3.0)
     other.hear(None, 6.0)
-    assert host_loads([own, other], [[1.0, 0.1]]) == {
+    clock = RunClock(100.0, stretch=2.0)
+    assert host_loads([own, other], [[1.0, 0.1]], clock) == {
         "h1": {"samples": [[1.0, 0.1]], "lost_s": None},
-        "h2": {"samples": [[1.0, 0.5]], "lost_s": 3.0},
+        "h2": {"samples": [[0.75, 0.5]], "lost_s": 3.0, "clock": [[0.5, 0.5, 0.001]]},
     }
 
 

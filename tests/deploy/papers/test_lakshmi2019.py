@@ -17,6 +17,7 @@ def bench(folder: Path) -> Bench:
     return Bench(folder, machines="sim", repeats=1, seed=4)
 
 
+@pytest.mark.long  # seconds
 def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     groups = [
         [private_cloud.job("sort", 1, queue, 500.0 * number) for queue in private_cloud.QUEUES[: number + 1]]
@@ -51,6 +52,7 @@ def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch:
     assert set(fours.measure(bench(tmp_path)).values) == set(ABOUT["fours"].values)
 
 
+@pytest.mark.long  # seconds
 def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table3_predictor, "CASES", {1: (), 4: ("cpu", "io")})
     measured = table3_predictor.measure(bench(tmp_path))

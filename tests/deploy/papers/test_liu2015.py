@@ -39,6 +39,7 @@ def test_the_eight_tests_are_those_of_table_3() -> None:
     assert heavy[1]["map"]["cpu"] == "87.525s"  # Table 6
 
 
+@pytest.mark.long  # seconds
 def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """On half of the cluster, with half of the tasks."""
     full = eight_tests.jobs_of

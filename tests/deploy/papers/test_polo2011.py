@@ -112,6 +112,7 @@ def test_experiments_1_and_2_report_what_the_yaml_knows(bench: Bench) -> None:
     assert tight.samples("met") == [met]
 
 
+@pytest.mark.long  # seconds
 def test_jobs_alone_take_their_time_and_maps_use_what_they_are_built_to(bench: Bench) -> None:
     measured = table1_alone.measure(bench)
     assert set(measured.values) <= set(ABOUT["table1"].values)

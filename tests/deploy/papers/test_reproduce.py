@@ -17,8 +17,9 @@ from schedbed.deploy.cli import main
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers.bench import Bench, paired
 from schedbed.deploy.papers.catalogue import CatalogueEntry, chosen, entries
+from schedbed.deploy.papers.claim_counts import counted, remarks, without_task
 from schedbed.deploy.papers.experiment import Experiment, Measured
-from schedbed.deploy.papers.paper_file import Criterion, Paper, Value
+from schedbed.deploy.papers.paper_file import Criterion, Paper, Value, parse
 from schedbed.deploy.papers.reproduce import reproduce
 from schedbed.deploy.papers.terminal import with_unit
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Exact, judge
@@ -47,9 +48,22 @@ PAPER = Paper.model_validate(
                         "unit": "s",
                         "read_off": True,
                         "holds": {"at_least": 1},
+                        "kind": "outcome",
+                        "chosen": "the <seed>",
                     },
-                    "gain": {"what": "fair over fifo", "value": 0.5, "holds": {"at_least": 0.5}},
-                    "model": {"what": "slots", "value": [2, 1], "holds": {"equal": True}},
+                    "gain": {
+                        "what": "fair over fifo",
+                        "value": 0.5,
+                        "holds": {"at_least": 0.5},
+                        "kind": "ours",
+                    },
+                    "model": {
+                        "what": "slots",
+                        "value": [2, 1],
+                        "holds": {"equal": True},
+                        "kind": "consistency",
+                        "no_task": True,
+                    },
                 },
             }
             for name in ("six", "breaks")
@@ -93,7 +107,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of an experiment that breaks and one that does not, and what was said."""
     folder, told = tmp_path_factory.mktemp("reproduce") / "out", []
     with pytest.raises(RunFailed, match="broken: tiny/breaks"):
-        reproduce([BREAKS, SIX], machines="sim", repeats=None, seed=3, out=folder, say=told.append)
+        reproduce([BREAKS, SIX], machines="sim", repeats=3, seed=3, out=folder, say=told.append)
     return folder, "\n".join(told)
 
 
@@ -107,6 +121,8 @@ def test_results_hold_every_value_with_its_interval(done: tuple[Path, str]) -> N
     low, high = makespan["ci95"]
     assert low <= makespan["mean"] <= high and len(makespan["repeats"]) == 3
     assert [row["verdict"] for row in rows.values()] == ["holds", "does not hold", "holds"]
+    assert [row["kind"] for row in rows.values()] == ["outcome", "ours", "consistency"]
+    assert (makespan["chosen"], makespan["no_task"], rows["model"]["no_task"]) == ("the <seed>", False, True)
     assert six["runs"] == ["runs/tiny/six", "runs/tiny/six"]
     assert (done[0] / "runs/tiny/six/run.json").is_file() and (done[0] / six["figure"]).is_file()
 
@@ -117,13 +133,60 @@ def test_the_page_stands_alone(done: tuple[Path, str]) -> None:
     assert "data:image/svg+xml;base64," in page and "ZeroDivisionError: on purpose" in page
     for outside in ('src="http', "<link", "<script", "@import"):
         assert outside not in page
-    assert "≈" in page.split("makespan, fifo")[1].split("</tr>")[0]  # read off a figure, and marked so
+    row = page.split("makespan, fifo")[1].split("</tr>")[0]
+    assert "≈" in row and "outcome" in row and "[a]" in row  # read off a figure, and marked so
+    assert "<li>[a] Chosen with results in view: the &lt;seed&gt;.</li>" in page
+    by_kind = page.split("<tbody>")[1].split("</tbody>")[0]
+    assert [row.split("</th>")[0] for row in by_kind.split("<tr><th>")[1:]] == [
+        "outcome",
+        "consistency",
+        "ours",
+    ]
 
 
 def test_the_terminal_shows_the_same(done: tuple[Path, str]) -> None:
     assert "[2/2] tiny/six: Six maps (Figure 1), about 1 s" in done[1]
     assert "~30 s" in done[1] and "holds (at least 1)" in done[1] and "broken after" in done[1]
-    assert "Claims: 2 hold, 1 do not, 0 open" in done[1]
+    assert (
+        "consistency, runs no task" in done[1] and "[a] Chosen with results in view: the <seed>." in done[1]
+    )
+    told = done[1][done[1].index("Claims") :].splitlines()
+    assert told[:4] == [
+        "Claims, simulated:",
+        "  outcome: 1 hold, 0 do not, 0 open",
+        "  consistency: 1 hold, 0 do not, 0 open (1 run no task)",
+        "  ours: 0 hold, 1 do not, 0 open",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machines", "own", "repeats"),
+    [("sim", 3, 10), ("sim", 12, 12), ("sim", 1, 1), ("process", 3, 3), ("docker", 12, 12)],
+)
+def test_simulated_repeats_are_ten_at_least(machines: str, own: int, repeats: int) -> None:
+    assert replace(SIX.experiment, repeats=own).repeats_on(machines) == repeats
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"makespan": [20.0, 21.0, 22.0]}, "outcomes of an experiment that ran no task: makespan"),
+        ({"makespan": Exact(value=20.0)}, "makespan: an outcome needs a number a repeat"),
+    ],
+)
+def test_an_outcome_that_no_run_gave_breaks_its_experiment(tmp_path: Path, found: Any, told: str) -> None:
+    made_up = replace(SIX.experiment, measure=lambda _: Measured(values=found))
+    with pytest.raises(RunFailed, match="broken"):
+        reproduce(
+            [replace(SIX, experiment=made_up)],
+            machines="sim",
+            repeats=3,
+            seed=3,
+            out=tmp_path / "o",
+            say=print,
+        )
+    (six,) = json.loads((tmp_path / "o" / "results.json").read_text())["experiments"]
+    assert told in six["note"]
 
 
 def test_a_folder_with_results_is_not_overwritten(done: tuple[Path, str]) -> None:
@@ -131,7 +194,7 @@ def test_a_folder_with_results_is_not_overwritten(done: tuple[Path, str]) -> Non
         reproduce([SIX], machines="sim", repeats=None, seed=3, out=done[0], say=lambda _: None)
 
 
-@pytest.mark.parametrize(("asked", "full", "played"), [(None, False, 2), (None, True, 5), (3, True, 3)])
+@pytest.mark.parametrize(("asked", "full", "played"), [(None, False, 12), (None, True, 5), (3, True, 3)])
 def test_a_full_size_has_the_papers_number_of_runs(
     tmp_path: Path, asked: int | None, full: bool, played: int
 ) -> None:
@@ -139,7 +202,7 @@ def test_a_full_size_has_the_papers_number_of_runs(
         assert (bench.repeats, bench.full) == (played, full)
         return Measured(values={})
 
-    six = Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=2, full_repeats=5)
+    six = Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=12, full_repeats=5)
     entry, out = CatalogueEntry("tiny", PAPER, six), tmp_path / "out"
     reproduce([entry], machines="sim", repeats=asked, seed=3, out=out, say=lambda _: None, full=full)
 
@@ -181,6 +244,7 @@ def die(bench: Bench) -> Measured:
     os._exit(3)
 
 
+@pytest.mark.long  # seconds
 def test_a_process_that_dies_is_told_and_no_other_goes_on(tmp_path: Path) -> None:
     dies = replace(SIX, experiment=replace(SIX.experiment, name="dies", measure=die))
     slow = replace(SIX, paper="other", experiment=replace(SIX.experiment, name="slow", measure=wait))
@@ -218,6 +282,8 @@ def test_what_is_done_is_kept_after_ctrl_c(tmp_path: Path) -> None:
         ({"at_least": 1, "at_most": 7}, [0.5, 0.6, 0.55], FAILS),
         ({"within": 0.1}, [9.7, 10.2, 10.0], HOLDS),
         ({"within": 0.1}, [8.0, 8.2, 8.1], FAILS),
+        ({"within": 0.25, "at_most": 10}, [9.0, 9.1, 9.2], HOLDS),
+        ({"within": 0.25, "at_most": 10}, [11.0, 11.1, 11.2], FAILS),
         ({"at_most": 7}, Exact(value=7.0), HOLDS),
         ({"equal": True}, Exact(value=10), HOLDS),
         ({"equal": True}, Exact(value=9.99), FAILS),
@@ -225,7 +291,7 @@ def test_what_is_done_is_kept_after_ctrl_c(tmp_path: Path) -> None:
     ],
 )
 def test_only_the_interval_decides(holds: Any, ours: Any, verdict: str) -> None:
-    said = Value(what="x", value=10, holds=Criterion(**holds) if holds else None)
+    said = Value(what="x", value=10, holds=Criterion(**holds) if holds else None, kind="ours")
     assert judge("x", said, "Figure 1", ours).verdict == verdict
 
 
@@ -252,7 +318,49 @@ def test_what_cannot_be_run_is_told_in_a_line(target: str, machines: str, quick:
 @pytest.mark.parametrize("holds", [{}, {"at_most": 1, "equal": True}, {"within": 0}, {"above": 1}])
 def test_a_criterion_says_one_thing(holds: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        Value.model_validate({"what": "x", "value": 1, "holds": holds})
+        Value.model_validate({"what": "x", "value": 1, "holds": holds, "kind": "ours"})
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        ("", "a value with a criterion (holds) needs a kind: outcome, consistency, input, ours"),
+        (", kind: guess", "Input should be 'outcome', 'consistency', 'input' or 'ours'"),
+        (", kind: outcome, no_task: true", "an outcome needs tasks that ran"),
+        (", kind: ours, chosen: ''", "at least 1 character"),
+    ],
+)
+def test_a_claim_without_its_kind_is_refused_in_a_line(more: str, wrong: str) -> None:
+    text = f"""
+title: t
+authors: a
+published: p
+experiments:
+  fig3: {{title: t, where: Figure 3, setup: s, values: {{gain: {{what: x, value: 1, holds: {{at_most: 1}}{more}}}}}}}
+"""
+    with pytest.raises(ValueError, match=r"tiny/paper\.yaml") as error:
+        parse(text, "tiny/paper.yaml")
+    assert str(error.value).startswith("tiny/paper.yaml: experiments.fig3.values.gain") and wrong in str(
+        error.value
+    )
+    assert "\n" not in str(error.value)
+
+
+def test_claims_are_counted_by_kind_and_verdict() -> None:
+    """A value without a criterion is no claim."""
+    claims = [("input", HOLDS), ("outcome", OPEN), ("outcome", FAILS), ("outcome", FAILS), ("outcome", "")]
+    rows = [
+        {"kind": kind, "verdict": verdict, "wanted": "x" if verdict else "", "no_task": kind == "input"}
+        for kind, verdict in claims
+    ]
+    assert list(counted(rows).items()) == [("outcome", [0, 2, 1]), ("input", [1, 0, 0])]
+    assert without_task(rows) == {"input": 1}
+
+
+def test_a_reason_for_equal_repeats_is_told_only_where_they_are_equal() -> None:
+    row = {"chosen": "", "constant": "a whole number", "ci95": [2.0, 2.0]}
+    assert remarks(row) == ["Why all repeats agree: a whole number."]
+    assert remarks(row | {"ci95": [2.0, 2.1]}) == remarks(row | {"ci95": None}) == []
 
 
 def call(*arguments: str | Path) -> Any:

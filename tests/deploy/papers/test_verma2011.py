@@ -62,6 +62,7 @@ def test_the_cheapest_point_of_the_curve_is_between_its_ends(tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.long  # seconds
 def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     """The job of figure 5 with 5 + 2 slots, then with 30 + 30."""
     plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
@@ -194,6 +195,7 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
         assert job.profile.map.max_s == max(job.maps_s)
 
 
+@pytest.mark.long  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5)]
     calm, busy = (arrivals.play(jobs, threshold, 5) for threshold in (0.9, 1.8))
@@ -223,6 +225,7 @@ def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch:
     assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
 
 
+@pytest.mark.long  # seconds
 def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live plan, played in virtual time."""
     monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)

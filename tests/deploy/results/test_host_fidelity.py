@@ -31,8 +31,8 @@ def judge(loads: dict[str, Any], **changes: Any) -> dict[str, Any]:
     )
 
 
-def load(samples: list[tuple[float, float]], lost_s: float | None = None) -> dict[str, Any]:
-    return {"samples": samples, "lost_s": lost_s}
+def load(samples: list[tuple[float, float]], lost_s: float | None = None, **more: Any) -> dict[str, Any]:
+    return {"samples": samples, "lost_s": lost_s} | more
 
 
 def test_quiet_hosts_are_trusted_and_one_without_a_part_is_left_out() -> None:
@@ -49,11 +49,26 @@ def test_the_host_that_was_saturated_is_named() -> None:
     assert found["hosts"]["left"]["trusted"] and not found["hosts"]["right"]["trusted"]
 
 
-def test_a_host_is_measured_by_its_own_cores_and_a_clock_that_is_off_is_told() -> None:
-    small = host(str(NODES[0]["node"]), cores=0.5, clock_offset_s=-0.4)
-    why = judge({"left": load(QUIET), "right": load(QUIET)}, left=small)["why"]
-    assert why[0].startswith("Host left: The nodes together are declared")
-    assert why[1].startswith("Host left: Its clock is 0.40 s behind the driver's")
+def test_a_host_is_measured_by_its_own_cores_and_by_how_fast_they_are() -> None:
+    loads = {"left": load(QUIET), "right": load(QUIET)}
+    declared = NODES[0]["cores"] * NODES[0]["core_speed"]
+    slow, fast = (
+        host(str(NODES[0]["node"]), cores=declared / 2, core_speed_ratio=ratio) for ratio in (1.0, 2.0)
+    )
+    assert judge(loads, left=slow)["why"][0].startswith("Host left: The nodes together are declared")
+    assert judge(loads, left=fast)["why"] == []
+
+
+def test_a_clock_that_is_off_is_no_doubt_when_it_could_be_read() -> None:
+    read, vague, unread = [[1.0, -0.4, 0.001], [11.0, -0.5, 0.002]], [[1.0, -0.4, 0.3]], []
+    found = [
+        judge({"left": load(QUIET, clock=clock), "right": load(QUIET)}) for clock in (read, vague, unread)
+    ]
+    assert [fidelity["trusted"] for fidelity in found] == [True, False, False]
+    left = found[0]["hosts"]["left"]
+    assert (left["clock_offset_s"], left["clock_bound_s"]) == (-0.5, 0.002)
+    assert "Host left: Its clock could be compared with the driver's to 0.30 s only" in found[1]["why"][0]
+    assert found[2]["why"][0].startswith("Host left: Its clock was never compared")
 
 
 def test_several_runs_keep_the_worst_of_each_host() -> None:

@@ -63,6 +63,7 @@ def test_what_is_kept_is_of_the_scenario_before_its_scale(store: Path, tmp_path:
     assert phases(scaled).map_input_bytes == phases(store).map_input_bytes
 
 
+@pytest.mark.long  # seconds
 def test_the_next_run_knows_the_job_from_its_first_heartbeat(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
     before = played(store, tmp_path / "a", "aria").decisions

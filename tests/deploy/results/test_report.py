@@ -90,6 +90,7 @@ def test_a_run_that_was_cut_short_still_makes_everything(tmp_path: Path) -> None
     assert [policy["name"] for policy in data_of(tmp_path)["policies"]] == ["fifo"]
 
 
+@pytest.mark.long  # seconds
 def test_a_run_without_a_single_row_still_makes_everything(
     tmp_path: Path, draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ def test_an_order_survives_its_line() -> None:
     assert StartOrder.from_line(order.to_line()) == order
 
 
+@pytest.mark.long  # seconds
 def test_a_service_that_cannot_begin_answers_with_a_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "schedbed.deploy.service.service"],

@@ -79,6 +79,7 @@ def test_a_policy_that_does_harm_as_it_is_made_is_bad_input(name: str, tmp_path:
     assert NAMES_LINE.search(str(caught.value))
 
 
+@pytest.mark.long  # seconds
 def test_what_a_policy_does_to_its_own_process_changes_nothing(tmp_path: Path) -> None:
     ends: list[str] = []
     tables: list[dict[str, str]] = []

@@ -35,6 +35,7 @@ def simulated(*jobs: Mapping[str, Any]) -> schedbed.Result:
     return schedbed.run(values, machines="sim")
 
 
+@pytest.mark.long  # seconds
 def test_costs_are_measured_once_and_the_same_ever_after(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_simulated_run_leaves_what_a_live_one_leaves(done: Path) -> None:
     assert {run["state"] for run in json.loads((done / "run.json").read_text())["runs"]} == {"succeeded"}
 
 
+@pytest.mark.long  # seconds
 def test_another_process_writes_equal_bytes(scenario: Path, done: Path, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom schedbed import run\nfrom schedbed.deploy.results import plots\n"
@@ -187,6 +188,7 @@ def test_a_smaller_cluster_keeps_replicas_apart_and_faults_on_nodes_that_are_the
         resized(scenario, 1)
 
 
+@pytest.mark.long  # seconds
 def test_validate_holds_a_run_against_its_simulation(
     scenario: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +258,7 @@ def test_a_crash_of_the_jobtracker_is_played_and_recorded(tmp_path: Path) -> Non
     assert read_tables(tmp_path / "o")["faults"]["kind"].tolist() == ["crash_jobtracker"]
 
 
+@pytest.mark.long  # seconds
 def test_a_live_record_is_fitted_until_tasks_last_as_long_as_recorded(
     scenario: Path, done: Path, tmp_path: Path
 ) -> None:

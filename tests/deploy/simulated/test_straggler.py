@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from schedbed import run
@@ -22,6 +23,7 @@ def played(speculation: Any, out: Path) -> tuple[float, float, int]:
     return float(jobs["finish"].max()), float(wasted), int(attempts["speculative"].sum())
 
 
+@pytest.mark.long  # seconds
 def test_late_gains_a_quarter_of_the_makespan_and_its_waste_is_told(tmp_path: Path) -> None:
     without, nothing, none = played("none", tmp_path / "none")
     with_, wasted, copies = played("late", tmp_path / "late")

@@ -67,6 +67,23 @@ class Brittle(Sound):
         if not all(other.alive for other in view.nodes.values()):
             raise ValueError("where is it?")
         return super().decide(view, node, kind)
+
+
+class Forgetful(Sound):
+    def __init__(self):
+        super().__init__()
+        self.asked = 0
+
+    def decide(self, view, node, kind):
+        self.asked += 1
+        answer = super().decide(view, node, kind)
+        return answer and Proposal(answer.task, f"answer {self.asked}")
+
+    def state(self):
+        return None
+
+    def restore(self, view, state):
+        pass
 """
 
 
@@ -116,6 +133,7 @@ def test_a_sound_policy_passes_every_story(policies: Path, monkeypatch: pytest.M
         ),
         ("Illegal", "more jobs than slots", "illegal proposals, the first: job_0001_m_000000 on n"),
         ("Starving", "a small cluster", "nothing runs, 6 tasks wait and 6 slots are free"),
+        ("Forgetful", "JobTracker restarts", "answers otherwise than before the JobTracker's restart"),
         ("Brittle", "a lost node", "ValueError: where is it? (mine.py, line 52), in: a lost node"),
     ],
 )
@@ -128,6 +146,7 @@ def test_what_is_wrong_is_one_line(
     assert failure == f"policy check {policies}:{name}: 1 finding"
 
 
+@pytest.mark.long  # seconds
 def test_the_order_of_sets_is_found_in_a_second_process(
     policies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

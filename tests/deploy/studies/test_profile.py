@@ -176,6 +176,7 @@ def test_the_first_job_of_each_workload_runs_alone() -> None:
     assert {node.map_slots for node in single.cluster.nodes} == {3} and not single.faults
 
 
+@pytest.mark.long  # seconds
 def test_the_command_keeps_the_fastest_number_of_slots(tmp_path: Path) -> None:
     """Two cores: two maps at a time, each half of what a node's CPU hands out; ras, fgcs and aria read the store."""
     share = Latencies().core_share

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import World, job, node
 
@@ -44,6 +46,7 @@ def test_history_matches_the_golden_file():
     assert history == GOLDEN.read_text()
 
 
+@pytest.mark.long  # seconds
 def test_history_does_not_depend_on_the_process():
     """A loop over a set, or hash(), would show here."""
     code = "from tests.scheduler.core.test_replay import rich_history; print(rich_history(), end='')"

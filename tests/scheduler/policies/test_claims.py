@@ -92,6 +92,7 @@ def test_csla_overlaps_unlike_jobs_and_leaves_alike_ones_as_they_are() -> None:
     assert makespan("csla", *alike) == pytest.approx(makespan("capacity", *alike), rel=0.03)
 
 
+@pytest.mark.long  # seconds
 @pytest.mark.parametrize("slots", [2, 4])
 def test_csla_gains_in_two_queues_when_the_second_job_finds_the_first_at_work(slots: int) -> None:
     """The paper's two queues of 50%: a job that computes has filled its nodes when the one that writes comes.

@@ -190,6 +190,7 @@ def test_the_compiled_loop_makes_the_rows_of_the_objects(number: int, seed: int)
     assert compare(story(100 * number + seed, POLICIES[number]))
 
 
+@pytest.mark.long  # seconds
 # Sharing does not look at the policy: every second one has a contended story here, two of them while working.
 @pytest.mark.parametrize(
     "number",

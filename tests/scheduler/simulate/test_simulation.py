@@ -151,6 +151,14 @@ def test_a_replayed_journal_goes_on_as_if_nothing_had_been(at_s: float) -> None:
     assert play(replace(given, faults=[crash])).text(*DECIDED) == play(given).text(*DECIDED)
 
 
+def test_no_tracker_is_called_silent_for_the_time_in_which_the_jobtracker_was_down() -> None:
+    jobs, files = random_jobs(3)
+    faults = [PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 30.0) for at_s in (20.0, 60.0)]
+    tape = play(setup(jobs, 4, policy="delay", files=files, timing=Timing(), faults=faults))
+    assert [row[12] for row in tape.rows["attempt"] if row[12] != "succeeded"] == []
+    assert sum(row[9] < 20.0 and row[11] > 25.0 for row in tape.rows["attempt"]) > 1
+
+
 @pytest.mark.parametrize("contention", (False, True))
 def test_stragglers_are_the_same_for_the_same_seed(contention: bool) -> None:
     jobs, files = random_jobs(6)

@@ -151,6 +151,7 @@ def test_it_holds_memory(watched: Any, program: str) -> None:
     watched(program, seconds=ENDLESS_S, size_bytes=96 * MIB).until(memory_bytes=90 * MIB)
 
 
+@pytest.mark.long  # seconds
 def test_all_of_them_end_by_themselves(watched: Any) -> None:
     watched(*BURNING, *HOLDING, size_bytes=MIB).to_end()
 

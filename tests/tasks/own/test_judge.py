@@ -36,6 +36,7 @@ def test_a_verdict(tmp_path: Path, body: str, said: str | None) -> None:
     assert verdict(tmp_path, body) == said
 
 
+@pytest.mark.long  # seconds
 @pytest.mark.parametrize(
     ("body", "said"),
     [

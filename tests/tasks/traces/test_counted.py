@@ -135,6 +135,7 @@ FILES = [
 ]
 
 
+@pytest.mark.long  # seconds
 @pytest.mark.parametrize(("path", "count"), FILES, ids=lambda value: getattr(value, "name", ""))
 def test_describe_agrees_with_an_independent_count(path: Path, count: Callable[[str], Count]) -> None:
     expected, trace = count(text_of(path)), read_trace(path)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long  # seconds
 @pytest.mark.parametrize(
     ("name", "jobs", "maps", "reduces"),
     [

@@ -25,10 +25,7 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
 )
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
-from schedbed.scheduler.simulate.compiled.state import (
-    WRITTEN,
-    State,
-)
+from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 
 # ---------------------------------------------------------------------- flows
 
@@ -138,22 +135,24 @@ def _use_disk(state: State, work: int, total: float) -> None:
         _begin(state, item, total, _cap(state, item, total))
 
 
-@compiled
-def _writes(state: State, task: int) -> bool:
-    """Is the attempt's output a file?"""
-    return not state.tasks[task].is_map or state.jobs[state.tasks[task].job].reduces == 0
-
-
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Mirrors `Run.write_seconds`."""
+    """Mirrors `RunningAttempt.write_seconds`."""
     entry = state.work[work]
-    if not _writes(state, entry.task):
+    if not writes_file(state, entry.task):
         return 0.0
-    node = state.nodes[entry.node]
-    rate = node.disk if state.num.replication < 2 else min(node.disk, node.network)
-    return state.costs[state.tasks[entry.task].cost].output / rate
+    return state.costs[state.tasks[entry.task].cost].output / state.nodes[entry.node].disk
+
+
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.send_seconds")
+@compiled
+def _send_seconds(state: State, work: int) -> float:
+    """Mirrors `RunningAttempt.send_seconds`."""
+    entry = state.work[work]
+    if state.num.replication < 2 or not writes_file(state, entry.task):
+        return 0.0
+    return state.costs[state.tasks[entry.task].cost].output / state.nodes[entry.node].network
 
 
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_output")
@@ -161,7 +160,7 @@ def _write_seconds(state: State, work: int) -> float:
 def _write_output(state: State, work: int) -> None:
     """Mirrors `Run.write_output`."""
     entry = state.work[work]
-    if _writes(state, entry.task):
+    if writes_file(state, entry.task):
         entry.left = state.costs[state.tasks[entry.task].cost].output
         entry.phase_bytes += entry.left
         if entry.left > 0:
@@ -222,11 +221,12 @@ def start_map(state: State, work: int) -> None:
         away_s = away / min(min(other.disk, other.network), node.network)
     task.local_bytes, task.remote_bytes = int(local), int(away)
     sorts = cost.sort_cpu != 0.0
-    spilled, write_s = 0.0, 0.0
+    spilled, write_s, send_s = 0.0, 0.0, 0.0
     if not sorts:
-        spilled, write_s = _spill(state, entry.task), _write_seconds(state, work)
+        spilled = _spill(state, entry.task)
+        write_s, send_s = _write_seconds(state, work), _send_seconds(state, work)
     disk_s = (local + spilled) / node.disk + write_s
-    entry.pace = max(max(_core_seconds(state, cost.cpu), disk_s), away_s)
+    entry.pace = max(max(_core_seconds(state, cost.cpu), disk_s), max(away_s, send_s))
     entry.streams = 1  # keeps the phase open until all have begun
     _compute(state, work, cost.cpu)
     _use_disk(state, work, local + spilled)
@@ -263,7 +263,7 @@ def _sort(state: State, work: int) -> None:
     entry.phase_bytes = entry.phase_moved = 0.0
     spilled = _spill(state, entry.task)
     written_s = spilled / state.nodes[entry.node].disk + _write_seconds(state, work)
-    entry.pace = max(_core_seconds(state, cost.sort_cpu), written_s)
+    entry.pace = max(max(_core_seconds(state, cost.sort_cpu), written_s), _send_seconds(state, work))
     entry.streams = 1
     _compute(state, work, cost.sort_cpu)
     _use_disk(state, work, spilled)
@@ -297,7 +297,8 @@ def _reduce(state: State, work: int) -> None:
     state.tasks[entry.task].sort_end = state.sec.agenda_s
     entry.phase = REDUCING
     entry.phase_bytes = entry.phase_moved = 0.0
-    entry.pace = max(_core_seconds(state, cost.cpu), _write_seconds(state, work))
+    output_s = max(_write_seconds(state, work), _send_seconds(state, work))
+    entry.pace = max(_core_seconds(state, cost.cpu), output_s)
     entry.streams = 1
     _compute(state, work, cost.cpu)
     _write_output(state, work)

@@ -1,0 +1,51 @@
+"""A process that outlives its owner, if need be, to clean up after it.
+
+The owner calls `watched` with the name of a module, whose `main` waits in `await_owner` and then cleans up. That module
+imports what it cleans with only after the wait, so that waiting costs little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedbed.cluster.own_python import module_command, module_environment
+
+DONE = b"done"
+
+
+@contextmanager
+def watched(module: str, *arguments: str) -> Iterator[None]:
+    """Have that module's process clean up if this one dies before the end of the context.
+
+    It has a session of its own and is no child of this process, since Ray ends the children of its workers with them.
+    """
+    watch = subprocess.Popen(
+        [*module_command(module), *arguments],
+        env=module_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    watch.wait()  # its child goes on
+    try:
+        yield
+    finally:
+        assert watch.stdin is not None
+        with watch.stdin, contextlib.suppress(OSError):
+            watch.stdin.write(DONE)
+
+
+def await_owner() -> None:
+    """Return once the owner has died; exit when it has ended in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.fork():
+        os._exit(0)
+    if sys.stdin.buffer.read() == DONE:
+        sys.exit()

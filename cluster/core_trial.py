@@ -1,0 +1,61 @@
+"""How fast a core of this host is: a fixed computation, and the CPU seconds that it needs here.
+
+The computation is like what tasks do: words are counted, numbers are sorted, bytes are compressed. CPU time does not
+depend on what else runs on the host, as far as caches and shared cores allow; the least of several rounds counts.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from schedbed.tasks.chance import array_chance
+
+ROUNDS = 15
+WORDS = 20_000
+NUMBERS = 100_000
+TURNS = 60_000
+ALIKE = 0.02
+"""Cores whose speeds differ by at most this share count as equally fast: two trials of one core differ as much."""
+
+
+class CoreTrial:
+    """The fixed computation with its input, which is the same on every host."""
+
+    def __init__(self) -> None:
+        chance = array_chance(1, "core trial")
+        self._words = b" ".join(b"w%d" % number for number in chance.integers(0, 500, WORDS))
+        self._numbers = chance.integers(0, 2**31, NUMBERS)
+
+    def run(self) -> None:
+        """Compute once; takes about 10 ms."""
+        Counter(self._words.split())
+        np.sort(self._numbers)
+        zlib.compress(self._words, 1)
+        value = 1
+        for _ in range(TURNS):
+            value = value * 1103515245 + 12345 & 0x7FFFFFFF
+
+    def least_s(self, rounds: int = ROUNDS, cpu_clock: Callable[[], float] = time.process_time) -> float:
+        """Return the least CPU time of `rounds` runs."""
+        self.run()
+        taken: list[float] = []
+        for _ in range(rounds):
+            began_s = cpu_clock()
+            self.run()
+            taken.append(cpu_clock() - began_s)
+        return min(taken)
+
+
+def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
+    """Return how fast each host's cores are, where 1 is the slowest host, given the CPU seconds of the trial.
+
+    The slowest host is the measure, so that no host must give more of its cores than was declared.
+    """
+    slowest_s = max(trial_s.values(), default=0.0)
+    speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}
+    return {host: 1.0 if speed <= 1 + ALIKE else round(speed, 4) for host, speed in speeds.items()}

@@ -1,0 +1,43 @@
+"""The base image on its way from one engine to another, in bounded pieces."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from docker.errors import DockerException, ImageNotFound
+
+from schedbed.cluster.machines.docker.engine import connect, one_line
+from schedbed.cluster.machines.docker.image import BASE
+from schedbed.tasks.errors import BadInput
+
+PIECE_BYTES = 4 * 2**20
+
+
+def base_is_missing() -> bool:
+    """Return whether this host's engine lacks the base image. Raises BadInput when there is no engine."""
+    with contextlib.closing(connect()) as client:
+        try:
+            client.images.get(BASE)
+        except ImageNotFound:
+            return True
+    return False
+
+
+def saved_base() -> Iterator[bytes]:
+    """Yield the base image as `docker save` writes it, in pieces of at most PIECE_BYTES."""
+    with contextlib.closing(connect()) as client:
+        yield from client.api.get_image(f"{BASE}:latest", chunk_size=PIECE_BYTES)
+
+
+def load_base(pieces: Iterator[bytes]) -> None:
+    """Take in what `saved_base` yields at another host. Raises BadInput when the engine does not take it."""
+    with contextlib.closing(connect()) as client:
+        try:
+            for _ in client.api.load_image(pieces):
+                continue
+            client.images.get(BASE)
+        except (DockerException, OSError) as error:
+            raise BadInput(
+                f"--machines docker: the image {BASE} could not be loaded: {one_line(error)}"
+            ) from None

@@ -1,0 +1,53 @@
+"""Pieces that arrive one call at a time, read as one stream by a function that runs beside."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+WAITING = 2
+"""Pieces that may wait for the reader; who brings more waits."""
+LOOK_S = 0.2
+
+
+class PiecePipe:
+    """Feed `read` with the pieces of `put` until `end`; `read` runs in a thread of its own."""
+
+    def __init__(self, read: Callable[[Iterator[bytes]], None]) -> None:
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(WAITING)
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, args=(read,), daemon=True)
+        self._thread.start()
+
+    def put(self, piece: bytes) -> None:
+        """Hand over a piece once there is room for it. Raises what the reader raised."""
+        self._offer(piece)
+
+    def end(self) -> None:
+        """Say that no piece follows, and wait until the reader is done. Raises what the reader raised."""
+        self._offer(None)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _offer(self, piece: bytes | None) -> None:
+        while True:
+            if self._error is not None:
+                raise self._error
+            try:
+                self._pieces.put(piece, timeout=LOOK_S)
+                return
+            except queue.Full:
+                if not self._thread.is_alive() and self._error is None:
+                    return  # It has read all that it wants.
+
+    def _run(self, read: Callable[[Iterator[bytes]], None]) -> None:
+        try:
+            read(self._arriving())
+        except Exception as error:
+            self._error = error
+
+    def _arriving(self) -> Iterator[bytes]:
+        while (piece := self._pieces.get()) is not None:
+            yield piece

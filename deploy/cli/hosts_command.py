@@ -1,0 +1,46 @@
+"""`schedbed hosts check`: whether the hosts of a Ray cluster are ready for a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from schedbed.cluster.machines.make import KINDS
+from schedbed.deploy.cli.arguments import Ports
+from schedbed.tasks.errors import BadInput
+
+hosts_app = typer.Typer(
+    help="The hosts of a Ray cluster.\n\nExample: schedbed hosts check --address auto",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@hosts_app.callback()
+def hosts() -> None:
+    """The hosts of a Ray cluster.
+
+    Example: schedbed hosts check --address auto
+    """
+
+
+@hosts_app.command()
+def check(
+    address: Annotated[
+        str, typer.Option(metavar="ADDR|auto", help="The running Ray cluster: host:port, or auto.")
+    ],
+    ports: Ports = None,
+    machines: Annotated[
+        str, typer.Option(metavar="|".join(KINDS), help="What nodes are to be made of.")
+    ] = "process",
+) -> None:
+    """Look at each host: clock, cores, ports, engine, image, bandwidth to each other; 1 when something is missing.
+
+    Example: schedbed hosts check --address auto --ports 20000-20100 --machines docker
+    """
+    if machines not in KINDS:
+        raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)}")
+    from schedbed.deploy.hostcheck.host_survey import check_hosts
+
+    check_hosts(address, ports=ports, machines=machines)

@@ -1,0 +1,120 @@
+"""What was found on each host, as rows of a table, and what is missing, as lines that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedbed.cluster.host_clock import ClockReading
+from schedbed.cluster.wire.port_range import PortRange
+from schedbed.deploy.results.host_fidelity import CLOCK_BOUND_MAX_S
+from schedbed.tasks.units import format_rate
+
+COLUMNS = ("host", "address", "Ray CPUs", "cores", "core speed", "clock [ms]", "ports", "engine", "image")
+BANDWIDTHS_MAX = 6
+"""Of more hosts than these the table shows the slowest way of each, not each way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HostFinding:
+    """One host. `fault` says why nothing else is known of it; a transfer is bytes a second, or why there was none.
+
+    `clock` is how far the host's clock is ahead of the command's, None on the command's own host.
+    """
+
+    name: str
+    address: str
+    ray_cpus: float
+    fault: str = ""
+    cores: float = 0.0
+    speed: float = 1.0
+    clock: ClockReading | None = None
+    free_ports: int | None = None  # None without a range
+    engine_why: str = ""
+    image_why: str = ""
+    image_comes: bool = False  # with the first run, from the command's host
+    to: dict[str, float | str] = field(default_factory=dict)  # transfers, by the host they went to
+
+    def row(self, others: Sequence[str]) -> list[str]:
+        """Return the cells of the host's row."""
+        place = [self.name, self.address, f"{self.ray_cpus:g}"]
+        ways = [_way(self.to.get(other)) for other in others]
+        if len(others) > BANDWIDTHS_MAX:
+            rates = [rate for rate in self.to.values() if isinstance(rate, float)]
+            ways = [format_rate(min(rates)) if rates else "-"]
+        if self.fault:
+            return [*place, *["-"] * (len(COLUMNS) - len(place)), *["-"] * len(ways)]
+        clock = self.clock
+        image = "there" if not self.image_why else "is sent" if self.image_comes else "none"
+        return [
+            *place,
+            f"{self.cores:g}",
+            f"{self.speed:.2f}",
+            "0" if clock is None else f"{clock.offset_s * 1e3:+.2f} ± {clock.bound_s * 1e3:.2f}",
+            "any" if self.free_ports is None else f"{self.free_ports} free",
+            "none" if self.engine_why else "answers",
+            "-" if self.engine_why else image,
+            *ways,
+        ]
+
+    def missing(self, ports: PortRange | None, machines: str) -> Iterable[str]:
+        """Return what keeps a run from the host, each with what to do."""
+        if self.fault:
+            yield f"it does not start our code: {self.fault}; expected the same Python and the same pip install"
+            return
+        if self.clock is not None and self.clock.bound_s > CLOCK_BOUND_MAX_S:
+            yield f"its clock can be read to {self.clock.bound_s:.2f} s only; find out why the network is slow"
+        if self.free_ports == 0:
+            yield f"no port of {ports} is free; end what listens there, or choose another range (--ports)"
+        for other, way in self.to.items():
+            if isinstance(way, str):
+                open_ = f"TCP ports {ports}" if ports else "all TCP ports, or choose a range (--ports)"
+                yield f"{other} is not reached from it ({way}); open {open_} between the hosts"
+        if machines == "docker":
+            if self.engine_why:
+                yield f"no engine: {self.engine_why}; start Docker there, for the user who runs Ray"
+            elif self.image_why and not self.image_comes:
+                yield self.image_why
+
+
+def columns(others: Sequence[str]) -> list[str]:
+    """Return the heads of the table; `others` are the hosts by name."""
+    if len(others) < 2:
+        return list(COLUMNS)
+    if len(others) > BANDWIDTHS_MAX:
+        return [*COLUMNS, "slowest way"]
+    return [*COLUMNS, *(f"to {other}" for other in others)]
+
+
+def all_missing(findings: Iterable[HostFinding], ports: PortRange | None, machines: str) -> list[str]:
+    """Return a line for each thing that some host lacks."""
+    return [f"{finding.name}: {line}" for finding in findings for line in finding.missing(ports, machines)]
+
+
+def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Return all ordered pairs in rounds in which no host is in two pairs, so that transfers do not disturb each
+    other."""
+    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    found: list[list[tuple[str, str]]] = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        pairs = [
+            (left, right)
+            for left, right in zip(ring[:half], reversed(ring[half:]), strict=True)
+            if left is not None and right is not None
+        ]
+        found += [pairs, [(right, left) for left, right in pairs]]
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return found
+
+
+def with_speeds(findings: Iterable[HostFinding], speeds: Mapping[str, float]) -> None:
+    """Take over how fast the cores of each host are."""
+    for finding in findings:
+        finding.speed = speeds.get(finding.name, 1.0)
+
+
+def _way(found: float | str | None) -> str:
+    if found is None:
+        return "-"
+    return "none" if isinstance(found, str) else format_rate(found)

@@ -1,0 +1,138 @@
+"""What looks at one host of a Ray cluster: an actor there, which Ray makes of this class."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import platform
+import socket
+import threading
+import time
+from typing import Any
+
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.core_trial import CoreTrial
+from schedbed.cluster.machines.host_abilities import docker_why, usable_cores
+from schedbed.cluster.wire.port_range import PortRange, listen_at
+from schedbed.tasks.errors import BadInput
+
+PIECE_BYTES = 2**18
+SEND_BYTES = 64 * 2**20
+SEND_S = 0.5
+"""A transfer between two hosts ends after so many bytes or so long, whichever comes first."""
+REACH_S = 3.0
+TOKEN_BYTES = 64
+
+
+class Surveyor:
+    """Measures the host that it is on, and transfers to other surveyors."""
+
+    def __init__(self) -> None:
+        self._sink: TransferSink | None = None
+
+    def look(self) -> dict[str, Any]:
+        """Return cores, Python, and why there is no engine or no image; "" where there is one."""
+        engine = docker_why()
+        return {
+            "cores": usable_cores(),
+            "python": platform.python_version(),
+            "engine_why": engine,
+            "image_why": "" if engine else image_why(),
+        }
+
+    def time_of_day(self) -> float:
+        """Return the time of day (Unix) by the host's clock."""
+        return RunClock.host_time_s()
+
+    def trial_s(self) -> float:
+        """Return the CPU seconds that the core trial needs here."""
+        return CoreTrial().least_s()
+
+    def free_ports(self, address: str, ports: PortRange) -> int:
+        """Return how many ports of the range are free at the host's address."""
+        free = 0
+        for port in ports:
+            with contextlib.suppress(OSError):
+                listen_at(address, port).close()
+                free += 1
+        return free
+
+    def listen(self, address: str, ports: PortRange | None, token: str) -> int:
+        """Take transfers from now on; return the port. Raises BadInput when none of the range is free."""
+        self._sink = TransferSink(listen_at(address, ports=ports), token)
+        return self._sink.port
+
+    def send(self, address: str, port: int, token: str) -> float | str:
+        """Return the bytes a second of a transfer to another host, or why there was none."""
+        try:
+            return transfer(address, port, token)
+        except OSError as error:
+            return error.strerror or str(error)
+
+    def close(self) -> None:
+        """Take no more transfers."""
+        if self._sink is not None:
+            self._sink.close()
+
+
+class TransferSink:
+    """Takes transfers from whoever shows the token, and tells each how many bytes have arrived."""
+
+    def __init__(self, listening: socket.socket, token: str) -> None:
+        self._listening = listening
+        self._token = token.encode()
+        self.port = int(listening.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more transfers."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                line, _ = self._listening.accept()
+                threading.Thread(target=self._take, args=(line,), daemon=True).start()
+
+    def _take(self, line: socket.socket) -> None:
+        with line, contextlib.suppress(OSError):
+            line.settimeout(REACH_S + SEND_S)
+            shown = line.recv(TOKEN_BYTES, socket.MSG_WAITALL)
+            if not hmac.compare_digest(shown, self._token):
+                return
+            taken, piece = 0, bytearray(PIECE_BYTES)
+            while count := line.recv_into(piece):
+                taken += count
+            line.sendall(taken.to_bytes(8, "big"))
+
+
+def transfer(address: str, port: int, token: str) -> float:
+    """Send bytes to a sink; return the bytes a second, counted until the sink has them all. Raises OSError."""
+    piece = bytes(PIECE_BYTES)
+    with socket.create_connection((address, port), REACH_S) as line:
+        line.settimeout(REACH_S)
+        line.sendall(token.encode())
+        began_s, sent = time.monotonic(), 0
+        while sent < SEND_BYTES and time.monotonic() < began_s + SEND_S:
+            line.sendall(piece)
+            sent += len(piece)
+        line.shutdown(socket.SHUT_WR)
+        answer = line.recv(8, socket.MSG_WAITALL)
+        if int.from_bytes(answer, "big") != sent:
+            raise ConnectionError("the other end did not take all bytes")
+        return sent / (time.monotonic() - began_s)
+
+
+def image_why() -> str:
+    """Return why container nodes cannot be had of the engine that answers; "" when they can."""
+    try:
+        from schedbed.cluster.machines.docker.housekeeping import check_engine
+
+        check_engine()
+    except ImportError as error:
+        return f"{error}; pip install schedbed there"
+    except BadInput as error:
+        return str(error).removeprefix("--machines docker: ")
+    return ""

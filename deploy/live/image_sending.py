@@ -1,0 +1,29 @@
+"""Sends what machines are made of (an image) from the command's host to those hosts that lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedbed.cluster.machines.make import KINDS
+
+Wait = Callable[[list[Any]], Sequence[Any]]
+
+
+def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
+    """Send the image of that kind of machine to the hosts whose keepers lack it; return their names.
+
+    Each piece is sent when all hosts have taken the one before: no host holds more than a few pieces in memory.
+    Raises BadInput when an engine does not take the image.
+    """
+    image = KINDS[machines]().image
+    if image is None or not keepers:
+        return []
+    answers = wait([keeper.lacks_image.remote(machines) for keeper in keepers.values()])
+    lacking = [name for name, lacks in zip(keepers, answers, strict=True) if lacks]
+    if lacking:
+        print(f"sending the image of {machines} machines to {', '.join(lacking)}", flush=True)
+        for piece in image.pieces():
+            wait([keepers[name].take_image_piece.remote(machines, piece) for name in lacking])
+        wait([keepers[name].end_image.remote() for name in lacking])
+    return lacking

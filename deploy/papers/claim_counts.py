@@ -1,0 +1,52 @@
+"""Count claims by kind and verdict, and mark the remarks that stand beside claims. Rows are those of results.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import isclose
+from string import ascii_lowercase
+from typing import Any
+
+from schedbed.deploy.papers.paper_file import KINDS, Kind
+from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
+
+VERDICTS = (HOLDS, FAILS, OPEN)
+"""In the order in which counts are shown."""
+
+Rows = Iterable[Mapping[str, Any]]
+Counts = Mapping[Kind, Sequence[int]]
+
+
+def counted(rows: Rows) -> Counts:
+    """Return how many claims of each kind hold, do not hold and are open: outcomes first, no kind without claims."""
+    found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
+    counts: dict[Kind, Sequence[int]] = {
+        kind: [found[kind, verdict] for verdict in VERDICTS] for kind in KINDS
+    }
+    return {kind: numbers for kind, numbers in counts.items() if any(numbers)}
+
+
+def without_task(rows: Rows) -> Mapping[Kind, int]:
+    """Return how many claims of each kind come without running any task."""
+    return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
+
+
+def remarks(row: Mapping[str, Any]) -> list[str]:
+    """Return what has to stand beside a claim: what was chosen with results in view, and why no repeat differs."""
+    texts = (
+        ("Chosen with results in view", row["chosen"]),
+        ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
+    )
+    return [f"{head}: {text.rstrip('.')}." for head, text in texts if text]
+
+
+def agree(interval: Sequence[float] | None) -> bool:
+    """Return whether an interval has no width: every repeat gave the same value."""
+    return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def marks(rows: Rows) -> dict[str, str]:
+    """Return a letter for each remark, in the order of the rows."""
+    texts = dict.fromkeys(text for row in rows for text in remarks(row))
+    return dict(zip(texts, ascii_lowercase, strict=False))

@@ -1,0 +1,91 @@
+"""The part of a run that figures are of (`measure` of a scenario), as tables that hold no more than that.
+
+Figures of jobs and tasks are of the jobs submitted in [from, until), whenever they end. Figures of the cluster
+(shares, use, running tasks, heartbeats) are of the time from `from` to `until`, whichever jobs ran.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables = Mapping[str, "pd.DataFrame"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """From when until when, in seconds since the run's start; until infinity where only a warm-up is left out."""
+
+    from_s: float = 0.0
+    until_s: float = math.inf
+
+    @staticmethod
+    def of(measure: Mapping[str, Any] | None) -> Window | None:
+        """Return what a resolved scenario's `measure` stands for; None where nothing is left out."""
+        if not measure:
+            return None
+        until_s = measure.get("until_s")
+        return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
+
+    def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
+        """Return the tables with the jobs that count, and their attempts."""
+        submit = tables["jobs"]["submit"]
+        jobs = tables["jobs"][(submit >= self.from_s) & (submit < self.until_s)]
+        attempts = tables["attempts"]
+        mine = attempts[attempts["job"].isin(set(jobs["job"]))]
+        return {
+            **tables,
+            "jobs": jobs.reset_index(drop=True),
+            "attempts": mine.reset_index(drop=True),
+        }
+
+    def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
+        """Return the tables of all jobs with times cut to the window; `end_s` is the end of what has none."""
+        beats = tables["heartbeats"]
+        inside = (beats["t"] >= self.from_s) & (beats["t"] <= self.until_s)
+        return {
+            **tables,
+            "jobs": self._cut(tables["jobs"], "submit", "finish", end_s),
+            "attempts": self._cut(tables["attempts"], "start", "end", end_s),
+            "heartbeats": beats[inside].reset_index(drop=True),
+        }
+
+    def _cut(self, rows: pd.DataFrame, begin: str, end: str, end_s: float) -> pd.DataFrame:
+        ends = rows[end].fillna(end_s)
+        kept = (rows[begin] < self.until_s) & (ends > self.from_s)
+        cut = rows.assign(**{begin: rows[begin].clip(lower=self.from_s), end: ends.clip(upper=self.until_s)})
+        return cut[kept].reset_index(drop=True)
+
+    def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return summary.json's `measure`: the window, and how many of the planned jobs count and are left out."""
+        counted = sum(
+            holds({"from_s": self.from_s, "until_s": self.until_s}, job["submit_s"]) for job in jobs
+        )
+        until_s = None if math.isinf(self.until_s) else self.until_s
+        return {
+            "from_s": self.from_s,
+            "until_s": until_s,
+            "jobs": counted,
+            "jobs_left_out": len(jobs) - counted,
+        }
+
+
+def holds(measure: Mapping[str, Any], submit_s: float) -> bool:
+    """Return whether a job that was submitted then counts in a resolved scenario's `measure`."""
+    until_s = measure["until_s"]
+    return measure["from_s"] <= submit_s and (until_s is None or submit_s < until_s)
+
+
+def sentence(told: Mapping[str, Any]) -> str:
+    """Return `measure` of a summary in words, for below a table."""
+    until_s = told["until_s"]
+    span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
+    return (
+        f"Figures are of the {told['jobs']} jobs submitted {span}, whenever they ended; {told['jobs_left_out']} jobs "
+        f"are left out. Shares, use and running tasks are of the time {span}, whichever jobs ran."
+    )

@@ -1,0 +1,24 @@
+"""`measure`: the part of a run that figures are of; the warm-up before and the cool-down after are left out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from schedbed.deploy.scenario.scalars import Duration, Section, says
+
+
+class Measure(Section):
+    """`measure: {from: 10m, until: 1h}`: jobs submitted in [from, until) count. Times are scaled as all others."""
+
+    from_: Annotated[
+        Duration, Field(alias="from"), says("figures are of jobs submitted from this time on")
+    ] = 0.0
+    until: Annotated[Duration | None, says("figures are of jobs submitted before this time")] = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Measure:
+        if self.until is not None and self.until <= self.from_:
+            raise ValueError("until is not after from")
+        return self

@@ -1,0 +1,301 @@
+"""`schedbed validate TRACE --recorded`: a recorded trace on its own slots, simulated, against what was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import yaml
+
+from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.simulated.job_ends import JobEnds
+from schedbed.deploy.simulated.simulated_runs import setup_of
+from schedbed.deploy.simulated.task_costs import costs_of
+from schedbed.deploy.workspace import result_folder
+from schedbed.scheduler.simulate.framework import Framework
+from schedbed.scheduler.simulate.setup import Stuck
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.recording import Recording, read_recording
+from schedbed.tasks.traces.trace import Trace
+
+NAME, SCENARIO, TOPOLOGY = "validate.json", "scenario.yaml", "topology.json"
+MAKESPAN_MAX = 0.15
+JOB_ERROR_MAX = 0.25  # mean absolute error per job
+POLLER = {"init_poll": "5s", "init": "2.5s", "init_jobs": 2}
+"""The defaults of the CapacityTaskScheduler's JobInitializationPoller (capacity-scheduler.xml of Hadoop 0.20 to 0.22).
+
+Jobs are selected at a poll and initialized by a thread that sleeps as long between its turns: half a turn on average.
+"""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    """A job's completion as recorded and as simulated, in seconds. One that failed in the recording is not judged."""
+
+    job: str
+    name: str
+    recorded_s: float | None
+    simulated_s: float | None
+    judged: bool
+
+    @property
+    def error(self) -> float | None:
+        """Return (simulated - recorded) / recorded; None where one is unknown."""
+        if not self.recorded_s or self.simulated_s is None:
+            return None
+        return self.simulated_s / self.recorded_s - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAgreement:
+    """One policy's simulation against the recording; makespans are of all jobs with a recorded end, in seconds."""
+
+    policy: str
+    recorded_s: float
+    simulated_s: float
+    jobs: tuple[JobError, ...]
+
+    @property
+    def makespan_error(self) -> float:
+        """Return the relative error of the makespan."""
+        return self.simulated_s / self.recorded_s - 1
+
+    @property
+    def errors(self) -> list[float]:
+        """Return the relative errors of the jobs that are judged."""
+        return [job.error for job in self.jobs if job.judged and job.error is not None]
+
+    @property
+    def job_error(self) -> float:
+        """Return the mean absolute error of the jobs that are judged."""
+        return mean(map(abs, self.errors))
+
+    @property
+    def completion_error(self) -> float:
+        """Return the relative error of the mean completion of the jobs that are judged."""
+        judged = [job for job in self.jobs if job.judged]
+        return (
+            sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
+        )
+
+    @property
+    def outside(self) -> list[str]:
+        """Return what is out of bounds, a phrase each."""
+        found: list[str] = []
+        if abs(self.makespan_error) > MAKESPAN_MAX:
+            found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")
+        if self.job_error > JOB_ERROR_MAX:
+            found.append(f"mean absolute error per job {self.job_error:.1%} (bound {JOB_ERROR_MAX:.0%})")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "policy": self.policy,
+            "makespan_s": {
+                "recorded": self.recorded_s,
+                "simulated": self.simulated_s,
+                "error": self.makespan_error,
+            },
+            "mean_absolute_error_per_job": self.job_error,
+            "mean_completion_error": self.completion_error,
+            "jobs_judged": len(self.errors),
+            "jobs": [asdict(job) | {"error": job.error} for job in self.jobs],
+            "outside": self.outside,
+        }
+
+
+def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
+    """Return the scenario's `framework`: the profile with what the recording says, then `numbers`."""
+    if name == "none":
+        return name
+    said: dict[str, Any] = {"recorded_shuffle": True}
+    if name == "hadoop1":
+        if recording.scheduler == "CapacityTaskScheduler":
+            said |= POLLER
+        if recording.out_of_band is not None:
+            said["out_of_band"] = recording.out_of_band
+    said |= numbers
+    return {name: said}
+
+
+def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> Path:
+    """Write the scenario of a replay with its topology into a folder; return the scenario's file."""
+    values = scenario_values(trace, recording, framework, TOPOLOGY)
+    (folder / TOPOLOGY).write_text(json.dumps(topology_values(recording)) + "\n")
+    (folder / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
+    return folder / SCENARIO
+
+
+def scenario_values(trace: Path, recording: Recording, framework: Any, topology: str) -> dict[str, Any]:
+    """Return the scenario of a replay: the recorded hosts with their slots, each attempt as long as recorded."""
+    slots = recording.map_slots + recording.reduce_slots
+    return {
+        "name": "recorded",
+        "cluster": {
+            "topology": topology,
+            "node": {
+                "cores": slots,
+                "core_speed": 1,
+                "memory": f"{slots}GiB",
+                "disk": "100MB/s",
+                "network": "1Gbit/s",
+                "map_slots": recording.map_slots,
+                "reduce_slots": recording.reduce_slots,
+            },
+            "heartbeat": f"{recording.heartbeat_s:g}s",
+        },
+        "blocks": {"size": "128MiB", "replication": min(3, len(recording.hosts))},
+        "workload": {"trace": str(trace.resolve())},
+        "policies": ["fifo"],
+        "framework": framework,
+        "simulate": {"costs": "trace", "contention": False},
+    }
+
+
+def topology_values(recording: Recording) -> dict[str, Any]:
+    """Return the recorded hosts as a Rumen topology."""
+    racks: dict[str, list[dict[str, Any]]] = {}
+    for rack, host in recording.hosts:
+        racks.setdefault(rack, []).append({"name": host, "children": None})
+    return {
+        "name": "<root>",
+        "children": [{"name": rack, "children": below} for rack, below in racks.items()],
+    }
+
+
+def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
+    """Simulate a scenario; return when each job ended. Raises RunFailed when the simulation cannot go on."""
+    ends = JobEnds()
+    setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
+    try:
+        Simulation(replace(setup, heartbeat_rows=False, skip_rows=False), ends).run()
+    except Stuck as error:
+        raise RunFailed(f"{choice.spec}: {error}") from None
+    return ends.finish_s
+
+
+def judge(
+    trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
+) -> RecordedAgreement:
+    """Hold the ends of a simulation against the recording. BadInput when no job of it succeeded with a known end."""
+    jobs: list[JobError] = []
+    recorded_s = simulated_s = 0.0
+    for planned, job in zip(scenario.jobs, trace.jobs, strict=True):
+        end_s = ends.get(planned.job)
+        known = job.duration_s is not None and end_s is not None
+        jobs.append(
+            JobError(
+                job=planned.job,
+                name=job.name,
+                recorded_s=job.duration_s,
+                simulated_s=None if end_s is None else end_s - planned.submit_s,
+                judged=known and job.succeeded,
+            )
+        )
+        if known:
+            recorded_s = max(recorded_s, planned.submit_s + (job.duration_s or 0.0))
+            simulated_s = max(simulated_s, end_s or 0.0)
+    if not any(job.judged for job in jobs):
+        raise BadInput("no job of the trace succeeded with a recorded end, nothing to be held against")
+    return RecordedAgreement(policy, recorded_s, simulated_s, tuple(jobs))
+
+
+def validate_recorded(
+    trace_file: Path,
+    out: Path | None,
+    *,
+    framework: str = "hadoop1",
+    policies: Sequence[str] | None = None,
+    sets: Sequence[str] = (),
+    say: Say = print,
+) -> list[RecordedAgreement]:
+    """Simulate a recorded trace on its own slots, print and write how far the simulation is off.
+
+    The folder gets validate.json, and the scenario with its topology, which `schedbed run --machines sim` takes.
+    Raises BadInput for what is no recording, RunFailed when a bound does not hold.
+    """
+    trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
+    folder = result_folder(out, "recorded", datetime.now(UTC))
+    file = prepare(folder, trace_file, recording, framework_for(framework, recording))
+    scenario = resolve(file, sets=sets, policies=policies)
+    if len(scenario.jobs) != len(trace.jobs) or scenario.scale != 1:
+        raise BadInput(
+            "--recorded: the whole trace is replayed at scale 1, expected no --set of select or scale"
+        )
+    assumed = [
+        *recording.why,
+        *_said_of(recording),
+        *_framework_lines(scenario.framework),
+        *scenario.warnings,
+    ]
+    found = [judge(trace, scenario, choice.spec, replay(scenario, choice)) for choice in scenario.policies]
+    report = {
+        "trace": str(trace_file),
+        "recorded": True,
+        "framework": asdict(scenario.framework),
+        "policies": [each.to_json() for each in found],
+        "assumed": assumed,
+    }
+    (folder / NAME).write_text(json.dumps(report, indent=1) + "\n")
+    for each in found:
+        _show(each, say)
+    for line in assumed:
+        say(f"assumed: {line}")
+    say(f"Results: {folder / NAME}")
+    outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
+    if outside:
+        raise RunFailed("the simulator is outside its bounds: " + "; ".join(outside))
+    return found
+
+
+def _said_of(recording: Recording) -> list[str]:
+    lines = [] if recording.scheduler is None else [f"recorded under the {recording.scheduler}"]
+    if recording.out_of_band is not None:
+        lines.append(f"recorded with out-of-band heartbeats {'on' if recording.out_of_band else 'off'}")
+    return lines
+
+
+def _framework_lines(framework: Framework) -> list[str]:
+    shown = ", ".join(
+        f"{key} {value:g}" for key, value in asdict(framework).items() if not isinstance(value, str)
+    )
+    return [f"framework {framework.name}" + (f": {shown}" if not framework.is_none else "")]
+
+
+def _show(found: RecordedAgreement, say: Say) -> None:
+    say(f"\n{found.policy}: recorded against simulated completion")
+    width = max(len(job.name) for job in found.jobs) + len("job_0000 ")
+    say(f"{'':{width}}  {'recorded [s]':>12}  {'simulated [s]':>13}  {'error':>8}")
+    for job in found.jobs:
+        label = f"{job.job} {job.name}"
+        error = "" if job.error is None else f"{job.error:+.1%}"
+        note = "" if job.judged else "  not judged: failed in the recording, or has no recorded end"
+        say(
+            f"{label:{width}}  {_seconds(job.recorded_s):>12}  {_seconds(job.simulated_s):>13}  {error:>8}{note}"
+        )
+    say(
+        f"{'makespan':{width}}  {_seconds(found.recorded_s):>12}  {_seconds(found.simulated_s):>13}  "
+        f"{found.makespan_error:>+8.1%}  within {MAKESPAN_MAX:.0%}"
+    )
+    say(
+        f"mean absolute error per job, of {len(found.errors)}: {found.job_error:.1%}  within {JOB_ERROR_MAX:.0%}"
+    )
+    say(f"mean completion: {found.completion_error:+.1%}")
+    if found.outside:
+        say(f"OUTSIDE: {', '.join(found.outside)}")
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

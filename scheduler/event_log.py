@@ -1,0 +1,91 @@
+"""What a journal is to the driver: events in their order, and snapshots of the state between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+Event = tuple[float, str, tuple[Any, ...]]
+"""The time, the kind (a key of `Driver.kinds`, or ANSWERED) and the arguments of what has happened."""
+ANSWERED = "answered"
+"""Follows an event in the journal, with what a user's policy has answered to the event."""
+
+
+class EventLog(Protocol):
+    """A journal: the events in the order in which they were applied, and the last two snapshots."""
+
+    def append(self, now_s: float, kind: str, *arguments: Any) -> None:
+        """Keep one event, before it is applied."""
+        ...
+
+    def is_due(self) -> bool:
+        """Tell whether the events since the last snapshot are worth another one."""
+        ...
+
+    def keep(self, snapshot: bytes) -> None:
+        """Keep the state after the last event; forget the events that the snapshot before covers."""
+        ...
+
+    def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
+        """Return the good snapshots, newest first, each with the events that followed.
+
+        The last is None with all events, if no event is forgotten yet.
+        """
+        ...
+
+
+class EventList:
+    """A journal in memory, for JobTrackers that crash in virtual time only."""
+
+    EVERY = 20_000
+    """Events from one snapshot to the next, when nobody says how many."""
+
+    def __init__(self, every: int | None = None) -> None:
+        self._every = self.EVERY if every is None else every
+        self._events: list[Event] = []
+        self._forgotten = 0  # events that came before the list
+        self._snapshots: list[tuple[int, bytes]] = []  # with the number of events before each
+
+    def append(self, now_s: float, kind: str, *arguments: Any) -> None:
+        """Keep one event."""
+        self._events.append((now_s, kind, arguments))
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """Return the events after so many, oldest first."""
+        return iter(self._events[after - self._forgotten if after else 0 :])
+
+    def is_due(self) -> bool:
+        """As in `EventLog`."""
+        last = self._snapshots[-1][0] if self._snapshots else 0
+        return self._forgotten + len(self._events) - last >= self._every
+
+    def keep(self, snapshot: bytes) -> None:
+        """As in `EventLog`."""
+        before = self._snapshots[-1:]
+        self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
+        for number, _ in before:
+            del self._events[: number - self._forgotten]
+            self._forgotten = number
+
+    def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
+        """As in `EventLog`."""
+        for number, snapshot in reversed(self._snapshots):
+            yield snapshot, self.events(number)
+        if not self._forgotten:
+            yield None, self.events()
+
+
+def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
+    """Yield each event with what the policy answered to the event, None where it was asked nothing or not heard."""
+    waiting: Event | None = None
+    for event in events:
+        if event[1] == ANSWERED:
+            assert waiting is not None, "answers follow an event"
+            yield waiting, event[2][0]
+            waiting = None
+            continue
+        if waiting is not None:
+            yield waiting, None
+        waiting = event
+    if waiting is not None:
+        yield waiting, None

@@ -1,0 +1,91 @@
+"""What a framework adds to tasks beside their work: polls, set-up and clean-up tasks, start costs, tasks a heartbeat.
+
+Only the simulator has these. A live cluster of schedbed has costs of its own, which `cluster.virtual.latencies` holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedbed.cluster.virtual.node_model import TaskCost
+from schedbed.tasks.specs import TaskKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """Costs of a framework, in seconds that no scale changes. The defaults are none at all.
+
+    `maps_per_heartbeat` and `reduces_per_heartbeat` bound what one reply starts (0: as many as slots are free). With
+    `out_of_band` the end of a task sends a heartbeat at once, else the timer's next one reports the end.
+    `init_poll_s` and `init_jobs` are the poller of Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs
+    are initialized until `init_jobs` of them (0: all) have started no task yet; each is ready `init_s` later.
+    `jvm_s` is part of a map's recorded duration. With `recorded_shuffle` a traced reduce's shuffle takes as long as it
+    did once all maps had ended, instead of `jvm_s` and `fetch_poll_s`.
+    """
+
+    name: str = "none"
+    maps_per_heartbeat: int = 0
+    reduces_per_heartbeat: int = 0
+    out_of_band: bool = True
+    init_poll_s: float = 0.0  # between polls for jobs to initialize; 0: each job at once
+    init_s: float = 0.0  # from a poll, or the submission, until the job is initialized
+    init_jobs: int = 0
+    setup_s: float = 0.0  # the set-up task of a job, before any other
+    cleanup_s: float = 0.0  # the clean-up task, after all others
+    localize_s: float = 0.0  # before a node's first task of a job: fetching the job's files
+    jvm_s: float = 0.0  # from the start of an attempt to its first line
+    fetch_poll_s: float = 0.0  # until a reduce has heard of map outputs and fetched the last one
+    recorded_shuffle: bool = False
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether nothing is added."""
+        return self == NONE
+
+    @property
+    def news_after_s(self) -> float:
+        """Return the seconds from a reply with map outputs until the reduces of the node have heard of them."""
+        return 0.0 if self.recorded_shuffle else self.fetch_poll_s
+
+    def start_s(self, kind: TaskKind, cost: TaskCost) -> float:
+        """Return the seconds from the start of an attempt until its own work begins.
+
+        A recorded map has its JVM's start in its duration; the recorded work of a reduce begins after its shuffle.
+        """
+        if kind is TaskKind.MAP:
+            return self.jvm_s if cost.duration_s is None else 0.0
+        return 0.0 if cost.shuffle_s is not None else self.jvm_s + self.fetch_poll_s
+
+    def cleanup_takes_s(self, heartbeat_s: float) -> float:
+        """Return the seconds from a job's last task to its end as the JobTracker sees it."""
+        if self.out_of_band or not self.cleanup_s:
+            return self.cleanup_s
+        return math.ceil(self.cleanup_s / heartbeat_s) * heartbeat_s
+
+
+NONE = Framework()
+HADOOP1 = Framework(
+    name="hadoop1",
+    maps_per_heartbeat=1,
+    reduces_per_heartbeat=1,
+    out_of_band=False,
+    init_s=0.5,
+    setup_s=1.6,
+    cleanup_s=1.6,
+    localize_s=1.7,
+    jvm_s=0.9,
+    fetch_poll_s=1.0,
+)
+YARN = Framework(
+    name="yarn",
+    init_s=0.5,
+    setup_s=4.0,
+    cleanup_s=1.0,
+    localize_s=1.0,
+    jvm_s=0.9,
+    fetch_poll_s=1.0,
+)
+PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN)}
+"""The profiles by name. `python -m tests.bench.recorded_traces` measures where the numbers of hadoop1 come from."""

@@ -1,0 +1,147 @@
+"""The steps that a framework puts around the tasks of a job, in virtual time: initializing, set-up, start, clean-up.
+
+They stand outside of the core, which a live run has as well: a job reaches the core when its set-up task has been
+reported. A set-up task starts with the heartbeat of a node that has a free map slot, and takes none from other tasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Protocol
+
+from schedbed.scheduler.core.rows import JobRow
+from schedbed.scheduler.simulate.event_queue import SET_UP, EventQueue
+from schedbed.scheduler.simulate.framework import Framework
+from schedbed.scheduler.simulate.setup import Rows
+from schedbed.scheduler.simulate.tracked_nodes import SimNode
+from schedbed.scheduler.simulate.virtual_jobtracker import Master
+from schedbed.tasks.specs import JobSpec
+
+
+class SteppedSimulation(Protocol):
+    """What the steps need of a simulation."""
+
+    queue: EventQueue
+    master: Master
+
+
+class FrameworkSteps:
+    """The jobs that wait outside of the core, and which nodes have met which job."""
+
+    def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
+        self._queue = simulation.queue
+        self._master = simulation.master
+        self._framework = framework
+        self._polled = 0  # the number of the last poll
+        self._waiting: deque[JobSpec] = deque()  # for a poll
+        self._initialized: deque[tuple[float, JobSpec]] = deque()  # from that time on
+        self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}  # by node, with the time when the task ends
+        self._unstarted: dict[str, str] = {}  # the user by job, of jobs without a started task
+        self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
+
+    @property
+    def holds_jobs(self) -> bool:
+        """Return whether a job waits outside of the core."""
+        return bool(self._waiting or self._initialized or self._set_up)
+
+    def take_due(self, now_s: float) -> None:
+        """Take the jobs whose submission has come out of the plan."""
+        waiting = self._master.waiting
+        while waiting and waiting[0].submit_s <= now_s:
+            job = waiting.popleft()
+            if self._framework.init_poll_s:
+                self._waiting.append(job)
+            else:
+                self._initialized.append((job.submit_s + self._framework.init_s, job))
+
+    def heartbeat(self, now_s: float, node: SimNode) -> int:
+        """Submit the jobs whose set-up is reported, and start a set-up task; return how many were submitted."""
+        if self._waiting:
+            self._poll(now_s)
+        ready = self._reported(now_s, node)
+        while self._initialized and self._initialized[0][0] <= now_s:
+            if not self._framework.setup_s:
+                ready.append(self._initialized.popleft()[1])
+                continue
+            if self._has_room(node):
+                self._start_set_up(now_s, node, self._initialized.popleft()[1])
+            break
+        for job in ready:
+            self._master.do(now_s, "submit", job)
+        return len(ready)
+
+    def _reported(self, now_s: float, node: SimNode) -> list[JobSpec]:
+        """Take the jobs whose set-up task has ended on the node."""
+        tasks = self._set_up.get(node.index, ())
+        left = [entry for entry in tasks if entry[0] > now_s]
+        if left:
+            self._set_up[node.index] = left
+        elif tasks:
+            del self._set_up[node.index]
+        return [job for end_s, job in tasks if end_s <= now_s]
+
+    def _has_room(self, node: SimNode) -> bool:
+        return node.held is not None and node.held.free_maps > len(self._set_up.get(node.index, ()))
+
+    def _start_set_up(self, now_s: float, node: SimNode, job: JobSpec) -> None:
+        end_s = now_s + self.localize_s(now_s, job.job, node) + self._framework.setup_s
+        self._set_up.setdefault(node.index, []).append((end_s, job))
+        if self._framework.out_of_band:
+            self._queue.push(end_s, SET_UP, node.index)
+
+    def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
+        """Return the seconds until the node has the job's files, which the first task there began to fetch."""
+        ready = self._files_ready_s.setdefault(job, {})
+        return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
+
+    def _poll(self, now_s: float) -> None:
+        """Initialize waiting jobs at a poll that was due by now, of each user as many as may wait for a start.
+
+        The first poll is one interval after the run's start.
+        """
+        number = int(now_s / self._framework.init_poll_s)
+        if number == self._polled:
+            return
+        self._polled = number
+        poll_s = number * self._framework.init_poll_s
+        most = self._framework.init_jobs
+        self._unstarted = {job: user for job, user in self._unstarted.items() if not self._started(job)}
+        users = Counter(self._unstarted.values())
+        still: deque[JobSpec] = deque()
+        for job in self._waiting:
+            if job.submit_s > poll_s or (most and users[job.user] >= most):
+                still.append(job)
+                continue
+            users[job.user] += 1
+            self._unstarted[job.job] = job.user
+            self._initialized.append((poll_s + self._framework.init_s, job))
+        self._waiting = still
+
+    def _started(self, job: str) -> bool:
+        """Return whether a task of a job that was polled has started, or the job has ended."""
+        books = self._master.books
+        known = books.jobs.get(job)
+        if known is None:
+            return job in books.used_ids
+        return known.maps.unstarted < known.maps.total
+
+
+class CleanedRows:
+    """Rows whose jobs end with their clean-up tasks; `last_s` is the end of the last one."""
+
+    def __init__(self, rows: Rows, cleanup_s: float) -> None:
+        self._cleanup_s = cleanup_s
+        self._rows = rows
+        self.last_s = 0.0
+        self.decision = rows.decision
+        self.attempt = rows.attempt
+        self.heartbeat = rows.heartbeat
+        self.block = rows.block
+        self.fault = rows.fault
+
+    def job(self, row: JobRow) -> None:
+        """Pass on a job that ended, with the clean-up that follows."""
+        if row.finish is not None:
+            row = row._replace(finish=row.finish + self._cleanup_s)
+            self.last_s = max(self.last_s, row.finish)
+        self._rows.job(row)

@@ -1,0 +1,184 @@
+"""`validate --recorded`: a recording of two small jobs, made here, against its simulation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from schedbed.deploy.cli.main import app
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.studies.recorded_run import framework_for, validate_recorded
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.scheduler.simulate.framework import HADOOP1
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.traces.detect import read_trace
+from schedbed.tasks.traces.recording import read_recording
+
+EPOCH_MS = 1_000_000_000_000
+PLACES = [{"layers": ["rack\\.1", "a"]}]
+SETTINGS = {
+    "mapreduce.tasktracker.map.tasks.maximum": "4",
+    "mapreduce.tasktracker.outofband.heartbeat": "true",
+    "mapreduce.jobtracker.taskscheduler": "org.apache.hadoop.mapred.CapacityTaskScheduler",
+}
+
+
+def task(kind: str, host: str, begin_s: float, end_s: float, **more: Any) -> dict[str, Any]:
+    """A task with one attempt, times from the recording's start."""
+    begin, end = (EPOCH_MS + round(1000 * at) for at in (begin_s, end_s))
+    tried = {"result": "SUCCESS", "hostName": host, "startTime": begin, "finishTime": end, **more}
+    return {
+        "taskType": kind,
+        "startTime": begin,
+        "finishTime": end,
+        "attempts": [tried],
+        "preferredLocations": PLACES,
+    }
+
+
+def job(number: int, submit_s: float, finish_s: float, **more: Any) -> dict[str, Any]:
+    """Two maps of 20 s at a time, a reduce that shuffles for 3 s after them and works for 7 s, set-up and clean-up."""
+    at = submit_s + 5
+    reduce = task("REDUCE", "b", at + 10, at + 30, shuffleFinished=EPOCH_MS + round(1000 * (at + 23)))
+    return {
+        "jobID": f"job_1_{number:04d}",
+        "submitTime": EPOCH_MS + round(1000 * submit_s),
+        "finishTime": EPOCH_MS + round(1000 * finish_s),
+        "outcome": "SUCCESS",
+        "user": "ana",
+        "mapTasks": [
+            task("MAP", host, at, at + 20, hdfsBytesRead=100) for host in ("/rack.1/a", "/rack.1/b")
+        ],
+        "reduceTasks": [reduce],
+        "otherTasks": [task("SETUP", "a", at - 3, at), task("CLEANUP", "a", at + 30, at + 32)],
+        **more,
+    }
+
+
+def written(folder: Path, *jobs: dict[str, Any]) -> Path:
+    """The recording in a file."""
+    path = folder / "trace.json"
+    path.write_text("\n".join(json.dumps(each) for each in jobs))
+    return path
+
+
+def test_the_cluster_is_the_recorded_one(tmp_path: Path) -> None:
+    said = read_recording(written(tmp_path, job(1, 0, 37, jobProperties=SETTINGS)))
+    assert said.hosts == (("rack.1", "a"), ("rack.1", "b"))
+    assert (said.map_slots, said.reduce_slots, said.heartbeat_s) == (4, 1, 3.0)
+    assert (said.out_of_band, said.scheduler) == (True, "CapacityTaskScheduler")
+    silent = read_recording(written(tmp_path, job(1, 0, 37), job(2, 5, 42)))
+    assert (silent.map_slots, silent.reduce_slots, silent.out_of_band) == (2, 2, None)
+
+
+def test_tasks_that_are_no_maps_and_no_reduces_are_told_of(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, job(1, 0, 37)))
+    assert [each for each in trace.warnings if "left out" in each] == [
+        "1 cleanup tasks are left out; `framework: hadoop1` simulates such tasks",
+        "1 setup tasks are left out; `framework: hadoop1` simulates such tasks",
+    ]
+    assert trace.jobs[0].reduces[0].shuffle_s == 3.0
+    assert trace.jobs[0].succeeded
+
+
+def test_settings_of_the_recording_come_before_the_profile(tmp_path: Path) -> None:
+    said = read_recording(written(tmp_path, job(1, 0, 37, jobProperties=SETTINGS)))
+    assert framework_for("hadoop1", said)["hadoop1"]["init_poll"] == "5s"
+    assert framework_for("hadoop1", said)["hadoop1"]["out_of_band"] is True
+    assert framework_for("none", said) == "none"
+    assert "init_poll" not in framework_for("yarn", said)["yarn"]
+
+
+def test_a_simulation_within_its_bounds(tmp_path: Path) -> None:
+    told: list[str] = []
+    band = {"mapreduce.tasktracker.outofband.heartbeat": "true"}
+    failed = job(3, 120, 157, outcome="FAILED")
+    trace = written(tmp_path, job(1, 0, 37, jobProperties=band), job(2, 60, 97), failed)
+    (found,) = validate_recorded(trace, tmp_path / "out", say=told.append)
+    assert [each.judged for each in found.jobs] == [True, True, False]
+    assert found.jobs[0].recorded_s == 37.0
+    assert abs(found.errors[0]) < 0.25 and len(found.errors) == 2
+    kept = json.loads((tmp_path / "out" / "validate.json").read_text())
+    assert kept["policies"][0]["jobs"][0]["recorded_s"] == 37.0
+    assert kept["framework"]["name"] == "hadoop1"
+    assert any("2 hosts" in line for line in kept["assumed"])
+    assert any("not judged" in line for line in told)
+    again = resolve(tmp_path / "out" / "scenario.yaml")
+    assert len(again.jobs) == 3 and again.framework.name == "hadoop1"
+
+
+def test_without_a_framework_the_simulation_is_outside(tmp_path: Path) -> None:
+    trace = written(tmp_path, job(1, 0, 60), job(2, 20, 100))
+    with pytest.raises(RunFailed, match="mean absolute error per job"):
+        validate_recorded(trace, tmp_path / "out", framework="none", say=lambda _: None)
+    assert (tmp_path / "out" / "validate.json").is_file()  # what was found is kept
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--framework", "hadoop1"], "only goes with --recorded"),
+        (["--recorded", "--framework", "spark"], "unknown profile, expected none, hadoop1, yarn"),
+        (["--recorded", "--set", "workload.select.jobs=1"], "the whole trace is replayed at scale 1"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(tmp_path: Path, options: list[str], said: str) -> None:
+    trace = written(tmp_path, job(1, 0, 37), job(2, 60, 97))
+    result = CliRunner().invoke(app, ["validate", str(trace), "--out", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+
+
+def test_a_recording_without_hosts_is_refused(tmp_path: Path) -> None:
+    bare = job(1, 0, 37)
+    for one in (*bare["mapTasks"], *bare["reduceTasks"]):
+        one["attempts"][0]["hostName"] = None
+    with pytest.raises(BadInput, match="no attempt with a host and times"):
+        read_recording(written(tmp_path, bare))
+
+
+def scenario(framework: Any, **more: Any) -> dict[str, Any]:
+    """A small scenario with a framework."""
+    jobs = [{"app": "synthetic", "maps": 2, "map": {"cpu": "1s"}}]
+    return {
+        "cluster": {"nodes": 3},
+        "workload": {"jobs": jobs},
+        "framework": framework,
+        "policies": ["fifo"],
+        **more,
+    }
+
+
+def test_a_scenario_takes_a_profile_or_numbers() -> None:
+    assert resolve(scenario("none")).framework.is_none
+    assert resolve(scenario("hadoop1", scale=0.1)).framework == HADOOP1  # no scale changes a framework
+    own = resolve(scenario({"hadoop1": {"setup": "2500ms", "maps_per_heartbeat": 0}})).framework
+    assert (own.setup_s, own.maps_per_heartbeat, own.cleanup_s) == (2.5, 0, HADOOP1.cleanup_s)
+    assert resolve(resolve(scenario({"yarn": {"jvm": "1s"}})).to_json()).framework.jvm_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("framework", "said"),
+    [
+        ("mesos", "framework"),
+        ({"hadoop1": {"setup": "2h"}}, "3600"),
+        ({"hadoop1": {}, "yarn": {}}, "expected one of hadoop1"),
+        ({"hadoop1": {"set_up": "1s"}}, "set_up"),
+    ],
+)
+def test_what_is_no_framework_is_refused(framework: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        resolve(scenario(framework))
+
+
+def test_a_crash_of_the_jobtracker_and_live_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not with a crash of the JobTracker"):
+        resolve(scenario("hadoop1", faults=[{"at": "1s", "crash": "jobtracker", "for": "1s"}]))
+    with pytest.raises(BadInput, match="framework: hadoop1: only simulated"):
+        run_scenario(resolve(scenario("hadoop1")), RunOptions(out=tmp_path, machines="process"))

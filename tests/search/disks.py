@@ -1,0 +1,103 @@
+"""What lies on the nodes' disks, by writes, copies and deletions alone: DataNodes that report what they really hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.chance import chance
+from tests.search.violation import hold
+
+
+class Disks:
+    """Follows a simulation. Blocks that the NameNode has given up stay on a disk until it orders them away."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim: Any = sim
+        self._storage: Any = sim.storage
+        self._held: dict[str, dict[str, int]] = {}
+        for node in sim.nodes:
+            blocks = sim.storage.blocks_on(node.node)
+            self._held[node.node] = {each["block"]: each["length"] for each in blocks}
+        self._storage.blocks_on = self.report
+        self._storage.written = self._told_of(self._storage.written)
+        self._sim.upkeep._obey = self._obeyed(self._sim.upkeep._obey)
+        self._sim.report_blocks = self._reported(self._sim.report_blocks)
+
+    def report(self, node: str) -> list[dict[str, Any]]:
+        """What a node says that it holds."""
+        return [{"block": block, "length": length} for block, length in self._held[node].items()]
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """In force while the simulation plays: what nodes tell of single blocks is on their disks."""
+        inner, held = NameNode.block_event, self._held
+
+        def block_event(
+            names: NameNode, now_s: float, node: str, event: str, block: str, length: int
+        ) -> None:
+            if event in ("added", "kept"):
+                held[node][block] = length
+            elif event == "removed":
+                held[node].pop(block, None)
+            inner(names, now_s, node, event, block, length)
+
+        with patch.object(NameNode, "block_event", block_event):
+            yield
+
+    def _told_of(self, inner: Callable[..., None]) -> Callable[..., None]:
+        """DataNodes tell of each replica that a write has brought, before or after its writer, whatever became
+        of the file."""
+
+        def written(now_s: float, node: str, path: str, lengths: Sequence[int]) -> None:
+            blocks = list(self._storage._writing.get(path, ()))
+            early = chance(self._sim.setup.seed, "early", path).random() < 0.3
+            if not early:
+                inner(now_s, node, path, lengths)
+            for (block, holders), length in zip(blocks, lengths, strict=False):
+                for holder in holders:
+                    if self._sim.is_alive(holder):
+                        self._storage.names.block_event(now_s, holder, "added", block, length)
+            if early:
+                inner(now_s, node, path, lengths)
+            self._sim.upkeep.stir()
+
+        return written
+
+    def _obeyed(self, inner: Callable[..., None]) -> Callable[..., None]:
+        def obey(now_s: float, node: str, command: dict[str, Any]) -> None:
+            if command["type"] == "delete_block":
+                block = command["block"]
+                hold(
+                    block in self._held[node], "a node is told to delete what it holds", f"{block} on {node}"
+                )
+            elif command["type"] == "report_blocks":
+                self._sim.node_by_name[node].blocks = self.report(node)
+            inner(now_s, node, command)
+
+        return obey
+
+    def _reported(self, inner: Callable[..., None]) -> Callable[..., None]:
+        def report_blocks(now_s: float, node: Any) -> None:
+            if node.blocks is not None:
+                node.blocks = self.report(node.node)
+            inner(now_s, node)
+
+        return report_blocks
+
+    def check(self, replication: int) -> None:
+        """Each disk holds what the NameNode thinks, and no block of no file; none has more replicas than wanted."""
+        names = self._storage.names
+        owned = {block for _, blocks in names.files() for block in blocks}
+        for name in names.nodes():
+            known, held = {each["block"] for each in names.blocks_on(name)}, set(self._held[name])
+            hold(known == held, "disks hold what the NameNode knows", f"{name}: {sorted(known ^ held)}")
+            hold(held <= owned, "nothing is left on disks", f"{name}: {sorted(held - owned)}")
+        for block in owned:
+            extra = names._blocks._replication.kept.count(block)
+            many = len(names.holders(block)) > replication + extra
+            hold(not many, "replicas above the target are trimmed", f"{block}: {names.holders(block)}")

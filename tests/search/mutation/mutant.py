@@ -1,0 +1,62 @@
+"""Mutants: an edit of a function, that can be put into force in this process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+
+from tests.search.mutation.edits import Edit, edited, edits
+from tests.search.mutation.places import functions_of, nodes_of, put_code, tree_of
+from tests.search.mutation.reach import Place, statement_lines
+from tests.search.mutation.targets import EQUIVALENT, LEFT_OUT, MODULES
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`statement` is the line of the statement that the edit is in."""
+
+    module: str
+    function: str
+    edit: Edit
+    statement: int
+
+    @property
+    def name(self) -> str:
+        """Module, function and line."""
+        return f"{self.module.removeprefix('schedbed.')}:{self.function}:{self.edit.line}"
+
+    @property
+    def change(self) -> str:
+        """What was changed."""
+        return self.edit.change
+
+    @property
+    def place(self) -> Place:
+        """What a survey of hits knows it by."""
+        return self.module, self.statement
+
+    def apply(self) -> None:
+        """Make the mistake, for as long as this process lives."""
+        tree = deepcopy(tree_of(self.module))
+        node = nodes_of(tree)[self.function]
+        for owner in (tree, *(part for part in tree.body if isinstance(part, ast.ClassDef))):
+            owner.body = [edited(node, self.edit) if part is node else part for part in owner.body]
+        put_code(self.module, tree, [self.function])
+
+
+def all_mutants() -> list[Mutant]:
+    """Return all mutants of all modules, in order."""
+    return [mutant for module in MODULES for mutant in _mutants(module)]
+
+
+def _mutants(module: str) -> Iterator[Mutant]:
+    for name, node in nodes_of(tree_of(module)).items():
+        key = f"{module}:{name}"
+        if key in LEFT_OUT or name not in functions_of(module):
+            continue
+        lines = statement_lines(node)
+        for edit in edits(node):
+            if edit.change not in EQUIVALENT.get(key, {}):
+                yield Mutant(module, name, edit, lines.get(edit.line, edit.line))

@@ -1,0 +1,149 @@
+"""Judges mutants: plays the stories that reach one until a check fails."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.tasks.chance import chance
+from tests.search.generate import make_story, seeds_of_all_kinds
+from tests.search.mutation.forks import Forks
+from tests.search.mutation.mutant import Mutant
+from tests.search.mutation.reach import Hits, Place
+from tests.search.mutation.targets import MODULES
+from tests.search.play import play
+from tests.search.search import examine
+
+HANG = "every story ends"
+LEAST_S = 5.0
+"""CPU seconds that any story may take; one that takes far longer than without the mutant hangs."""
+
+
+class Hangs(BaseException):
+    """A story takes far too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant: the check that killed it, after so many stories; `hits` of its place by all stories."""
+
+    hits: int
+    stories: int = 0
+    seed: int = -1
+    killed_by: str = ""
+    seen: str = ""
+
+    def __str__(self) -> str:
+        if self.killed_by:
+            return f"killed at seed {self.seed}, story {self.stories}: {self.killed_by} ({self.seen[:120]})"
+        return f"survived {self.stories} stories, {self.hits} hits" if self.hits else "never reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A story as it is without mutants."""
+
+    seed: int
+    cost_s: float
+    hits: Mapping[Place, int]
+
+
+class Judge:
+    """Judges with `tries` stories at most for each mutant, out of `count`."""
+
+    def __init__(self, seed: int, count: int, *, jobs: int, tries: int) -> None:
+        self._seed = seed
+        self._seeds = seeds_of_all_kinds(count)
+        self._jobs, self._tries = jobs, tries
+        self._stories: dict[int, Surveyed] = {}
+
+    def survey(self) -> None:
+        """Play all stories once, to see what each reaches."""
+        parts = [self._seeds[begin :: self._jobs * 4] for begin in range(self._jobs * 4)]
+        forks = Forks(_survey, jobs=self._jobs, patience_s=1800.0)
+        for part, surveyed in forks.results([part for part in parts if part]):
+            assert surveyed is not None, f"the survey of {part} ended early"
+            self._stories.update({each.seed: each for each in surveyed})
+
+    def verdicts(self, mutants: Iterable[Mutant], *, until_s: float) -> Iterator[tuple[Mutant, Verdict]]:
+        """Yield mutants with what became of them, until the monotonic clock says `until_s`."""
+        gc.freeze()  # forks share it as long as nobody touches it
+        forks = Forks(self._judge, jobs=self._jobs, patience_s=600.0)
+        for mutant, verdict in forks.results(_until(mutants, until_s)):
+            yield mutant, verdict or Verdict(self._hits(mutant), 1, -1, HANG, "the process died")
+
+    def _hits(self, mutant: Mutant) -> int:
+        return sum(story.hits.get(mutant.place, 0) for story in self._stories.values())
+
+    def _reaching(self, mutant: Mutant) -> list[Surveyed]:
+        """The stories to try: in turn one that costs little and one that hits the place often for what it costs."""
+        reaching = [story for story in self._stories.values() if mutant.place in story.hits]
+        luck = chance(self._seed, "stories", mutant.name, mutant.change)
+        cheap = sorted(reaching, key=lambda story: story.cost_s * (0.5 + luck.random()))
+        busy = sorted(
+            reaching, key=lambda story: story.cost_s / story.hits[mutant.place] * (0.5 + luck.random())
+        )
+        mixed = {story.seed: story for pair in zip(cheap, busy, strict=True) for story in pair}
+        return list(mixed.values())[: self._tries]
+
+    def _judge(self, mutant: Mutant) -> Verdict:
+        hits, played = self._hits(mutant), 0
+        try:
+            mutant.apply()
+        except (ValueError, SyntaxError) as error:
+            return Verdict(hits, 0, -1, "it compiles", str(error))
+        for story in self._reaching(mutant):
+            played += 1
+            killed_by, seen = _failing(story)
+            if killed_by:
+                return Verdict(hits, played, story.seed, killed_by, seen)
+        return Verdict(hits, played)
+
+
+def _failing(story: Surveyed) -> tuple[str, str]:
+    """The check that fails in a story, with what was seen; empty when all hold."""
+    try:
+        with _at_most(LEAST_S + 20 * story.cost_s):
+            violation = examine(make_story(story.seed))
+    except Hangs:
+        return HANG, ""
+    except Exception as error:
+        return "the checks can be made", f"{type(error).__name__}: {error}"
+    return ("", "") if violation is None else (violation.check, violation.seen)
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise Hangs in whatever takes more CPU time."""
+
+    def ring(signum: int, frame: Any) -> None:
+        raise Hangs
+
+    signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _survey(seeds: list[int]) -> list[Surveyed]:
+    """What each story reaches, in this process, which is not to be used for anything else."""
+    hits, surveyed = Hits(MODULES), []
+    for seed in seeds:
+        begin_s = time.process_time()
+        play(make_story(seed), audit=False)
+        surveyed.append(Surveyed(seed, time.process_time() - begin_s, hits.take()))
+    return surveyed
+
+
+def _until(mutants: Iterable[Mutant], until_s: float) -> Iterator[Mutant]:
+    for mutant in mutants:
+        if time.monotonic() >= until_s:
+            return
+        yield mutant

@@ -1,0 +1,39 @@
+"""What axes of policies were asked for: references go by that, not by what an axis has made of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.order.capacity import Capacity
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.policies.late import Late
+
+NOTED = (Fair, Capacity, Delay, Late)
+
+
+@contextmanager
+def noted_arguments() -> Iterator[None]:
+    """While in force each of `NOTED` that is made has its arguments, with defaults, in `asked`."""
+    with ExitStack() as stack:
+        for kind in NOTED:
+            stack.enter_context(patch.object(kind, "__init__", _noting(kind.__init__)))
+        yield
+
+
+def _noting(inner: Any) -> Any:
+    signature = inspect.signature(inner)
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(self, *arguments, **named)
+        bound.apply_defaults()
+        inner(self, *arguments, **named)
+        if not hasattr(self, "asked"):
+            self.asked = SimpleNamespace(**bound.arguments)
+
+    return init

@@ -1,0 +1,66 @@
+"""Which nodes a job avoids, by the rows of its failed attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from schedbed.tasks.specs import TaskKind
+from tests.search.violation import Violation, hold
+
+OFTEN = 3  # failures on a node, as `CoreConfig.node_failures_to_exclude`
+
+
+def could_hold(ledger: Any, node: Any, stage: Any) -> bool:
+    """Return whether an empty node would have room for a task of the stage."""
+    limits, spec = ledger.limits, node.spec
+    slots = spec.map_slots if stage.kind is TaskKind.MAP else spec.reduce_slots
+    lacks_memory = limits.memory and stage.demand.memory_bytes > spec.memory_bytes
+    lacks_cores = limits.vcores and stage.demand.vcores > spec.cores
+    return not (limits.slots and not slots) and not lacks_memory and not lacks_cores
+
+
+class AvoidanceRule:
+    """Follows failures. Jobs that ever met a full disk are left out: when a disk is full only nodes know."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, dict[str, int]] = {}  # by job and node
+        self._failed_on: dict[str, set[str]] = {}  # nodes, by task
+        self._tries: Counter[str] = Counter()  # that failed, by task
+        self._full: set[str] = set()
+
+    def failed(self, row: Any) -> None:
+        """Count a failed attempt."""
+        there = self._failures.setdefault(row.job, {})
+        there[row.node] = there.get(row.node, 0) + 1
+        self._tries[row.task] += 1
+        self._failed_on.setdefault(row.task, set()).add(row.node)
+        if "disk full" in row.reason:
+            self._full.add(row.job)
+
+    def check(self, ledger: Any) -> None:
+        """A node is avoided for the stronger reason, as long as another that could hold the task has a weaker one."""
+        for name in self._failures.keys() & ledger.jobs.keys():
+            for task in (*ledger.jobs[name].maps.tasks, *ledger.jobs[name].reduces.tasks):
+                seen = f"{task.task}: {task.failures} instead of {self._tries[task.task]}"
+                hold(task.failures == self._tries[task.task], "a task's failures are counted", seen)
+        for name in self._failures.keys() & ledger.jobs.keys() - self._full:
+            job = ledger.jobs[name]
+            for stage in (job.maps, job.reduces):
+                reasons = {node: self._strength(name, stage, node) for node in ledger.nodes}
+                rest = [
+                    reasons[n]
+                    for n, node in ledger.nodes.items()
+                    if node.alive and could_hold(ledger, node, stage)
+                ]
+                for node, here in reasons.items():
+                    wanted = here > 0 and min(rest, default=here) < here
+                    if ledger.avoids(job, ledger.nodes[node], stage.kind) is not wanted:
+                        seen = f"{ledger.now_s}: {name} on {node} for a {stage.label}, {reasons}"
+                        raise Violation("a job avoids where it failed", seen)
+
+    def _strength(self, name: str, stage: Any, node: str) -> int:
+        if self._failures[name].get(node, 0) >= OFTEN:
+            return 2
+        waiting = (task for task in stage.tasks if task.state == "unstarted")
+        return int(any(node in self._failed_on.get(task.task, ()) for task in waiting))

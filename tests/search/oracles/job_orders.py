@@ -1,0 +1,145 @@
+"""Which job is next under FIFO, Fair and Capacity, worked out anew from the jobs and from what runs on the nodes.
+
+These are references: they keep nothing, sort everything each time, and share no code with `scheduler.order`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from math import ceil, inf
+from typing import Any
+
+from schedbed.tasks.specs import TaskKind
+
+Reference = Callable[[Any, TaskKind], list[Any]]
+PRIORITIES = ["very_high", "high", "normal", "low", "very_low"]
+EPSILON = 1e-9
+
+
+def ready_jobs(view: Any, kind: TaskKind) -> list[Any]:
+    """The jobs with a task that could start."""
+    return [job for job in view.jobs.values() if job.stage(kind).ready]
+
+
+def by_priority(job: Any) -> tuple[Any, ...]:
+    """FIFO's key: priority, then submit time, then id; ids of stories sort as they are numbered."""
+    return PRIORITIES.index(job.spec.priority.value), job.spec.submit_s, job.job
+
+
+def running(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
+    """What runs of that kind on all nodes, by what `name_of` says of its job."""
+    held = (attempt for node in view.nodes.values() for attempt in node.attempts.values())
+    return Counter(name_of(attempt.task.stage.job) for attempt in held if attempt.task.stage.kind is kind)
+
+
+def fifo_order(view: Any, kind: TaskKind) -> list[Any]:
+    """All ready jobs, by priority and submit time."""
+    return sorted(ready_jobs(view, kind), key=by_priority)
+
+
+def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Reference:
+    """Pools below their min share first, then by running/weight; inside by running/priority weight, or FIFO."""
+
+    def pool_of(job: Any) -> str:
+        return job.spec.user if by_user else job.spec.queue
+
+    def order(view: Any, kind: TaskKind) -> list[Any]:
+        of_pool, of_job = running(view, kind, pool_of), running(view, kind, lambda job: job.job)
+        pools: dict[str, list[Any]] = {}
+        for job in ready_jobs(view, kind):
+            pools.setdefault(pool_of(job), []).append(job)
+
+        def pool_key(name: str) -> tuple[Any, ...]:
+            known, held = settings.get(name, default), of_pool[name]
+            mine = [(job.spec.submit_s, job.serial) for job in view.jobs.values() if pool_of(job) == name]
+            hungry = held < known.min_share
+            return not hungry, held / (known.min_share if hungry else known.weight), min(mine)[0], name
+
+        def job_key(job: Any) -> tuple[Any, ...]:
+            if settings.get(pool_of(job), default).inside == "fifo":
+                return by_priority(job)
+            weight = 2.0 ** (2 - PRIORITIES.index(job.spec.priority.value))
+            return of_job[job.job] / weight, job.spec.submit_s, job.job
+
+        return [job for name in sorted(pools, key=pool_key) for job in sorted(pools[name], key=job_key)]
+
+    return order
+
+
+def memory(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
+    """What is held on all nodes by maps and reduces, in bytes, by what `name_of` says of their job."""
+    held: Counter[Any] = Counter()
+    for node in view.nodes.values():
+        for attempt in node.attempts.values():
+            stage = attempt.task.stage
+            held[name_of(stage.job)] += stage.demand.memory_bytes
+    return held
+
+
+def capacity_order(asked: Any, whole: Any = None) -> Reference:
+    """Queues by held/promised, none above its maximum; inside by priority, without users who have their limit.
+
+    Takes the arguments of a Capacity without slot memory. Shares are of slots, or of the memory that `whole` tells.
+    """
+    settings: Mapping[str, Any] = asked.queues or {}
+    amounts = running if whole is None else memory
+    left = max(0.0, 100.0 - sum(known.capacity for known in settings.values()))
+
+    def of_queue(name: str, field: str, default: Any) -> Any:
+        value = getattr(settings.get(name), field, None)
+        return default if value is None else value
+
+    def listed(view: Any, kind: TaskKind) -> list[Any]:
+        held = amounts(view, kind, lambda job: job.spec.queue)
+        by_user = amounts(view, kind, lambda job: (job.spec.queue, job.spec.user))
+        total = view.slots(kind) if whole is None else whole.total_bytes(view)
+        busy = {job.spec.queue for job in view.jobs.values()}
+        others = max(1, len(busy - settings.keys()))
+        promised = {name: of_queue(name, "capacity", left / others) / 100 * total for name in busy}
+
+        def fullness(name: str) -> tuple[Any, ...]:
+            if promised[name] > 0:
+                return held[name] / promised[name], name
+            return (inf if held[name] else 1.0), name
+
+        answer: list[Any] = []
+        for name in sorted({job.spec.queue for job in ready_jobs(view, kind)}, key=fullness):
+            most = of_queue(name, "max_capacity", 100.0) / 100 * total
+            users = {job.spec.user for job in view.jobs.values() if job.spec.queue == name}
+            mine = [job for job in ready_jobs(view, kind) if job.spec.queue == name]
+            in_turn = of_queue(name, "priorities", asked.priorities)
+            mine.sort(key=by_priority if in_turn else lambda job: (job.spec.submit_s, job.serial))
+            closed = set[str]()
+            for job in mine:
+                need = 1 if whole is None else job.stage(kind).demand.memory_bytes
+                if most < total and held[name] and held[name] + need > most + EPSILON:
+                    break
+                limit = _user_limit(asked, of_queue, name, promised[name], held[name], len(users), need)
+                if by_user[name, job.spec.user] >= limit:
+                    closed.add(job.spec.user)
+                elif job.spec.user not in closed:
+                    answer.append(job)
+        return answer
+
+    return listed
+
+
+def _user_limit(
+    asked: Any,
+    of_queue: Callable[..., Any],
+    name: str,
+    promised: float,
+    held: int,
+    users: int,
+    need: int,
+) -> int:
+    """Hadoop 0.20: an equal part, or the minimum percentage if that is more, of what the queue has; capped."""
+    has = promised if held < promised else held + need
+    percent = of_queue(name, "minimum_user_limit_percent", asked.minimum_user_limit_percent)
+    limit = max(ceil(has / users - EPSILON), ceil(has * percent / 100 - EPSILON))
+    if promised > 0:
+        limit = min(
+            limit, ceil(promised * of_queue(name, "user_limit_factor", asked.user_limit_factor) - EPSILON)
+        )
+    return max(1, limit)

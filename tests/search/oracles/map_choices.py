@@ -1,0 +1,94 @@
+"""Which map a job starts on a node under greedy locality and delay scheduling: references that look at every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from schedbed.scheduler.policy import Proposal
+from tests.search.violation import hold
+
+LOCAL, FREE, RACK, ANYWHERE = "a local map", "a map without input", "a map of the rack", "any map"
+
+
+def choices(view: Any, node: Any, job: Any) -> dict[str, bool]:
+    """Which kinds of unstarted maps there are for the node."""
+    waiting = [task for task in job.maps.tasks if task.state == "unstarted"]
+    racks = {name: other.spec.rack for name, other in view.nodes.items()}
+    near = [any(racks.get(host) == node.spec.rack for host in task.hosts) for task in waiting]
+    return {
+        LOCAL: any(node.node in task.hosts for task in waiting),
+        FREE: any(not task.hosts for task in waiting),
+        RACK: any(near),
+        ANYWHERE: bool(waiting),
+    }
+
+
+def is_of(view: Any, node: Any, answer: Any, wanted: str) -> bool:
+    """Is the answer a proposal of such a map?"""
+    if not isinstance(answer, Proposal) or answer.task.state != "unstarted":
+        return False
+    hosts = answer.task.hosts
+    racks = [view.nodes[host].spec.rack for host in hosts if host in view.nodes]
+    return {
+        LOCAL: node.node in hosts,
+        FREE: not hosts,
+        RACK: node.spec.rack in racks,
+        ANYWHERE: True,
+    }[wanted]
+
+
+def check_greedy(view: Any, node: Any, job: Any, answer: Any) -> None:
+    """A local map if there is one, else one of the rack, else any."""
+    there = choices(view, node, job)
+    wanted = next((kind for kind in (LOCAL, RACK, ANYWHERE) if there[kind]), None)
+    good = is_of(view, node, answer, wanted) if wanted else not isinstance(answer, Proposal)
+    hold(good, "greedy locality takes the nearest map", f"{view.now_s}: {job.job} on {node.node}: {answer}")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What a job has waited in its present level, and the heartbeat in which it was last skipped."""
+
+    wait_s: float = 0.0
+    level: int = 0
+    skipped_s: float | None = None
+
+
+class DelayRule:
+    """Algorithm 3 of Zaharia et al. 2010, line by line; `told` gets each answer that was given."""
+
+    def __init__(self, node_wait_s: float, rack_wait_s: float) -> None:
+        self._t1_s, self._t2_s = node_wait_s, rack_wait_s
+        self._jobs: dict[str, Waiting] = {}
+
+    def beat(self, view: Any) -> None:
+        """Lines 2 and 3: each job that was skipped has waited since."""
+        for job in self._jobs.values():
+            if job.skipped_s is not None:
+                job.wait_s += view.now_s - job.skipped_s
+                job.skipped_s = None
+
+    def told(self, view: Any, node: Any, job: Any, answer: Any) -> None:
+        """Lines 5 to 17: what the job does with the slot."""
+        mine = self._jobs.setdefault(job.job, Waiting())
+        seen = f"{view.now_s}: {job.job} on {node.node}, {mine}: {answer}"
+        if mine.skipped_s is not None:
+            hold(not isinstance(answer, Proposal), "delay scheduling waits as it should", seen)
+            return
+        wanted = self._wanted(mine, choices(view, node, job))
+        if wanted is None:
+            mine.skipped_s = view.now_s
+            hold(isinstance(answer, str), "delay scheduling waits as it should", seen)
+            return
+        hold(is_of(view, node, answer, wanted), "delay scheduling waits as it should", f"{seen}: {wanted}")
+        if wanted is not FREE:
+            mine.wait_s, mine.level = 0.0, {LOCAL: 0, RACK: 1, ANYWHERE: 2}[wanted]
+
+    def _wanted(self, mine: Waiting, there: dict[str, bool]) -> str | None:
+        if there[LOCAL] or there[FREE]:
+            return LOCAL if there[LOCAL] else FREE
+        if there[RACK] and (mine.level >= 1 or mine.wait_s >= self._t1_s):
+            return RACK
+        enough_s = {0: self._t1_s + self._t2_s, 1: self._t2_s, 2: 0.0}[mine.level]
+        return ANYWHERE if there[ANYWHERE] and mine.wait_s >= enough_s else None

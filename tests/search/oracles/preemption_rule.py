@@ -1,0 +1,76 @@
+"""Which tasks Fair's pre-emption kills and when, worked out anew with shares by bisection (HFS)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedbed.tasks.specs import TaskKind
+from tests.search.shares import shares_of_pools
+from tests.search.violation import hold
+
+EPSILON = 1e-6
+
+
+class PreemptionRule:
+    """Notes since when each pool has had what it is promised, and says who has to go."""
+
+    def __init__(self, by_user: bool, settings: Mapping[str, Any], default: Any, timeouts: Any) -> None:
+        self._by_user, self._settings, self._default = by_user, settings, default
+        self._timeouts_s = timeouts  # of the min share, of half the fair share; None is never
+        self._content_s: dict[tuple[int, str, TaskKind], float] = {}
+        self._pools: dict[str, None] = {}  # in the order in which they came
+
+    def submitted(self, job: Any) -> None:
+        """A pool is there from its first job on."""
+        self._pools[self._pool_of(job)] = None
+
+    def _pool_of(self, job: Any) -> str:
+        return job.user if self._by_user else job.queue
+
+    def check(self, view: Any, kills: list[Any], before: Mapping[str, str]) -> None:
+        """The kills of one tick are those of the rule; `before` are the states before anything was killed."""
+        wanted = [attempt.attempt for kind in TaskKind for attempt in self._due(view, kind, before)]
+        seen = f"{view.now_s}: {[kill.attempt.attempt for kill in kills]} instead of {wanted}"
+        hold([kill.attempt.attempt for kill in kills] == wanted, "pre-emption gives back what is owed", seen)
+
+    def _due(self, view: Any, kind: TaskKind, before: Mapping[str, str]) -> list[Any]:
+        shares, kept = shares_of_pools(view, kind, self._by_user, self._settings)
+        live = [a for job in view.jobs.values() for a in job.attempts.values() if a.task.kind is kind]
+        coming = sum(
+            attempt.state == "killing" and attempt.task.kind is kind
+            for node in view.nodes.values()
+            for attempt in node.attempts.values()
+        )
+        owed = {name: self._owed(view, name, kind, shares, kept) for name in self._pools}
+        killable = sorted((a for a in live if before[a.attempt] != "killing"), key=lambda a: -a.serial)
+        victims = []
+        left = dict(kept)
+        for attempt in killable:
+            pool = self._pool_of(attempt.task.job)
+            if left[pool] - 1 >= shares[pool] - EPSILON:
+                left[pool] -= 1
+                victims.append(attempt)
+        taken = []
+        for name, slots in owed.items():
+            spared = min(slots, coming)
+            coming -= spared
+            mine = victims[len(taken) : len(taken) + slots - spared]
+            taken += mine
+            if mine:
+                self._content_s[0, name, kind] = self._content_s[1, name, kind] = view.now_s
+        return taken
+
+    def _owed(self, view: Any, name: str, kind: TaskKind, shares: Any, kept: Any) -> int:
+        share, held = shares.get(name, 0.0), kept.get(name, 0)
+        jobs = [job for job in view.jobs.values() if self._pool_of(job) == name]
+        demand = held + sum(job.stage(kind).unstarted for job in jobs)
+        least = min(self._settings.get(name, self._default).min_share, demand, share)
+        owed = 0
+        for which, (enough, due) in enumerate(((least, least), (share / 2, share))):
+            key, timeout_s = (which, name, kind), self._timeouts_s[which]
+            if held >= enough - EPSILON or key not in self._content_s:
+                self._content_s[key] = view.now_s
+            if timeout_s is not None and view.now_s - self._content_s[key] > timeout_s:
+                owed = max(owed, int(due - held + EPSILON))
+        return owed

@@ -1,0 +1,102 @@
+"""What a heartbeat's answer must hold: launches, kills and map outputs of the node, each told in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.cluster.messages import Heartbeat, KillAttempt, Launch, MapOutputs, Reply, Reregister
+from schedbed.scheduler.core.records import Discard
+from schedbed.tasks.specs import TaskKind
+from tests.search.violation import Violation, hold
+
+REDUCE = TaskKind.REDUCE
+TOLD = "a node is told what it needs"
+
+
+class RepliesRule:
+    """Follows the first answer to each heartbeat, and where the JobTracker was told that blocks are."""
+
+    def __init__(self) -> None:
+        self._outputs: dict[tuple[str, int, str], tuple[list[Any], bool]] = {}
+        self._killed: dict[str, int] = {}  # attempts that were told to stop, by the beat that told
+        self._hosts: dict[str, tuple[str, ...]] = {}  # of blocks whose replicas have changed
+
+    def answered(self, core: Any, beat: Heartbeat, reply: Reply) -> None:
+        """Check the answer to a heartbeat that comes for the first time."""
+        node = core.ledger.nodes.get(beat.node)
+        hold(reply.sequence == beat.sequence, TOLD, f"{reply} to beat {beat.sequence}")
+        if node is None or not node.alive or node.incarnation != beat.incarnation:
+            hold(reply.actions == (Reregister(),), "an unknown node registers", f"{beat.node}: {reply}")
+            return
+        launches = {action.attempt: action for action in reply.actions if isinstance(action, Launch)}
+        new = {name: each for name, each in node.attempts.items() if each.sequence == beat.sequence}
+        hold(launches.keys() == new.keys(), TOLD, f"{beat.node} launches {set(launches)} of {set(new)}")
+        for name, told in launches.items():
+            task = new[name].task
+            wanted = Launch(name, task.job.job, task.kind, task.index, task.part)
+            hold(told == wanted, TOLD, f"{told} instead of {wanted}")
+        self._check_kills(node, beat, reply)
+        self._check_outputs(node, beat, reply)
+
+    def _check_kills(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
+        """Each attempt that is to stop is told so at once, and again while the node still lists it."""
+        told = {action.attempt for action in reply.actions if isinstance(action, KillAttempt)}
+        listed = {status.attempt for status in beat.running}
+        for name, attempt in node.attempts.items():
+            if attempt.state == "killing":
+                first = self._killed.setdefault(name, beat.sequence)
+                due = first == beat.sequence or (name in listed and beat.sequence > first + 1)
+                hold(name in told or not due, TOLD, f"{beat.node} is not told to stop {name}")
+            else:
+                hold(name not in told, TOLD, f"{beat.node} is told to stop {name}, which is wanted")
+        strays = listed - node.attempts.keys() - told
+        hold(not strays, TOLD, f"{beat.node} runs {strays}, which nobody wants")
+
+    def _check_outputs(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
+        """A node with reduces of a job knows all its map outputs, and whether these are all there will be."""
+        life = beat.node, beat.incarnation
+        older = {
+            a.task.job.job
+            for a in node.attempts.values()
+            if a.sequence < beat.sequence and a.task.kind is REDUCE
+        }
+        for key in [key for key in self._outputs if key[:2] == life and key[2] not in older]:
+            del self._outputs[key]
+        for action in reply.actions:
+            if isinstance(action, MapOutputs):
+                known, _ = self._outputs.get((*life, action.job), ([], False))
+                self._outputs[*life, action.job] = ([*known, *action.outputs], action.all_done)
+        reduces = [each.task.job for each in node.attempts.values() if each.task.kind is REDUCE]
+        jobs = {job.job: job for job in reduces if job.active}
+        for name, job in jobs.items():
+            done = all(task.state == "done" for task in job.maps.tasks)
+            known, complete = self._outputs.get((*life, name), ([], False))
+            seen = f"{beat.node} knows {len(known)} of {len(job.outputs)} outputs of {name}, {complete}"
+            hold(known == job.outputs and complete == done, TOLD, seen)
+
+    def discarded(self, core: Any, ended: list[Any]) -> None:
+        """What these attempts wrote into files is to be deleted, unless they have succeeded."""
+        dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
+        jobs = {**core.ledger.ended, **core.ledger.jobs}
+        for row in ended:
+            writes = row.kind == "reduce" or not jobs[row.job].reduces.total
+            unwanted = writes and row.state != "succeeded"
+            seen = f"{row.attempt} {row.state}, {sorted(dropped)}"
+            hold((row.attempt in dropped) is unwanted, "only what is not wanted is deleted", seen)
+
+    def moved(self, core: Any, block: str, hosts: tuple[str, ...]) -> None:
+        """The replicas of a block have changed: whatever reads it prefers those nodes."""
+        self._hosts[block] = hosts
+        for job in core.ledger.jobs.values():
+            self.check_hosts(core, job, block)
+
+    def check_hosts(self, core: Any, job: Any, block: str | None = None) -> None:
+        """Each map, or those of one block, prefers the nodes that hold its block, and their racks."""
+        racks = core.ledger.rack_by_node
+        tasks = job.maps.tasks
+        for task in tasks if block is None else [each for each in tasks if each.split.block == block]:
+            hosts: Any = self._hosts.get(task.split.block or "", task.split.hosts)
+            near = {racks[host] for host in hosts if host in racks}
+            if task.hosts != hosts or set(task.racks) != near:
+                seen = f"{task.task} at {task.hosts} in {task.racks} instead of {hosts} in {near}"
+                raise Violation("maps go where their input is", seen)

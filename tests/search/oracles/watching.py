@@ -1,0 +1,213 @@
+"""Puts the references beside a policy: whatever it answers is compared with theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.order.capacity import Capacity
+from schedbed.scheduler.order.fair import Fair
+from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.order.pools import PoolSettings
+from schedbed.scheduler.policies.late import Late
+from schedbed.scheduler.policy import Composed, Proposal
+from schedbed.tasks.specs import TaskKind
+from tests.search.oracles.job_orders import Reference, capacity_order, fair_order, fifo_order
+from tests.search.oracles.late_rule import LateRule
+from tests.search.oracles.map_choices import DelayRule, check_greedy
+from tests.search.oracles.preemption_rule import PreemptionRule
+from tests.search.oracles.room import container_room, slot_room
+from tests.search.violation import hold
+
+
+def watch_policy(policy: Any) -> Any:
+    """Return the policy, which raises Violation from now on where an answer is not that of a reference."""
+    if isinstance(policy, Composed):
+        reference = _reference(policy, policy.order)
+        if reference is not None:
+            _watch_order(policy, reference)
+        _watch_locality(policy, reference)
+        if isinstance(policy.order, Fair) and _preempts(policy.order):
+            _watch_preemption(policy, policy.order)
+    speculation = getattr(policy, "speculation", None)
+    if isinstance(speculation, Late):
+        _watch_copies(speculation)
+    return policy
+
+
+def _preempts(order: Any) -> bool:
+    return order.asked.min_share_timeout_s is not None or order.asked.fair_share_timeout_s is not None
+
+
+class Memory:
+    """The memory of the nodes that were alive at the last tick, in bytes, which Capacity shares without slots."""
+
+    def __init__(self, policy: Any) -> None:
+        self._known_bytes = 0
+        policy.tick = _after(policy.tick, self._count)
+
+    def _count(self, view: Any) -> None:
+        self._known_bytes = sum(node.spec.memory_bytes for node in view.nodes.values() if node.alive)
+
+    def total_bytes(self, view: Any) -> int:
+        """Return the memory; before the first tick that of now."""
+        if not self._known_bytes:
+            self._count(view)
+        return self._known_bytes
+
+
+def _reference(policy: Any, order: Any) -> Reference | None:
+    asked: Any = getattr(order, "asked", None)
+    if type(order) is Fifo:
+        return fifo_order
+    if type(order) is Fair:
+        return fair_order(asked.pool_by == "user", asked.pools or {}, PoolSettings(inside=asked.inside))
+    if type(order) is Capacity and asked.map_slot_memory_bytes is None is asked.reduce_slot_memory_bytes:
+        return capacity_order(asked, Memory(policy) if not policy.limits.slots else None)
+    return None
+
+
+def _watch_order(policy: Any, reference: Reference) -> None:
+    inner = policy._jobs
+
+    def jobs(view: Any, node: Any, kind: TaskKind) -> Iterator[Any]:
+        wanted, place = reference(view, kind), -1
+        for place, job in enumerate(inner(view, node, kind)):
+            if place >= len(wanted) or wanted[place] is not job:
+                _differ(view, policy, kind, job.job, wanted[place:])
+            yield job
+        if place + 1 < len(wanted):
+            _differ(view, policy, kind, "nobody", wanted[place + 1 :])
+
+    policy._jobs = jobs
+
+
+def _differ(view: Any, policy: Any, kind: TaskKind, found: str, wanted: list[Any]) -> None:
+    name = type(policy.order).__name__
+    seen = f"{view.now_s}: {found} instead of {[job.job for job in wanted]} for a {kind.value}"
+    hold(False, f"{name} asks the jobs in its order", seen)
+
+
+def _watch_locality(policy: Any, reference: Reference | None) -> None:
+    plain = type(policy)._offer is Composed._offer
+    if type(policy.locality) is Delay:
+        _watch_delay(policy, policy.locality)
+    elif type(policy.locality) is Greedy:
+        pick = policy._pick
+
+        def picked(view: Any, node: Any, job: Any) -> Any:
+            answer = pick(view, node, job)
+            check_greedy(view, node, job, answer)
+            return answer
+
+        policy._pick = picked
+    takes_any = getattr(policy.admission, "takes_any", False) or type(policy.admission) is Containers
+    if reference is not None and takes_any and plain:
+        _watch_room(policy, reference, greedy=type(policy.locality) is Greedy)
+
+
+def _watch_room(policy: Any, reference: Reference, *, greedy: bool) -> None:
+    """The first job in order that may take the node has it: nothing that could start is left waiting."""
+    inner = policy.decide
+    admission = policy.admission
+
+    def has_room(node: Any, job: Any, kind: TaskKind) -> bool:
+        if type(admission) is Containers:
+            return container_room(admission.reserved_cores, node, job, kind)
+        return slot_room(node, kind)
+
+    def decide(view: Any, node: Any, kind: TaskKind) -> Any:
+        jobs = [job for job in reference(view, kind) if has_room(node, job, kind)]
+        wanted = next((job for job in jobs if not view.avoids(job, node, kind)), None)
+        answer = inner(view, node, kind)
+        if kind is TaskKind.REDUCE or greedy:
+            found = answer.task.job if isinstance(answer, Proposal) else None
+            seen = f"{view.now_s}: {node.node} gets {answer} instead of one of {wanted and wanted.job}"
+            hold(found is wanted, "the first job that may has the room", seen)
+        return answer
+
+    policy.decide = decide
+
+
+def _watch_delay(policy: Any, delay: Delay) -> None:
+    asked: Any = delay
+    rule = DelayRule(asked.asked.node_wait_s, asked.asked.rack_wait_s)
+    policy.beat, delay.beat = _after(policy.beat, rule.beat), _after(delay.beat, rule.beat)
+    if policy._scan is None:
+        pick = policy._pick
+
+        def picked(view: Any, node: Any, job: Any) -> Any:
+            answer = pick(view, node, job)
+            rule.told(view, node, job, answer)
+            return answer
+
+        policy._pick = picked
+        return
+    scan = policy._scan
+
+    def scanned(view: Any, node: Any, jobs: Iterable[Any]) -> Any:
+        asked: list[Any] = []
+        answer = scan(view, node, _noted(jobs, asked))
+        for job in asked:
+            if not view.avoids(job, node, TaskKind.MAP):
+                taken = isinstance(answer, Proposal) and answer.task.job is job
+                rule.told(view, node, job, answer if taken else "waits")
+        return answer
+
+    policy._scan = scanned
+
+
+def _after(inner: Callable[..., Any], then: Callable[[Any], None]) -> Callable[..., Any]:
+    def call(view: Any, *arguments: Any) -> Any:
+        answer = inner(view, *arguments)
+        then(view)
+        return answer
+
+    return call
+
+
+def _noted(jobs: Iterable[Any], asked: list[Any]) -> Iterator[Any]:
+    for job in jobs:
+        asked.append(job)
+        yield job
+
+
+def _watch_preemption(policy: Any, order: Any) -> None:
+    asked = order.asked
+    timeouts = asked.min_share_timeout_s, asked.fair_share_timeout_s
+    settings, default = asked.pools or {}, PoolSettings(inside=asked.inside)
+    rule = PreemptionRule(asked.pool_by == "user", settings, default, timeouts)
+    preempt, submitted = policy.preempt, policy.submitted
+
+    def told(view: Any, job: Any) -> None:
+        submitted(view, job)
+        rule.submitted(job)
+
+    def checked(view: Any) -> Any:
+        live = [attempt for job in view.jobs.values() for attempt in job.attempts.values()]
+        before = {attempt.attempt: str(attempt.state) for attempt in live}
+        kills = list(preempt(view))
+        rule.check(view, [kill for kill in kills if kill.reason.startswith("pool ")], before)
+        return kills
+
+    policy.preempt, policy.submitted = checked, told
+
+
+def _watch_copies(late: Any) -> None:
+    rule = LateRule(late)
+    late.tick = _after(late.tick, rule.tick)
+    ended, copy = late.ended, late.copy
+
+    def told(view: Any, attempt: Any) -> None:
+        ended(view, attempt)
+        rule.ended(attempt)
+
+    def copied(view: Any, node: Any, kind: TaskKind) -> Any:
+        answer = copy(view, node, kind)
+        rule.told(view, node, kind, answer)
+        return answer
+
+    late.ended, late.copy = told, copied

@@ -1,0 +1,156 @@
+"""The measure of the finder: mutants are made, put into force and judged as said."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from schedbed.scheduler.core.core import Core
+from tests.search.generate import LATER, make_story
+from tests.search.mutation.edits import edited, edits
+from tests.search.mutation.forks import Forks
+from tests.search.mutation.mutant import Mutant, all_mutants
+from tests.search.mutation.places import functions_of
+from tests.search.mutation.reach import Hits
+from tests.search.mutation.targets import EQUIVALENT, LEFT_OUT, MODULES
+from tests.search.mutation.trial import Verdict
+from tests.search.mutation.verdicts import print_verdicts
+from tests.search.play import play
+from tests.search.search import examine
+
+CODE = '''
+def f(a, b):
+    """Text with 1."""
+    if a < 1 and not b:
+        a.x = 2
+        raise ValueError("3")
+    b += 1
+    if a.end_s < b:
+        return 5
+    c = 3 if a in b else a.left_s < 4
+    return a
+'''
+
+FOREIGN = (
+    ("JobBooks.end_job", "without `node.outbox.append(ForgetJob", "map outputs of ended jobs are forgotten"),
+    ("Fair.__init__", "`pool_by == 'user'` is", "Fair asks the jobs in its order"),
+    ("BlockMap.expect", "without `self.field.charge(node, length)`", "the NameNode's books balance"),
+    ("Books.kill", "without `attempt.node.outbox.append(KillAttempt", "a node is told what it needs"),
+    ("Ledger.launch", "`node.rack in task.racks` is", "rows tell what was"),
+    ("_Choice.next_hdfs", "`len(set(racks)) == 1`", "replicas go where HDFS puts them"),
+    ("Job.release", "without `stage.tasks = []`", "an ended job is small"),
+)
+"""Mistakes that the finder did not see before later stories, with the check."""
+
+
+def test_edits_leave_texts_and_errors_alone() -> None:
+    function = ast.parse(CODE).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    changes = {edit.change: edited(function, edit) for edit in edits(function)}
+    assert set(changes) == {
+        "`a in b` turned round",
+        "`a.end_s < b` turned round",
+        "`a.left_s < 4` is `a.left_s >= 4`",
+        "`b += 1` is `b -= 1`",
+        "`1` is `2`",
+        "`2` is `3`",
+        "`3` is `4`",
+        "`4` is `5`",
+        "`5` is `6`",
+        "`a < 1 and (not b)` is `a < 1 or not b`",
+        "`a < 1 and (not b)` turned round",
+        "`a < 1` is `a <= 1`",
+        "`not b` is `b`",
+        "`return a` is `return None`",
+        "without `a.x = 2`",
+        "without `b += 1`",
+    }
+    assert all(ast.unparse(other) != ast.unparse(function) for other in changes.values())
+
+
+def test_there_are_mutants_of_each_module_and_what_is_left_out_is_there() -> None:
+    mutants = all_mutants()
+    assert {mutant.module for mutant in mutants} == set(MODULES) and len(mutants) > 2000
+    for name in (*LEFT_OUT, *EQUIVALENT):
+        module, _, function = name.partition(":")
+        assert module not in MODULES or function in functions_of(module), name
+
+
+def found(function: str, change: str) -> Mutant:
+    return next(each for each in all_mutants() if each.function == function and change in each.change)
+
+
+def _answer_of(mutant: Mutant) -> object:
+    mutant.apply()
+    return Core.all_ended(None)  # type: ignore[arg-type]
+
+
+def test_a_mutant_is_in_force_in_its_own_process_only() -> None:
+    mutant = found("Core.all_ended", "is `return None`")
+    ((_, answer),) = Forks(_answer_of, jobs=1, patience_s=60.0).results([mutant])
+    assert answer is None
+    with pytest.raises(AttributeError):
+        Core.all_ended(None)  # type: ignore[arg-type]
+
+
+def _work(what: str) -> str:
+    if what == "dies":
+        os._exit(3)
+    if what == "hangs":
+        time.sleep(600.0)
+    if what == "fails":
+        raise ValueError(what)
+    return what
+
+
+@pytest.mark.long  # seconds
+def test_what_dies_or_hangs_has_no_result_and_an_error_is_passed_on() -> None:
+    results = dict(Forks(_work, jobs=4, patience_s=3.0).results(["well", "dies", "hangs"]))
+    assert results == {"well": "well", "dies": None, "hangs": None}
+    with pytest.raises(RuntimeError, match="ValueError: fails"):
+        list(Forks(_work, jobs=1, patience_s=60.0).results(["fails"]))
+
+
+def _hits_of(seed: int) -> dict[tuple[str, int], int]:
+    hits = Hits(["schedbed.scheduler.core.core"])
+    play(make_story(seed), audit=False)
+    return hits.take()
+
+
+def test_hits_are_counted_by_line() -> None:
+    ((_, hits),) = Forks(_hits_of, jobs=1, patience_s=120.0).results([1])
+    assert hits is not None and len(hits) > 50 and max(hits.values()) > 100
+
+
+def test_the_share_counts_what_is_unreached(capsys: pytest.CaptureFixture[str]) -> None:
+    mutant = found("Core.tick", "without")
+    killed, unreached = Verdict(hits=3, killed_by="every job ends"), Verdict(hits=0)
+    assert print_verdicts([(mutant, killed)] * 10) == 0
+    assert print_verdicts([(mutant, killed)] * 10 + [(mutant, unreached)]) == 1
+    assert "90.9%" in capsys.readouterr().out
+
+
+def _first_kill(mutant: Mutant) -> str:
+    mutant.apply()
+    for seed in range(LATER, LATER + 60):
+        violation = examine(make_story(seed))
+        if violation is not None:
+            return violation.check
+    return "nothing"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("function", "change", "check"), FOREIGN)
+def test_a_mistake_that_was_not_seen_before_is_seen(function: str, change: str, check: str) -> None:
+    ((_, killed_by),) = Forks(_first_kill, jobs=1, patience_s=250.0).results([found(function, change)])
+    assert killed_by == check
+
+
+def test_a_later_story_may_have_no_losses() -> None:
+    """The check of repeats plays it without strays."""
+    story = replace(make_story(LATER + 6), repeats=0.0)
+    assert story.strays and examine(story) is None
