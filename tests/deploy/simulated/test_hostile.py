@@ -36,12 +36,13 @@ IN_RUN = [
     "sys.modules.clear()",
 ]
 AT_THE_DOOR = ["import ends the process", "__init__ ends the process", "limits are texts", "import exits"]
+QUIET = "\n__import__('faulthandler').disable()\n"  # so that a crash that is wanted is not shown as one of pytest
 HARMLESS = ["os.chdir('/')", "os.environ.clear()", "sys.stdout.close()"]
 
 
 def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
     """Return how the simulation ended, empty when it succeeded, and the rows of each table."""
-    (folder / "mine.py").write_text(attack.text(), encoding="utf-8")
+    (folder / "mine.py").write_text(attack.text() + QUIET, encoding="utf-8")
     values = {**yaml.safe_load(SCENARIO), "policies": [f"{folder}/mine.py:Mine"]}
     scenario = resolve(values)
     record = RunFile(
