@@ -10,7 +10,7 @@ from __future__ import annotations
 import copyreg
 import gc
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from io import BytesIO
 from operator import attrgetter
@@ -63,7 +63,7 @@ def thaw(data: bytes) -> Any:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _no_collection() -> Generator[None]:
     """Keep the garbage collector from looking through a million objects again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
