@@ -36,7 +36,7 @@ IN_RUN = [
     "sys.modules.clear()",
 ]
 AT_THE_DOOR = ["import ends the process", "__init__ ends the process", "limits are texts", "import exits"]
-QUIET = "\n__import__('faulthandler').disable()\n"  # so that a crash that is wanted is not shown as one of pytest
+QUIET = "\n__import__('faulthandler').disable()\n"  # a crash that is wanted is not shown as one of pytest
 HARMLESS = ["os.chdir('/')", "os.environ.clear()", "sys.stdout.close()"]
 
 
