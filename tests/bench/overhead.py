@@ -1,11 +1,12 @@
 """What the testbed adds to tasks: from a heartbeat's answer to task code, between two tasks, and to a whole job.
 
-    python tests/bench/overhead.py [--repeats 5] [--limits auto]
+    python tests/bench/overhead.py [--repeats 5] [--limits cgroup docker]
 
 Live runs on six nodes with two map slots each. The first job has many short tasks, which together ask for 0.6 host
 cores (a host without a free core measures its own queue): `assigned` to `start` of the attempts table is the launch,
 and the k-th end on a node is paired with the start that its slot was freed for. The second job, at 0.1 of a core each,
-has four waves of equal tasks of 5 s: its time from submission to finish against four times 5 s.
+has four waves of equal tasks of 5 s: its time from submission to finish against four times 5 s. Beside each run stands
+the time of a bare fork and exit in the same minute.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from schedbed import Result, run
+from tests.bench.control_plane import fork_ms
 from tests.bench.figures import Figure, parser, publish, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LIMITS = ("software", "cgroup", "docker")
 NODES, SLOTS = 6, 2
 NODE = {"cores": 2, "map_slots": SLOTS, "reduce_slots": 1}
 SHORT_S, SHORT_SPEED, SHORT_TASKS = 1.0, 0.05, 300
@@ -62,44 +65,51 @@ def stretch(jobs: pd.DataFrame, ideal_s: float) -> float:
     return float(row["finish"] - row["submit"]) / ideal_s
 
 
-def fifo_run(values: dict[str, Any]) -> Result:
-    """Run a scenario live under FIFO, without checking outputs, which would take CPU."""
-    return run(values, policies=["fifo"], check=False)
+def fifo_run(task_s: float, core_speed: float, tasks: int, limits: str) -> Result:
+    """Run such a job live under FIFO, without checking its output, which would take CPU."""
+    kind = "docker" if limits == "docker" else "process"
+    values = scenario(task_s, core_speed, tasks, "auto" if limits == "docker" else limits)
+    return run(values, policies=["fifo"], machines=kind, check=False)
+
+
+def measured(limits: str, tasks: int, repeats: int) -> list[Figure]:
+    """Return the figures of one kind of limits."""
+    p50s, p99s, gaps, ratios, saturated, forks = [], [], [], [], [], []
+    for repeat in range(repeats):
+        short = fifo_run(SHORT_S, SHORT_SPEED, tasks, limits)
+        forks.append(fork_ms())
+        saturated.append(100 * float(short.summary["fidelity"]["host_cpu_saturated"]))
+        launches, between = launch_gaps(short.attempts) * 1e3, slot_gaps(short.attempts, SLOTS) * 1e3
+        p50s.append(float(np.percentile(launches, 50)))
+        p99s.append(float(np.percentile(launches, 99)))
+        gaps.append(float(np.percentile(between, 50)))
+        jobs = fifo_run(LONG_S, LONG_SPEED, WAVES * NODES * SLOTS, limits).jobs
+        ratios.append(stretch(jobs, WAVES * LONG_S))
+        say(
+            f"{limits} {repeat + 1}: launch {p50s[-1]:.1f}/{p99s[-1]:.1f} ms, gap {gaps[-1]:.1f} ms, "
+            f"waves {ratios[-1]:.3f} x, fork {forks[-1]:.2f} ms, saturated {saturated[-1]:.0f}%"
+        )
+    return [
+        Figure(name=f"answer to first line of task code, p50, {limits}", values=p50s, unit="ms", high=6),
+        Figure(name=f"answer to first line of task code, p99, {limits}", values=p99s, unit="ms", high=20),
+        Figure(name=f"gap between two tasks on a slot, p50, {limits}", values=gaps, unit="ms", high=10),
+        Figure(
+            name=f"job of {WAVES} waves of {LONG_S:g} s / ideal, {limits}", values=ratios, unit="x", high=1.03
+        ),
+        Figure(name="- a bare fork and exit meanwhile", values=forks, unit="ms"),
+        Figure(name="- meanwhile the host's CPU was saturated for", values=saturated, unit="%"),
+    ]
 
 
 def main() -> None:
     """Measures and prints."""
     options = parser(__doc__)
-    options.add_argument("--limits", default="auto", choices=["auto", "software", "cgroup"])
+    options.add_argument("--limits", nargs="+", default=["cgroup", "docker"], choices=LIMITS)
     options.add_argument("--tasks", type=int, default=SHORT_TASKS, help=f"short ones (default {SHORT_TASKS})")
     asked = options.parse_args()
-    p50s, p99s, gaps, ratios, saturated = [], [], [], [], []
-    for repeat in range(asked.repeats):
-        short = fifo_run(scenario(SHORT_S, SHORT_SPEED, asked.tasks, asked.limits))
-        attempts = short.attempts
-        saturated.append(100 * float(short.summary["fidelity"]["host_cpu_saturated"]))
-        launches, between = launch_gaps(attempts) * 1e3, slot_gaps(attempts, SLOTS) * 1e3
-        p50s.append(float(np.percentile(launches, 50)))
-        p99s.append(float(np.percentile(launches, 99)))
-        gaps.append(float(np.percentile(between, 50)))
-        jobs = fifo_run(scenario(LONG_S, LONG_SPEED, WAVES * NODES * SLOTS, asked.limits)).jobs
-        ratios.append(stretch(jobs, WAVES * LONG_S))
-        say(
-            f"{repeat + 1}: launch {p50s[-1]:.1f}/{p99s[-1]:.1f} ms, gap {gaps[-1]:.1f} ms, job {ratios[-1]:.3f} x"
-        )
-    figures = [
-        Figure(name="answer to first line of task code, p50", values=p50s, unit="ms", high=10),
-        Figure(name="answer to first line of task code, p99", values=p99s, unit="ms", high=50),
-        Figure(name=f"gap between two tasks on a slot, p50, {NODES} nodes", values=gaps, unit="ms", high=40),
-        Figure(name="- meanwhile the host's CPU was saturated for", values=saturated, unit="%"),
-        Figure(name=f"job of {WAVES} waves of {LONG_S:g} s / ideal", values=ratios, unit="x", high=1.05),
-    ]
-    publish(
-        "overhead",
-        f"Overhead: {asked.tasks} tasks of {SHORT_S:g} s on {NODES} nodes, limits {asked.limits}",
-        figures,
-        asked.out,
-    )
+    figures = [figure for limits in asked.limits for figure in measured(limits, asked.tasks, asked.repeats)]
+    title = f"Overhead of a task: {asked.tasks} tasks of {SHORT_S:g} s on {NODES} nodes"
+    publish("overhead", title, figures, asked.out)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 An undisturbed run gives the outputs and the makespan to compare with. Then come `--runs` runs with three faults each,
 drawn from the run's number (simulated ones compare what each job has written, in bytes); as many as `--repeats` in
 which the JobTracker is killed at a fifth, two and three fifths of the makespan; and one that loses a node at a
-quarter of it for good, whose replicas the others must have again at the end. The film must not be too short for that:
-neither the second or so that a killed process takes to be back nor the speed of copies is scaled.
+quarter of it for good, whose replicas the others must have again at the end. The workload must not be too short for
+that: neither the second or so that a killed process takes to be back nor the speed of copies is scaled.
 """
 
 from __future__ import annotations

@@ -134,7 +134,10 @@ def test_checksums_agree_however_the_words_are_partitioned(tmp_path: Path) -> No
 def test_all_scenarios_are_accepted(tmp_path: Path) -> None:
     source = tmp_path / "input"
     source.write_bytes(b"a b\n" * 1000)
-    scenarios = [overhead.scenario(5.0, 0.1, 48, "auto"), scale.scenario(24)]
+    scenarios = [
+        overhead.scenario(5.0, 0.1, 48, "auto"),
+        scale.scenario(24),
+    ]
     scenarios += [datapath.scenario(app, source, 3) for app in datapath.INPUTS]
     for scenario in scenarios:
         resolve(yaml.safe_load(yaml.safe_dump(scenario)))
