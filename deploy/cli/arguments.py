@@ -46,3 +46,14 @@ Ports = Annotated[
         help="Listen on ports of this range only, such as 20000-20100.",
     ),
 ]
+SetKey = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
+]
+NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
+
+
+def show_warnings(warnings: tuple[str, ...]) -> None:
+    """Print what is odd about a scenario but no error."""
+    for warning in warnings:
+        typer.echo(f"note: {warning}", err=True)

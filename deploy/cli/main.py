@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from schedbed import __version__
-from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands
-from schedbed.deploy.cli.arguments import Machines, Ports, Scenario
+from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands, validate_command
+from schedbed.deploy.cli.arguments import Machines, NoLive, Ports, Scenario, SetKey, show_warnings
 from schedbed.deploy.cli.endings import Commands
 from schedbed.deploy.cli.hosts_command import hosts_app
 from schedbed.deploy.cli.policy_commands import policy_app
@@ -45,11 +45,6 @@ Format = Annotated[
 FitCluster = Annotated[
     bool, typer.Option("--fit-cluster", help="Propose a cluster that fits the trace.", show_default=False)
 ]
-SetKey = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
-]
-NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
 
 
 def _show_version(asked: bool) -> None:
@@ -119,7 +114,7 @@ def run(
     resolved = resolve(
         scenario, sets=set_ or (), policies=policy, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )
-    _show_warnings(resolved.warnings)
+    show_warnings(resolved.warnings)
 
     from schedbed.deploy.whole_run import RunOptions, run_scenario
 
@@ -154,51 +149,7 @@ def whatif(
     replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
 
 
-@app.command()
-def validate(
-    scenario: Scenario,
-    policy: Annotated[
-        list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
-    ] = None,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="Live runs of each policy, of which every second fits costs.")
-    ] = 5,
-    set_: SetKey = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="A finished live run of the scenario, instead of running it live."),
-    ] = None,
-    phases: Annotated[bool, typer.Option("--phases", help="Also show where the time of tasks went.")] = False,
-    recorded: Annotated[
-        bool,
-        typer.Option(
-            "--recorded", help="SCENARIO is a Rumen trace: simulate it on its own slots, run nothing."
-        ),
-    ] = False,
-    framework: Annotated[
-        str | None,
-        typer.Option(metavar="PROFILE", help="With --recorded: none, hadoop1 (the default) or yarn."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder for both runs and validate.json.")] = None,
-    no_live: NoLive = False,
-) -> None:
-    """Run a scenario live and simulated, or simulate a recorded trace, and print how far the simulator is off.
-
-    Example: schedbed validate mixed --repeats 5 --phases
-    """
-    if recorded or framework is not None:
-        from schedbed.deploy.cli.trace_commands import validate_trace
-
-        validate_trace(
-            str(scenario), out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
-        )
-        return
-    from schedbed.deploy.scenario.resolve import resolve
-    from schedbed.deploy.studies.validate import validate as hold_against
-
-    resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
-    _show_warnings(resolved.warnings)
-    hold_against(resolved, out, live_folder=against, live=not no_live, show_phases=phases, say=typer.echo)
+validate_command.add_commands(app)
 
 
 @app.command()
@@ -366,8 +317,3 @@ def convert(
     from schedbed.deploy.cli.trace_commands import convert_trace
 
     convert_trace(file, out, format, jobs, fit=fit_cluster)
-
-
-def _show_warnings(warnings: tuple[str, ...]) -> None:
-    for warning in warnings:
-        typer.echo(f"note: {warning}", err=True)

@@ -26,7 +26,7 @@ from schedbed.deploy.studies.compare import (
     Pair,
     agreement,
 )
-from schedbed.deploy.studies.judging import job_errors, split_repeats, winners
+from schedbed.deploy.studies.judging import Winner, job_errors, split_repeats, winners
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.deploy.workspace import result_folder
 from schedbed.scheduler.history import read_tables
@@ -40,6 +40,17 @@ milliseconds decide what a slot gets next, and that moves a short run's makespan
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A scenario's simulation held against its live runs. `faults`: policies without a run to be judged on and bounds
+    that do not hold, a phrase each; `left_out`: live runs that are not trusted, a line each."""
+
+    found: tuple[Agreement, ...]
+    winner: Winner | None
+    left_out: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
 def validate(
     scenario: ResolvedScenario,
     out: Path | None,
@@ -48,18 +59,36 @@ def validate(
     live: bool = True,
     show_phases: bool = False,
     say: Say = print,
-) -> list[Agreement]:
-    """Runs the scenario live (or takes a finished live run of it) and simulated, prints and writes the comparison.
+) -> tuple[Agreement, ...]:
+    """Run the scenario live (or take a finished live run of it) and simulated; print and write the comparison.
 
     The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count. Synthetic
     jobs cost what they say. What applications cost is fitted to some live repeats and the simulation is judged on the
     others (`judging.split_repeats`). Raises RunFailed when a run failed, a policy has no trusted run to be judged on,
     or a bound does not hold.
     """
-    scenario = scenario.without_learning()
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
     folder = result_folder(out, f"{scenario.name}-validate", datetime.now(UTC))
+    held = hold_against_live(
+        scenario, folder, live_folder=live_folder, live=live, show_phases=show_phases, say=say
+    )
+    if held.faults:
+        raise RunFailed("; ".join(held.faults))
+    return held.found
+
+
+def hold_against_live(
+    scenario: ResolvedScenario,
+    folder: Path,
+    *,
+    live_folder: Path | None = None,
+    live: bool = True,
+    show_phases: bool = False,
+    say: Say = print,
+) -> Validation:
+    """Do what `validate` does in a folder that is there, without judging. Raises RunFailed when a run failed."""
+    scenario = scenario.without_learning()
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
     simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
@@ -98,8 +127,7 @@ def validate(
     for doubt in measured.left_out:
         say(f"note: left out, not trusted: {doubt}")
     say(f"Results: {folder / NAME}")
-    _raise_faults(found, judged)
-    return found
+    return Validation(tuple(found), best, tuple(measured.left_out), tuple(_faults(found, judged)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +176,13 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
     return f"costs of applications: fitted to repeats {fitted}; judged on repeats {judged}"
 
 
-def _raise_faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> None:
-    """Raise RunFailed for policies without a run to be judged on, and for bounds that do not hold."""
+def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
+    """Return a phrase for each policy without a run to be judged on, and for bounds that do not hold."""
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
     if outside:
         faults.append("the simulator is outside its bounds: " + "; ".join(outside))
-    if faults:
-        raise RunFailed("; ".join(faults))
+    return faults
 
 
 def _check_same_policies(folder: Path, policies: Sequence[str]) -> None:

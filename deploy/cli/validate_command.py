@@ -1,0 +1,105 @@
+"""`schedbed validate`: the simulator against live runs, drawn ones, or a recorded trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedbed.deploy.cli.arguments import NoLive, SetKey, complete_scenario, show_warnings
+from schedbed.tasks.errors import BadInput
+
+SEED = 1
+AnyScenario = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[SCENARIO]",
+        help="A scenario's file, or the name of a shipped one such as quickstart.",
+        autocompletion=complete_scenario,
+    ),
+]
+Policies = Annotated[
+    list[str] | None, typer.Option(metavar="SPEC", help="Only under this policy; may be repeated.")
+]
+Repeats = Annotated[
+    int, typer.Option(min=1, help="Live runs of each policy, of which every second fits costs.")
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A finished live run of the scenario, instead of running it live."),
+]
+Phases = Annotated[bool, typer.Option("--phases", help="Also show where the time of tasks went.")]
+Recorded = Annotated[
+    bool,
+    typer.Option("--recorded", help="SCENARIO is a Rumen trace: simulate it on its own slots, run nothing."),
+]
+FrameworkName = Annotated[
+    str | None, typer.Option(metavar="PROFILE", help="With --recorded: none, hadoop1 (the default) or yarn.")
+]
+Count = Annotated[
+    int | None,
+    typer.Option(min=1, max=1000, metavar="N", help="N drawn scenarios instead, some four minutes each."),
+]
+Seed = Annotated[int | None, typer.Option(help=f"With --drawn: where all chance comes from, else {SEED}.")]
+Out = Annotated[Path | None, typer.Option(help="The folder for both runs and validate.json.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Make it a command of the application."""
+    app.command()(validate)
+
+
+def validate(
+    scenario: AnyScenario = None,
+    policy: Policies = None,
+    repeats: Repeats = 5,
+    set_: SetKey = None,
+    against: Against = None,
+    phases: Phases = False,
+    recorded: Recorded = False,
+    framework: FrameworkName = None,
+    drawn: Count = None,
+    seed: Seed = None,
+    out: Out = None,
+    no_live: NoLive = False,
+) -> None:
+    """Run a scenario live and simulated, or simulate a recorded trace, and print how far the simulator is off.
+
+    Example: schedbed validate mixed --repeats 5 --phases
+    """
+    if drawn is not None:
+        others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
+        others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
+        _validate_drawn(drawn, SEED if seed is None else seed, repeats, out, others, live=not no_live)
+        return
+    if seed is not None:
+        raise BadInput(f"--seed {seed}: only goes with --drawn, expected `seed:` in a scenario")
+    if scenario is None:
+        raise BadInput("validate: expected a SCENARIO, a trace with --recorded, or --drawn N")
+    if recorded or framework is not None:
+        from schedbed.deploy.cli.trace_commands import validate_trace
+
+        validate_trace(
+            str(scenario), out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
+        )
+        return
+    from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.studies.validate import validate as hold_against
+
+    resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
+    show_warnings(resolved.warnings)
+    hold_against(resolved, out, live_folder=against, live=not no_live, show_phases=phases, say=typer.echo)
+
+
+def _validate_drawn(
+    count: int, seed: int, repeats: int, out: Path | None, others: Mapping[str, object], *, live: bool
+) -> None:
+    for name, value in others.items():
+        if value:
+            raise BadInput(f"--drawn {count}: does not go with {name}")
+    from schedbed.deploy.studies.drawn_scenarios import validate_drawn
+
+    validate_drawn(count, seed, repeats, os.cpu_count() or 1, out, live=live, say=typer.echo)

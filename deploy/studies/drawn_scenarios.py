@@ -1,0 +1,197 @@
+"""`schedbed validate --drawn N`: scenarios that nobody chose, live and simulated, and how far apart they are in all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.studies.compare import Agreement
+from schedbed.deploy.studies.judging import Winner
+from schedbed.deploy.studies.validate import Validation, hold_against_live
+from schedbed.deploy.workspace import result_folder
+from schedbed.tasks.chance import Coin, chance
+
+NAME, SCENARIO = "drawn.json", "scenario.yaml"
+JOB_ERROR_MAX = 0.10  # median of the absolute errors of jobs
+WINNER_MIN = 0.90  # of the scenarios in which live runs tell the best two policies apart
+POLICIES = ("fifo", "fair")
+SCALE = 0.1
+HOST_SHARE = 0.5
+"""Share of the host's cores that a drawn cluster declares: the testbed itself needs some."""
+BUSY_S = 18.0
+"""Real seconds for which the drawn jobs keep all map slots computing, a third of them and I/O left out."""
+APPLICATIONS = ("wordcount", "sort", "grep")
+PARAMS = {"grep": {"pattern": "[a-z]*ing"}}
+Say = Callable[[str], None]
+
+
+def draw(seed: int, number: int, host_cores: int) -> dict[str, Any]:
+    """Return scenario `number` of a seed as in a file: cluster, jobs and their arrivals from one stream of chance.
+
+    The cluster declares half of the host's cores, where cores as fast as the host's are enough for that.
+    """
+    coin = chance(seed, "drawn", number)
+    nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
+    cores = coin.choice((1, 2, 2))
+    core_speed = min(1.0, round(HOST_SHARE * host_cores / (nodes * cores), 3))
+    node = {
+        "cores": cores,
+        "core_speed": core_speed,
+        "memory": "768MiB",
+        "disk": f"{coin.choice((20, 40, 80))}MB/s",
+        "network": f"{coin.choice((50, 100, 200))}Mbit/s",
+        "map_slots": map_slots,
+        "reduce_slots": coin.randint(1, 2),
+    }
+    jobs = [_job(coin, index) for index in range(coin.randint(3, 6))]
+    _fill(jobs, nodes * min(map_slots, cores) * BUSY_S / SCALE)
+    at_s = 0.0
+    for job in jobs:
+        job["submit"] = f"{at_s:.1f}s"
+        at_s += coin.expovariate(len(jobs) / (0.5 * BUSY_S / SCALE))
+    return {
+        "name": f"drawn-{seed}-{number}",
+        "seed": coin.randrange(1000),
+        "scale": SCALE,
+        "cluster": {"nodes": nodes, "racks": coin.randint(1, 2), "node": node, "heartbeat": "500ms"},
+        "blocks": {"size": "64MiB", "replication": coin.randint(1, 3), "placement": "hdfs"},
+        "workload": {"jobs": jobs},
+        "policies": list(POLICIES),
+    }
+
+
+def _job(coin: Coin, index: int) -> dict[str, Any]:
+    user = coin.choice(("ana", "bo", "cleo"))
+    if coin.random() < 0.3:
+        app = coin.choice(APPLICATIONS)
+        kind = "records" if app == "sort" else "text"
+        drawn = {"generate": kind, "size": f"{64 * coin.randint(2, 8)}MiB", "seed": index}
+        found: dict[str, Any] = {"name": f"{app}{index}", "app": app, "user": user, "input": drawn}
+        return found | ({"params": PARAMS[app]} if app in PARAMS else {"reduces": coin.randint(1, 2)})
+    cost = {
+        "cpu": f"{coin.uniform(4, 30):.1f}s",
+        "read": f"{coin.choice((0, 16, 32, 64))}MiB",
+        "write": f"{coin.choice((0, 4, 16))}MiB",
+    }
+    made = {
+        "name": f"synthetic{index}",
+        "app": "synthetic",
+        "user": user,
+        "maps": 2 ** coin.randint(1, 5),
+        "map": cost,
+    }
+    if reduces := coin.randint(0, 2):
+        made |= {"reduces": reduces, "reduce": {"cpu": f"{coin.uniform(4, 20):.1f}s", "write": "16MiB"}}
+    return made
+
+
+def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
+    """Multiply the synthetic jobs' CPU times, so that all maps together compute for that many emulated slot-seconds."""
+    synthetic = [job for job in jobs if job["app"] == "synthetic"]
+    work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
+    for job in synthetic:
+        job["map"]["cpu"] = f"{float(job['map']['cpu'][:-1]) * slot_s / work_s:.1f}s"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTotal:
+    """What all drawn scenarios say together. `job_error`: the median of the absolute errors of all their jobs."""
+
+    scenarios: int
+    judged: int
+    jobs: int
+    job_error: float | None
+    told_apart: int
+    same_winner: int
+    left_out: int
+
+    @property
+    def outside(self) -> list[str]:
+        """What is out of bounds, a phrase each."""
+        found: list[str] = []
+        if self.job_error is None:
+            found.append("no scenario has a trusted live run to be judged on")
+        elif self.job_error > JOB_ERROR_MAX:
+            found.append(f"median error of a job {self.job_error:.1%} (bound {JOB_ERROR_MAX:.0%})")
+        if self.told_apart and self.same_winner < WINNER_MIN * self.told_apart:
+            found.append(f"same winner in {self.same_winner} of {self.told_apart} (bound {WINNER_MIN:.0%})")
+        return found
+
+    def lines(self) -> list[str]:
+        """Return the words for a terminal."""
+        error = "unknown" if self.job_error is None else f"{self.job_error:.1%}"
+        return [
+            f"{self.judged} of {self.scenarios} scenarios judged; {self.left_out} live runs left out, not trusted",
+            f"median absolute error of {self.jobs} completions of jobs: {error} (bound {JOB_ERROR_MAX:.0%})",
+            f"same winner in {self.same_winner} of {self.told_apart} scenarios whose live runs tell the best two apart"
+            f" (bound {WINNER_MIN:.0%})",
+        ]
+
+
+def together(parts: Sequence[tuple[Sequence[Agreement], Winner | None, int]]) -> DrawnTotal:
+    """Return what scenarios say together: of each its policies' agreements, its winner, and the runs left out."""
+    errors = [abs(pair.error) for found, _, _ in parts for each in found for pair in each.jobs.values()]
+    answers = [winner.same for _, winner, _ in parts if winner is not None and winner.same is not None]
+    return DrawnTotal(
+        scenarios=len(parts),
+        judged=sum(1 for found, _, _ in parts if found),
+        jobs=len(errors),
+        job_error=median(errors) if errors else None,
+        told_apart=len(answers),
+        same_winner=sum(answers),
+        left_out=sum(count for _, _, count in parts),
+    )
+
+
+def validate_drawn(
+    count: int, seed: int, repeats: int, host_cores: int, out: Path | None, *, live: bool, say: Say
+) -> DrawnTotal:
+    """Run drawn scenarios live and simulated; print and write what they say together.
+
+    The folder gets one for each scenario (its file, `live/`, `sim/`, validate.json) and drawn.json. A scenario whose
+    run fails ends all. Raises RunFailed when a run failed or a bound does not hold.
+    """
+    folder = result_folder(out, f"drawn-{seed}", datetime.now(UTC))
+    held: list[Validation] = []
+    for number in range(1, count + 1):
+        values = draw(seed, number, host_cores)
+        mine = folder / f"{number:02d}"
+        mine.mkdir()
+        (mine / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
+        say(f"\n{values['name']} ({number} of {count}): {_words(values)}")
+        held.append(hold_against_live(resolve(values, repeats=repeats), mine, live=live, say=_silent))
+        for each in held[-1].found:
+            errors = [abs(pair.error) for pair in each.jobs.values()]
+            middle = f"{median(errors):.1%}" if errors else "unknown"
+            say(f"{each.policy}: makespan {each.makespan_s.error:+.1%}, median error of a job {middle}")
+        say(str(held[-1].winner or "no winner"))
+    found = together([(each.found, each.winner, len(each.left_out)) for each in held])
+    report = {"seed": seed, "host_cores": host_cores, **asdict(found), "outside": found.outside}
+    (folder / NAME).write_text(json.dumps(report, indent=1) + "\n")
+    say("")
+    for line in found.lines():
+        say(line)
+    say(f"Results: {folder / NAME}")
+    if found.outside:
+        raise RunFailed(f"the simulator is outside its bounds: {'; '.join(found.outside)}")
+    return found
+
+
+def _words(values: dict[str, Any]) -> str:
+    cluster, jobs = values["cluster"], values["workload"]["jobs"]
+    node = cluster["node"]
+    slots = f"{node['map_slots']} map and {node['reduce_slots']} reduce slots"
+    return f"{cluster['nodes']} nodes of {slots}, {node['disk']}, {node['network']}; {len(jobs)} jobs"
+
+
+def _silent(line: str) -> None:
+    """Take a line that the summary says in fewer words."""
