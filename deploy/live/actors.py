@@ -1,7 +1,8 @@
 """What Ray makes actors of: JobTracker, NameNode and TaskTrackers, each with its service of the current run.
 
 Actors outlive single runs. What run goes on the masters find in a control folder of the driver's host, also when
-Ray has restarted them; a TaskTracker, which may be on another host, is told it when it is begun.
+Ray has restarted them; a TaskTracker, which may be on another host, is told it when it is begun. All start at once,
+and a cluster starts as fast as they import this module: what only one of them needs waits for its use.
 """
 
 from __future__ import annotations
@@ -16,28 +17,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.blocks.served_namenode import ServedNameNode
-from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.doors import Method, make_table
 from schedbed.cluster.host_clock import ClockReading, ClockTrack, HostScale, follow_clock, read_clock
-from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters, NameNodeDoor
 from schedbed.cluster.priority import go_first
 from schedbed.cluster.run_config import RunConfig, is_held_down
-from schedbed.cluster.tasktracker import TaskTracker
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.live.driver_door import DriverDoor
 from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
-from schedbed.scheduler.registry.registry import build_policy
-from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.specs import NodeId
+
+if TYPE_CHECKING:
+    from schedbed.cluster.tasktracker import TaskTracker
 
 # Ray would have its actors give way to all else, the attempts too. Read when it starts.
 os.environ.setdefault("RAY_worker_niceness", "0")
@@ -132,6 +131,9 @@ class JobTrackerActor(_MasterActor):
         self._masters = masters
 
     async def _make(self, config: RunConfig) -> _Service:
+        from schedbed.scheduler.registry.registry import build_policy
+        from schedbed.scheduler.registry.speculation import with_speculation
+
         refuse_harm()
         tracker = JobTracker(
             config.cluster,
@@ -176,6 +178,8 @@ class NameNodeActor(_MasterActor):
 
     async def serve_web(self, port: int) -> str:
         """Serve WebHDFS on the loopback interface until the run's end; return the URL of its root."""
+        from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+
         config = self._config()
         await self._service_of_run()
         assert self._names is not None
@@ -221,6 +225,9 @@ class TaskTrackerActor(_Actor):
 
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
         """Start a node; return its name, the agent's URL and how limits are enforced."""
+        from schedbed.cluster.machines.make import make_machine
+        from schedbed.cluster.tasktracker import TaskTracker
+
         node = config.cluster.node(name)
         self._compare_clocks(config.run_id)
         tracker = TaskTracker(
