@@ -25,7 +25,7 @@ from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.control_socket import Control
 from schedbed.cluster.agent.datanode import DataNode
 from schedbed.cluster.agent.folder import AgentDir, BadRequest, RootInUse
-from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app
+from schedbed.cluster.agent.http_server import LocalEndpoints, ShuffleServer, make_app, make_gate
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.map_outputs import OutputBoard
 from schedbed.cluster.agent.node_groups import PROCESSES
@@ -104,12 +104,9 @@ class Agent:
         return EXIT_FAILED if self._failed else 0
 
     async def _listen(self) -> web.AppRunner:
-        app = make_app(
-            self._config.token, self._control, self._data, self._keeper, self._shuffle, self._local
-        )
-        runner = web.AppRunner(app, access_log=None, read_bufsize=2**18)
-        await runner.setup()
-        await web.SockSite(runner, self._socket()).start()
+        gate = make_gate(self._config.token)
+        app = make_app(gate, self._control, self._data, self._keeper, self._shuffle, self._local)
+        runner = await gate.serve(app, self._socket(), read_bufsize=2**18)
         self._url = "http://{}:{}".format(*runner.addresses[0][:2])
         self._peers.meet(
             {self._config.node.node: self._url}, {self._config.node.node: self._config.node.rack}

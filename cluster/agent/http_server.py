@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import itertools
 import json
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ from schedbed.cluster.agent.map_outputs import OutputBoard
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.agent.replica_keeper import Keeper
 from schedbed.cluster.attempt_calls import ATTEMPT_CALLS
+from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 
 if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
+    from aiohttp.typedefs import Handler  # older versions lack it
 
 Message = dict[str, Any]
 
@@ -29,16 +29,21 @@ CALL_S = 60.0
 READ_BYTES = 2**20
 
 
+def make_gate(token: str) -> HttpGate:
+    """Return what lets in who bears the run's token."""
+    return HttpGate(token, Refusal("text/plain", b"this needs the run's token"))
+
+
 def make_app(
-    token: str,
+    gate: HttpGate,
     control: Control,
     data: DataNode,
     keeper: Keeper,
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """All routes, behind the token."""
-    app = web.Application(middlewares=[_guard(token)], client_max_size=2**24)
+    """All routes, behind the gate."""
+    app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
     app.router.add_put("/blocks/{block}", data.put)
@@ -52,23 +57,15 @@ def make_app(
     return app
 
 
-def _guard(token: str) -> Middleware:
-    """Lets in who bears the run's token, and turns nonsense into 400 with one line."""
-    expected = f"Bearer {token}".encode()
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, expected):
-            raise web.HTTPUnauthorized(text="this needs the run's token")
-        try:
-            return await handler(request)
-        except BadRequest as error:
-            raise web.HTTPBadRequest(text=str(error)) from None
-        except ConnectionError:  # its other end has gone: nobody to tell, nothing to explain
-            raise web.HTTPBadRequest(text="the connection was lost") from None
-
-    return guard
+@web.middleware
+async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns nonsense into 400 with one line."""
+    try:
+        return await handler(request)
+    except BadRequest as error:
+        raise web.HTTPBadRequest(text=str(error)) from None
+    except ConnectionError:  # its other end has gone: nobody to tell, nothing to explain
+        raise web.HTTPBadRequest(text="the connection was lost") from None
 
 
 class ShuffleServer:

@@ -6,7 +6,6 @@ without data is redirected to itself with `data=true`.
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from schedbed.cluster.blocks.loader import append_file, store_file
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange, listen_at
 
 PREFIX = "/webhdfs/v1"
@@ -56,27 +56,21 @@ class WebHdfs:
     def __init__(self, name_node: NameNodeDoor, token: str, settings: BlockSettings, clock: RunClock) -> None:
         self._name_node = name_node
         self._token = token
+        self._gate = HttpGate(token, _refusal(), parameter="delegation")
         self._settings = settings
         self._clock = clock
 
     def application(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(client_max_size=0)
+        app = web.Application(middlewares=[self._gate.middleware()], client_max_size=0)
         app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
         """Listen on 127.0.0.1, with port 0 at any of `ports`; the runner's `addresses` tell which, `cleanup` ends."""
-        runner = web.AppRunner(self.application())
-        await runner.setup()
-        await web.SockSite(runner, listen_at("127.0.0.1", port, ports)).start()
-        return runner
+        return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if not self._is_known(request):
-            return _error(
-                401, "org.apache.hadoop.security.token.SecretManager$InvalidToken", "no valid token"
-            )
         method, operation = request.method, request.query.get("op", "").upper()
         handler = OPERATIONS.get((method, operation))
         if handler is None:
@@ -89,11 +83,6 @@ class WebHdfs:
                 if isinstance(error, kind):
                     return _error(status, name, str(error))
             raise
-
-    def _is_known(self, request: web.Request) -> bool:
-        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = request.query.get("delegation") or bearer
-        return hmac.compare_digest(given.encode(), self._token.encode())
 
     # -- status ----------------------------------------------------------------------------------------------
 
@@ -288,6 +277,14 @@ def _flag(request: web.Request, name: str) -> bool:
 
 
 def _error(status: int, java_class: str, message: str) -> web.Response:
+    return web.json_response(_remote_exception(java_class, message), status=status)
+
+
+def _remote_exception(java_class: str, message: str) -> Json:
     name = java_class.replace("$", ".").rpartition(".")[2]
-    body = {"RemoteException": {"exception": name, "javaClassName": java_class, "message": message}}
-    return web.Response(status=status, text=json.dumps(body), content_type="application/json")
+    return {"RemoteException": {"exception": name, "javaClassName": java_class, "message": message}}
+
+
+def _refusal() -> Refusal:
+    java_class = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
+    return Refusal("application/json", json.dumps(_remote_exception(java_class, "no valid token")).encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 from schedbed.cluster.wire.door_codec import codecs_of
 from schedbed.cluster.wire.endpoint import Endpoint, listen
 from schedbed.cluster.wire.framing import FRAME_BYTES, GREETING_BYTES, Frames, TooLong, frame
+from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.value_codec import WrongValue, packed
 from schedbed.cluster.wire.wire_errors import error_to_wire, is_expected
 from schedbed.tasks.errors import BadInput
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 Serve = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
-GREET_S = 5.0
-"""How long a peer may take from its connection to its token."""
 FORGET_S = 60.0
 """How long the answers to a client that is not connected are kept."""
 
@@ -69,14 +67,13 @@ class ServerEnd:
         self._life = secrets.token_hex(8)
         self._clients: dict[str, _Client] = {}
         self._of: dict[Frames, _Client] = {}
-        self._greeting: dict[Frames, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._token = b""
+        self._strangers = Strangers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
         """Serve at a place, to those that know its token; return the place with its port."""
-        self._token = place.token.encode()
+        self._strangers = Strangers(place.token)
         self._server, found = await listen(place, self._connection)
         return found
 
@@ -84,7 +81,8 @@ class ServerEnd:
         """End all connections and calls."""
         if self._server is not None:
             self._server.close()
-        for frames in (*self._greeting, *self._of):
+        self._strangers.drop_all()
+        for frames in list(self._of):
             frames.close()
         for task in list(self._tasks):
             task.cancel()
@@ -93,7 +91,7 @@ class ServerEnd:
 
     def _connection(self) -> Frames:
         frames = Frames(self._hear, self._lose, GREETING_BYTES)
-        self._greeting[frames] = asyncio.get_running_loop().call_later(GREET_S, frames.close)
+        self._strangers.add(frames, frames.close)
         return frames
 
     def _hear(self, frames: Frames, said: Any) -> None:
@@ -105,11 +103,9 @@ class ServerEnd:
 
     def _greet(self, frames: Frames, said: Any) -> None:
         """Take in a client by its token; anything else ends the connection without a word."""
-        self._greeting.pop(frames).cancel()
+        self._strangers.discard(frames)
         match said:
-            case {"token": str(token), "client": str(name)} if hmac.compare_digest(
-                token.encode(errors="replace"), self._token
-            ):
+            case {"token": str(token), "client": str(name)} if self._strangers.is_token(token):
                 client = self._clients.setdefault(name, _Client())
             case _:
                 frames.close()
@@ -122,9 +118,7 @@ class ServerEnd:
         frames.send(frame({"life": self._life}))
 
     def _lose(self, frames: Frames) -> None:
-        timer = self._greeting.pop(frames, None)
-        if timer is not None:
-            timer.cancel()
+        self._strangers.discard(frames)
         client = self._of.pop(frames, None)
         if client is not None and client.frames is frames:
             loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ SEND_S = 0.5
 """A transfer between two hosts ends after so many bytes or so long, whichever comes first."""
 REACH_S = 3.0
 TOKEN_BYTES = 64
+PLACES = 64
+"""How many peers a sink hears at a time."""
 
 
 class Surveyor:
@@ -81,6 +83,7 @@ class TransferSink:
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening
         self._token = token.encode()
+        self._places = threading.BoundedSemaphore(PLACES)
         self.port = int(listening.getsockname()[1])
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -94,7 +97,16 @@ class TransferSink:
         with contextlib.suppress(OSError):
             while True:
                 line, _ = self._listening.accept()
-                threading.Thread(target=self._take, args=(line,), daemon=True).start()
+                if self._places.acquire(blocking=False):
+                    threading.Thread(target=self._hear, args=(line,), daemon=True).start()
+                else:
+                    line.close()
+
+    def _hear(self, line: socket.socket) -> None:
+        try:
+            self._take(line)
+        finally:
+            self._places.release()
 
     def _take(self, line: socket.socket) -> None:
         with line, contextlib.suppress(OSError):

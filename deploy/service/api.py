@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
 from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange, listen_at
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.job_outputs import Outputs
@@ -45,7 +45,8 @@ class Api:
 
     def __init__(self, service: Service, token: str, ports: PortRange | None = None) -> None:
         self._ports = ports
-        self._app = make_app(service, token)
+        self._gate = HttpGate(token, Refusal("application/json", b'{"error": "no valid token"}'))
+        self._app = make_app(service, self._gate)
         self._began: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._over: Callable[[], object] = lambda: None
@@ -72,19 +73,18 @@ class Api:
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         loop.set_default_executor(ThreadPoolExecutor(THREADS))
         self._over = lambda: loop.call_soon_threadsafe(over.set)
-        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
+        listening = listen_at("127.0.0.1", ports=self._ports)
+        runner = await self._gate.serve(self._app, listening, shutdown_timeout=1.0)
         try:
-            await web.SockSite(runner, listen_at("127.0.0.1", ports=self._ports)).start()
             self._began.set_result("http://{}:{}".format(*runner.addresses[0][:2]))
             await over.wait()
         finally:
             await runner.cleanup()
 
 
-def make_app(service: Service, token: str) -> web.Application:
+def make_app(service: Service, gate: HttpGate) -> web.Application:
     """The aiohttp application. Errors are {"error": line}: 400, 404, 413 for bad input, 503 when it cannot be done."""
-    app = web.Application(client_max_size=BODY_BYTES, middlewares=[_admission(token), _told])
+    app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), _told])
     handlers = _Handlers(service)
     app.router.add_get("/status", handlers.status)
     app.router.add_post("/jobs", handlers.submit)
@@ -98,17 +98,6 @@ def make_app(service: Service, token: str) -> web.Application:
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def _admission(token: str) -> Any:
-    @web.middleware
-    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), token.encode()):
-            return web.json_response({"error": "no valid token"}, status=401)
-        return await handler(request)
-
-    return admit
 
 
 @web.middleware

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from schedbed.cluster.agent.group_files import MOVE, NODE_GROUP, send_files
+from schedbed.cluster.wire.strangers import PATIENCE_S
 
 WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {
@@ -77,10 +78,18 @@ class GroupHandover:
         with self._listening, contextlib.suppress(OSError):
             while True:
                 line, _ = self._listening.accept()
-                with line, line.makefile("rb") as heard:
-                    if hmac.compare_digest(heard.readline().strip(), self._token.encode()):
+                with line:
+                    if self._is_agent(line):
                         send_files(line, self._about, self._files)
                         return
+
+    def _is_agent(self, line: socket.socket) -> bool:
+        line.settimeout(PATIENCE_S)
+        with contextlib.suppress(OSError), line.makefile("rb") as heard:
+            shown = heard.readline(2 * len(self._token)).strip()
+            line.settimeout(None)
+            return hmac.compare_digest(shown, self._token.encode())
+        return False
 
 
 def _listen(path: Path) -> socket.socket:

@@ -31,7 +31,15 @@ def output(index: int, attempt: str = "a") -> dict[str, Any]:
 def test_without_the_token_every_door_is_shut(live: Callable[[Story], None]) -> None:
     async def story(rig: Rig) -> None:
         talk = await rig.start()
-        for token in ("", "Bearer ", "Bearer wrong", "secret", "Bearer sécret"):
+        for token in (
+            "",
+            "Bearer ",
+            "Bearer wrong",
+            "secret",
+            "Bearer sécret",
+            "Bearer \udcff",
+            "Bearer " + "x" * 9000,
+        ):
             headers = {"Authorization": token} if token else {}
             async with aiohttp.ClientSession(headers=headers) as session:
                 for path in ("/control", "/blocks/b", "/shuffle/a/0", "/peers", "/jobs/job_0001/outputs"):

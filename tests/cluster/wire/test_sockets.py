@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from schedbed.cluster.wire.client_end import ClientEnd
 from schedbed.cluster.wire.endpoint import PATH_BYTES, Endpoint
 from schedbed.cluster.wire.framing import GREETING_BYTES, HEADER
 from schedbed.cluster.wire.server_end import ServerEnd
+from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.wire_errors import CallFailed
 from schedbed.tasks.errors import BadInput
 
@@ -149,10 +151,54 @@ def test_a_client_with_the_wrong_token_is_refused(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        {"token": "", "client": "c"},
+        {"token": "s\u00e9cret", "client": "c"},
+        {"token": "\ud800", "client": "c"},
+        {"token": TOKEN * 100, "client": "c"},
+        {"token": None, "client": "c"},
+        {"token": [TOKEN], "client": "c"},
+        {"client": "c"},
+        {"token": TOKEN},
+        TOKEN,
+        None,
+        [1, 1, "add", {"amount": 1}],
+    ],
+)
+def test_a_greeting_without_the_token_is_refused_without_a_word(tmp_path: Path, greeting: Any) -> None:
+    async def story(bench: Bench, client: ClientEnd) -> None:
+        reader, writer = await bench.raw()
+        writer.write(framed(greeting))
+        assert await reader.read() == b""
+        writer.close()
+        assert bench.total == 0
+        assert await client.call("add", (1,), {}) == 1
+
+    play(tmp_path, story)
+
+
+def test_silent_peers_do_not_keep_out_those_who_speak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_end, "Strangers", partial(Strangers, places=3))
+
+    async def story(bench: Bench, client: ClientEnd) -> None:
+        silent = [await bench.raw() for _ in range(5)]
+        for reader, _ in silent[:2]:
+            assert await reader.read() == b""
+        assert await client.call("add", (1,), {}) == 1
+        for _, writer in silent:
+            writer.close()
+
+    play(tmp_path, story)
+
+
 def test_a_greeting_that_takes_too_long_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_end, "GREET_S", 0.05)
+    monkeypatch.setattr(server_end, "Strangers", partial(Strangers, patience_s=0.05))
 
     async def story(bench: Bench, client: ClientEnd) -> None:
         reader, writer = await bench.raw()

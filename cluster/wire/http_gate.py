@@ -1,0 +1,174 @@
+"""What stands before each HTTP server: nothing of a connection reaches the server before the connection's first
+request has shown the token. Every later request shows it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from aiohttp import web
+
+from schedbed.cluster.wire.strangers import Strangers
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
+
+HEAD_BYTES = 32 * 2**10
+"""The longest head of a first request; aiohttp takes lines of 8 KiB."""
+HEAD_END = b"\r\n\r\n"
+SCHEME = b"Bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The body of the answer 401, in the manner of the server."""
+
+    content_type: str
+    body: bytes
+
+    def response(self) -> web.Response:
+        """Return it as an aiohttp response that ends the connection."""
+        response = web.Response(status=401, body=self.body, content_type=self.content_type)
+        response.force_close()
+        return response
+
+    def raw(self) -> bytes:
+        """Return it as it goes over the wire."""
+        head = (
+            f"HTTP/1.1 401 Unauthorized\r\nContent-Type: {self.content_type}\r\n"
+            f"Content-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + self.body
+
+
+class HttpGate:
+    """The gate of one server: 401, and never anything else, for whoever does not show the token.
+
+    The token is in the header `Authorization: Bearer`, or in the query's `parameter` where there is one.
+    """
+
+    def __init__(
+        self, token: str, refusal: Refusal, *, parameter: str = "", strangers: Strangers | None = None
+    ) -> None:
+        self.refusal = refusal
+        self.strangers = Strangers(token) if strangers is None else strangers
+        self._parameter = parameter.encode()
+
+    def middleware(self) -> Middleware:
+        """Return what looks at every request of a connection, as the application's first middleware."""
+
+        @web.middleware
+        async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+            target = request.raw_path.encode(errors="surrogatepass")
+            if self.is_open_to(target, request.raw_headers):
+                return await handler(request)
+            return self.refusal.response()
+
+        return admit
+
+    def is_open_to(self, target: bytes, fields: Any) -> bool:
+        """Return whether a request with that target and those (name, value) header fields shows the token."""
+        if self._parameter:
+            pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
+            given = next((value for name, _, value in pairs if name == self._parameter), b"")
+            if given:
+                return self.strangers.is_token(given)
+        shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
+        return shown.startswith(SCHEME) and self.strangers.is_token(shown[len(SCHEME) :])
+
+    async def serve(self, app: web.Application, listening: socket.socket, **options: Any) -> web.AppRunner:
+        """Serve an application behind the gate. The runner's `addresses` tell where, its `cleanup` ends it."""
+        runner = web.AppRunner(app, access_log=None, **options)
+        await runner.setup()
+        await _GatedSite(runner, self, listening).start()
+        return runner
+
+
+class _GatedSite(web.BaseSite):
+    """As `aiohttp.web.SockSite`, with a gate."""
+
+    def __init__(self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket) -> None:
+        super().__init__(runner)
+        self._gate = gate
+        self._listening = listening
+
+    @property
+    def name(self) -> str:
+        """As in `aiohttp.web.BaseSite`."""
+        return "http://{}:{}".format(*self._listening.getsockname()[:2])
+
+    async def start(self) -> None:
+        """As in `aiohttp.web.BaseSite`."""
+        await super().start()
+        server = cast(web.Server, self._runner.server)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Caller(self._gate, server), sock=self._listening)
+
+    async def stop(self) -> None:
+        """As in `aiohttp.web.BaseSite`."""
+        await super().stop()
+        self._gate.strangers.drop_all()
+
+
+class _Caller(asyncio.Protocol):
+    """A connection until its first request has shown the token; from then on the server has it."""
+
+    def __init__(self, gate: HttpGate, server: web.Server) -> None:
+        self._gate = gate
+        self._server = server
+        self._held = bytearray()
+        self._refused = False
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As in `asyncio.Protocol`."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._gate.strangers.add(self, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in `asyncio.Protocol`."""
+        self._gate.strangers.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        """As in `asyncio.Protocol`; what follows a refused request is dropped, so that its sender hears the answer."""
+        if self._refused:
+            return
+        looked_at = max(0, len(self._held) - len(HEAD_END) + 1)
+        self._held += data
+        end = self._held.find(HEAD_END, looked_at, HEAD_BYTES)
+        if end < 0:
+            if len(self._held) >= HEAD_BYTES:
+                self._refuse()
+        elif self._shows_token(bytes(self._held[:end])):
+            self._hand_over()
+        else:
+            self._refuse()
+
+    def _shows_token(self, head: bytes) -> bool:
+        request, *lines = head.split(b"\r\n")
+        fields = [(name, value) for name, _, value in (line.partition(b":") for line in lines)]
+        words = request.split(b" ")
+        return len(words) == 3 and self._gate.is_open_to(words[1], fields)
+
+    def _hand_over(self) -> None:
+        assert self._transport is not None
+        self._gate.strangers.discard(self)
+        handler = self._server()
+        self._transport.set_protocol(handler)
+        handler.connection_made(self._transport)
+        handler.data_received(bytes(self._held))
+        self._held.clear()
+
+    def _refuse(self) -> None:
+        """Answer; the connection stays for its place and patience, as its end would take back what is on its way."""
+        assert self._transport is not None
+        self._refused = True
+        self._held.clear()
+        self._transport.write(self._gate.refusal.raw())
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()

@@ -1,0 +1,66 @@
+"""Whoever has connected and not yet shown the token: little time, few places, and a comparison that tells nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable, Hashable
+
+PATIENCE_S = 5.0
+"""How long a peer may take from its connection to its token."""
+PLACES = 512
+"""How many such peers a server has at a time: several times what a listening socket's backlog brings at once."""
+TICKS = 5
+"""The patience is counted in so many steps: a process that was stopped for a while has then lost one of them only."""
+
+
+class Strangers:
+    """The peers of one server that have not shown `token`. Each is dropped after `patience_s`, and the one that has
+    waited longest when there are more than `places`: so a crowd of silent peers does not keep out those who speak."""
+
+    def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:
+        self._token = token.encode()
+        self._tick_s = patience_s / TICKS
+        self._places = places
+        self._waiting: dict[Hashable, tuple[Callable[[], object], asyncio.TimerHandle]] = {}  # oldest first
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def is_token(self, given: str | bytes) -> bool:
+        """Return whether that is the token, which an empty one never is; anything may be given."""
+        shown = given.encode(errors="surrogatepass") if isinstance(given, str) else given
+        return bool(self._token) and hmac.compare_digest(shown, self._token)
+
+    def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
+        """Wait for the token of a peer, which `drop` disconnects."""
+        self._wait(peer, drop, TICKS)
+        if len(self._waiting) > self._places:
+            self._drop(next(iter(self._waiting)))
+
+    def discard(self, peer: Hashable) -> None:
+        """Wait no longer for a peer that has shown the token, or has gone."""
+        _, timer = self._waiting.pop(peer, (None, None))
+        if timer is not None:
+            timer.cancel()
+
+    def drop_all(self) -> None:
+        """Disconnect all."""
+        for peer in list(self._waiting):
+            self._drop(peer)
+
+    def _wait(self, peer: Hashable, drop: Callable[[], object], ticks: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting[peer] = drop, loop.call_later(self._tick_s, self._tick, peer, ticks - 1)
+
+    def _tick(self, peer: Hashable, left: int) -> None:
+        drop, _ = self._waiting[peer]
+        if left:
+            self._wait(peer, drop, left)
+        else:
+            self._drop(peer)
+
+    def _drop(self, peer: Hashable) -> None:
+        drop, timer = self._waiting.pop(peer)
+        timer.cancel()
+        drop()
