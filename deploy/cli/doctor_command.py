@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 from schedbed.deploy.cli.arguments import Machines, complete_scenario
 from schedbed.deploy.options import check_machines_name
 from schedbed.tasks.errors import BadInput
+
+TABLE_WIDTH = 140
+"""Of the widest table, where no terminal says how wide it may be."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -36,6 +40,13 @@ def doctor(
             "--hostile", help="Also run attempts that do not cooperate against each limit; measures as well."
         ),
     ] = False,
+    security: Annotated[
+        bool,
+        typer.Option(
+            "--security",
+            help="Start a small cluster, try its listeners without a token; exit 1 when one is open.",
+        ),
+    ] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
     ] = None,
@@ -52,7 +63,15 @@ def doctor(
     if measure and (scenario is None or machines == "sim"):
         option = "--hostile" if hostile else "--measure"
         raise BadInput(f"{option}: expected a scenario and machines that are not simulated")
+    if security and machines == "sim":
+        raise BadInput("--security: a simulation listens nowhere, expected machines that are not simulated")
     if save is not None and not measure:
         raise BadInput(f"--save {save}: expected --measure or --hostile with it")
     resolved = None if scenario is None else resolve(scenario)
     examine(resolved, machines=machines, measured=measure, hostile=hostile, save=save)
+    if security:
+        from rich.console import Console
+
+        from schedbed.deploy.security.doctor_table import examine_security
+
+        examine_security(Console(width=None if sys.stdout.isatty() else TABLE_WIDTH), machines)

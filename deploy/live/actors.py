@@ -30,6 +30,7 @@ from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.live.driver_door import DriverDoor
+from schedbed.deploy.security.listeners import Listener, listeners_of
 from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.sizes import make_sizes
@@ -62,6 +63,10 @@ class _Actor:
     async def ready(self) -> int:
         """Answer once the actor is up; return its process id."""
         return os.getpid()
+
+    async def listeners(self) -> list[Listener]:
+        """Return what listens in this process and in those that it has started."""
+        return listeners_of(os.getpid())
 
 
 class _MasterActor(_Actor, ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,6 +29,8 @@ from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
 from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.security.listeners import Listener, listeners_of
+from schedbed.deploy.security.start_check import check_listeners, check_ray, ports_of
 from schedbed.deploy.workspace import scratch
 from schedbed.scheduler.history import History
 from schedbed.scheduler.profiles import frozen_store
@@ -42,10 +45,12 @@ class LiveRuns:
         check_machines(options.machines)
         self._scenario = settled(scenario, options.address)
         self._options = options
+        self._before: frozenset[Listener] = frozenset()  # what listens in this process for somebody else
 
     def play(self, folder: Path, record: RunFile) -> None:
         """Plays every policy in every repeat; goes on after a run that failed."""
         self._folder, self._record = folder, record
+        self._before = frozenset(listeners_of(os.getpid()))
         order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
         nodes = f"{len(self._scenario.cluster.nodes)} nodes"
         with ExitStack() as stack:
@@ -57,6 +62,7 @@ class LiveRuns:
                 self._scenario.cluster.nodes, base, self._options.address, ports=self._options.ports
             )
             cluster = stack.enter_context(ray)
+            check_ray(cluster.gcs)
             self._settle_on_hosts(cluster)
             for number, (repeat, index) in enumerate(order):
                 choice = self._scenario.policies[index]
@@ -106,10 +112,11 @@ class LiveRuns:
         record = RunRecord(policy=config.policy, repeat=repeat, epoch_s=0.0)
         self._record.runs.append(record)
         try:
-            record.epoch_s = session.start().epoch_s
+            record.epoch_s = session.start(lambda: self._look_at_doors(cluster, session)).epoch_s
             if self._options.webhdfs is not None:
                 print(f"WebHDFS: {session.serve_web(self._options.webhdfs)} with delegation={config.token}")
-            self._follow(session, self._faults(cluster), on_status)
+                self._look_at_doors(cluster, session)
+            self._follow(cluster, session, on_status)
             self._judge(record, session)
             if self._options.keep_outputs:
                 session.save_outputs(outputs_folder(self._folder, config.policy, repeat))
@@ -133,9 +140,18 @@ class LiveRuns:
                 record.findings = session.findings
                 self._record.save(self._folder)
 
-    def _follow(self, session: Session, faults: FaultInjector, on_status: OnStatus) -> None:
+    def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
         """Returns when the run is over; a cluster that stays up has other ideas of when."""
-        session.follow(faults, on_status)
+        session.follow(self._faults(cluster), on_status)
+
+    def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
+        """Raises RunFailed when something of the run listens where it was not asked to."""
+        found = set(listeners_of(os.getpid(), ports_of(session.agents))) - self._before
+        asked_for: list[str] = []
+        if self._options.address is not None:
+            found.update(*cluster.listeners())
+            asked_for = [record.host.address for record in cluster.hosts.values()]
+        check_listeners(sorted(found), asked_for)
 
     def _faults(self, cluster: RayCluster) -> FaultInjector:
         nodes = self._scenario.cluster.nodes

@@ -73,8 +73,14 @@ class Session:
 
     # ----------------------------------------------------------------- start
 
-    def start(self) -> RunConfig:
-        """Starts masters and nodes, loads the input, and submits the plan; the run's clock starts at its end."""
+    @property
+    def agents(self) -> Mapping[str, str]:
+        """The URL of each node's agent, as far as it is known."""
+        return self._peers
+
+    def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
+        """Starts masters and nodes, calls `when_up`, loads the input, and submits the plan; the run's clock starts at
+        its end."""
         self._cluster.announce(self._config)
         self._cluster.begin_name_node()
         try:
@@ -84,6 +90,7 @@ class Session:
         self._peers.update({hello["node"]: hello["url"] for hello in hellos})
         self.limits = _together(hello["limits"] for hello in hellos)
         self.counted = _together(hello["counted"] for hello in hellos)
+        when_up()
         self._introduce()
         self._loader.upload(self._scenario.inputs)
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])

@@ -45,17 +45,16 @@ from schedbed.deploy.live.lean_ray import lean, sigterm_stays
 from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
+from schedbed.deploy.security.listeners import Listener
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
 _raylet: Any = importlib.import_module("ray._raylet")  # has no types
 
 LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
-START_S = 120.0
-CALL_S = 120.0  # how long the driver waits for the answer to one call
+START_S = CALL_S = 120.0  # the second is how long the driver waits for the answer to one call
 NODE_S = 6.0  # more for each node: their processes start side by side on few cores
-BEGIN_S = 30.0
-END_S = 30.0
+BEGIN_S = END_S = 30.0
 
 
 async def find_master(namespace: str, name: str) -> Endpoint:
@@ -150,6 +149,7 @@ class RayCluster:
 
     def _find_hosts(self) -> None:
         own_id = ray.get_runtime_context().get_node_id()
+        self.gcs = str(ray.get_runtime_context().gcs_address)
         if self._address is None:
             hosts = (Host(name=platform.node(), ray_id=own_id, drives=True),)
         else:
@@ -174,8 +174,7 @@ class RayCluster:
             place = self._place(own, name)
             self._masters[name] = start(actor, own, str(self.control), place, *more, more={"name": name})
         for host in dict.fromkeys(self.places.values()):
-            nodes = self._nodes_on(host.name)
-            far = not host.drives
+            nodes, far = self._nodes_on(host.name), not host.drives
             actor = self._holders[host.name] = start(TaskTrackerActor, host, nodes, masters, far=far)
             self.trackers |= {node: NodeHandle(actor, node) for node in nodes}
         for host in {host.name: host for host in self.places.values() if not host.drives}.values():
@@ -204,11 +203,14 @@ class RayCluster:
             return Endpoint(host=own.address, ports=self._ports, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
-    # ----------------------------------------------------------------- calls
-
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
         """The results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
         return wait_for(calls, timeout_s)
+
+    def listeners(self) -> list[list[Listener]]:
+        """What listens in the processes of each master and of each host's nodes."""
+        actors = (*self._masters.values(), *self._holders.values())
+        return self.wait([actor.listeners.remote() for actor in actors])
 
     def kill_master(self, name: str) -> None:
         """Kills the process of a master; Ray starts another."""
@@ -257,8 +259,6 @@ class RayCluster:
         place = self.places.get(name)
         record = self.hosts.get(place.name if place is not None else name)
         return record is not None and record.lost_s is not None
-
-    # ------------------------------------------------------------------ runs
 
     def announce(self, config: RunConfig | None) -> None:
         """Says to masters and hosts which run goes on from now on; None when none does. Raises RunFailed."""

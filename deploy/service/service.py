@@ -28,6 +28,7 @@ from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.live_runs import LiveRuns
 from schedbed.deploy.live.live_session import OnStatus, Session
+from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunRecord
 from schedbed.deploy.scenario.inputs import filler_path
@@ -161,7 +162,8 @@ class ClusterRuns(LiveRuns):
         super().__init__(scenario, options)
         self._name, self._place, self._ready = name, place, ready
 
-    def _follow(self, session: Session, faults: FaultInjector, on_status: OnStatus) -> None:
+    def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
+        faults = self._faults(cluster)
         choice = self._scenario.policies[0]
         policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)
         desk = Desk(self._scenario, session, closed_queues(policy))
@@ -192,6 +194,7 @@ class ClusterRuns(LiveRuns):
 
         try:
             with Api(service, record.token, self._options.ports) as api:
+                self._look_at_doors(cluster, session)
                 record = replace(record, url=api.url)
                 write_record(self._place, record)
                 self._ready(record)

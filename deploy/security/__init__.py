@@ -1,0 +1,1 @@
+"""What listens for a run and who may speak with it, looked at as a stranger would."""

@@ -1,0 +1,162 @@
+"""`schedbed doctor --security`: a small cluster of its own, and what a stranger gets from each of its listeners."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.live_runs import LiveRuns
+from schedbed.deploy.live.live_session import OnStatus, Session
+from schedbed.deploy.live.ray_cluster import RayCluster
+from schedbed.deploy.options import RunOptions
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.security.listeners import Listener, listeners_of
+from schedbed.deploy.security.start_check import ports_of
+from schedbed.deploy.security.stranger import NOBODY, StrangerAnswer, try_all
+from schedbed.deploy.service.api import Api
+from schedbed.deploy.whole_run import run_scenario
+from schedbed.deploy.workspace import owned
+
+SCENARIO, NODES = "quickstart", 2
+NOT_TRIED = "needs root"
+_RAYS = {
+    "gcs_server": "Ray's GCS",
+    "raylet": "Ray's raylet",
+    "ray::RuntimeEnvAgent": "Ray's agent for environments",
+}
+_OURS = {"HTTP": "WebHDFS", "frames": "calls to it"}
+
+
+@dataclass(frozen=True, slots=True)
+class TriedListener:
+    """A listener, and what it said to this user's process without a token, and to another user's (None: not tried).
+
+    `modes` are those of a unix socket and of the folder that keeps others from it.
+    """
+
+    listener: Listener
+    own: StrangerAnswer
+    other: StrangerAnswer | None
+    modes: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether strangers got nowhere."""
+        return self.own.is_right and (self.other is None or self.other.is_right)
+
+    @property
+    def what(self) -> str:
+        """Return what the listener is for."""
+        process = self.listener.process
+        if process.startswith("agent "):
+            return "blocks, map outputs and control of a node"
+        if process in _RAYS:
+            return _RAYS[process]
+        if process.startswith("ray::"):
+            actor = process.removeprefix("ray::").removesuffix("Actor")
+            return (
+                "Ray's calls to it" if self.own.way == "gRPC" else f"{actor}: {_OURS.get(self.own.way, '?')}"
+            )
+        return "Ray's calls to it" if self.own.way == "gRPC" else "API of a cluster that stays up"
+
+    @property
+    def protection(self) -> str:
+        """Return what keeps strangers out."""
+        if self.listener.is_unix:
+            return f"unix socket {self.modes}"
+        is_rays = self.own.way == "gRPC" or self.listener.process in _RAYS
+        token = "Ray's token" if is_rays else "a token of its own"
+        return token if self.listener.is_loopback else f"{token}; not on loopback"
+
+    def row(self) -> tuple[str, ...]:
+        """Return the cells of the table."""
+        listener = self.listener
+        where = Path(listener.address).name if listener.is_unix else listener.where
+        process = f"{listener.process} ({listener.pid})" if listener.pid else listener.process
+        other = NOT_TRIED if self.other is None else self.other.answer
+        return where, process, self.what, self.protection, self.own.answer, other
+
+
+def _modes(path: Path) -> str:
+    """Return the modes on the way to a unix socket that keep others out."""
+    closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
+    own = stat.S_IMODE(path.stat().st_mode)
+    folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""
+    return f"{own:04o}{folder}"
+
+
+class _TriedRuns(LiveRuns):
+    """A cluster whose listeners are tried once it is up, and which then goes down."""
+
+    tried: Sequence[TriedListener] = ()
+
+    def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
+        """Serve the API too, without a service: who gets as far as that is told of an error, and so seen."""
+        with Api(cast(Any, None), secrets.token_hex(32), self._options.ports):
+            self.tried = try_listeners(session.agents)
+
+
+def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
+    """Try all that listens in this process and those below it, and the agents of nodes, known by their URLs."""
+    found = listeners_of(os.getpid(), ports_of(agents))
+    ports = {listener.port for listener in found}
+    for node, url in agents.items():
+        place = urlsplit(url)
+        if place.port and place.port not in ports:  # in a container, whose sockets this host does not list
+            found.append(Listener(place.hostname or "", place.port, f"agent {node}", 0))
+    own = try_all(found)
+    other = try_all(found, NOBODY) if os.getuid() == 0 else [None] * len(found)
+    modes = [_modes(Path(each.address)) if each.is_unix else "" for each in found]
+    return [TriedListener(*each) for each in zip(found, own, other, modes, strict=True)]
+
+
+def examine_security(console: Console, machines: str = "process") -> None:
+    """Print what listens for a live cluster on this host, and what strangers got; RunFailed when one got somewhere.
+
+    The cluster is made for that, and nothing is left of it. Raises BadInput when it cannot be had.
+    """
+    tried = _try_a_cluster(machines)
+    columns = ("listener", "process", "what", "protected by", "without token", "another user")
+    table = Table(*columns, box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.columns[0].no_wrap = True
+    for each in tried:
+        table.add_row(*each.row())
+    console.print(table)
+    if any(each.other is None for each in tried):
+        console.print("Another user was not tried, which only root can.")
+    console.print(_summary(tried))
+    wrong = [f"{each.listener} ({each.own.answer})" for each in tried if not each.is_right]
+    if wrong:
+        raise RunFailed(f"a stranger gets an answer from {', '.join(wrong)}")
+
+
+def _summary(tried: Sequence[TriedListener]) -> str:
+    outside = [each.listener.where for each in tried if not each.listener.is_loopback]
+    where = f"not on loopback: {', '.join(outside)}" if outside else "all on loopback or in the file system"
+    return f"{len(tried)} listeners, {where}; {sum(each.is_right for each in tried)} keep strangers out."
+
+
+def _try_a_cluster(machines: str) -> Sequence[TriedListener]:
+    scenario = resolve(Path(SCENARIO), nodes=NODES, policies=["fifo"], idle=True)
+    with tempfile.TemporaryDirectory(prefix=owned("doctor-")) as folder:
+        options = RunOptions(
+            out=Path(folder) / "out", machines=machines, live=False, check=False, plots=False, webhdfs=0
+        )
+        runs = _TriedRuns(scenario, options)
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_scenario(scenario, options, lambda *_: runs)
+    return runs.tried

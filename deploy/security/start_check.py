@@ -1,0 +1,49 @@
+"""At the start of a run: what listens is where it was asked to be, and Ray takes no call without a token."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.security.listeners import Listener, addresses_of
+from schedbed.deploy.security.strange_calls import REFUSES, ray_refuses
+
+
+def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
+    """Raise RunFailed, naming the listener, when one is neither on loopback nor on an address that was asked for.
+
+    Servers of Ray, which chooses its addresses itself, may be elsewhere where they refuse calls without a token.
+    """
+    addresses = {address for name in asked_for for address in addresses_of(name)}
+    for listener in found:
+        if listener.is_loopback or listener.address in addresses or _is_guarded_ray(listener):
+            continue
+        expected = f"127.0.0.1 or {', '.join(sorted(asked_for))}" if asked_for else "127.0.0.1"
+        raise RunFailed(f"{listener} listens where others reach it, expected {expected} only")
+
+
+def check_ray(gcs: str) -> None:
+    """Raise RunFailed when the Ray whose GCS is at that address takes calls without a token."""
+    host, _, port = gcs.rpartition(":")
+    listener = Listener(host.strip("[]"), int(port), "Ray's GCS", 0)
+    try:
+        answer = ray_refuses(listener)
+    except OSError as error:
+        raise RunFailed(f"Ray's GCS at {gcs} does not answer: {error.strerror or error}") from None
+    if answer != REFUSES:
+        raise RunFailed(
+            f"Ray's GCS at {gcs} takes calls without a token, expected a Ray that was started with RAY_AUTH_MODE=token"
+        )
+
+
+def ports_of(agents: Mapping[str, str]) -> dict[int, str]:
+    """Return the agents of nodes, known by their URLs, by port."""
+    return {urlsplit(url).port or 0: f"agent {node}" for node, url in agents.items()}
+
+
+def _is_guarded_ray(listener: Listener) -> bool:
+    try:
+        return ray_refuses(listener) == REFUSES
+    except OSError:
+        return False

@@ -1,0 +1,122 @@
+"""Calls of a stranger: what a listener says to somebody who does not know its token."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+
+from schedbed.deploy.security.listeners import Listener
+
+ANSWER_S = 8.0
+"""How long a listener may take: our own end a connection without token after some seconds."""
+ANSWER_BYTES = 8192
+
+REFUSES = "refuses"
+OPEN = "open"
+UNKNOWN = "no answer that tells"
+
+HTTP_CALL = b"GET / HTTP/1.1\r\nHost: stranger\r\nAuthorization: Bearer none\r\n\r\n"
+FRAME = b'{"token": "none", "client": "stranger"}'
+FRAMED_CALL = struct.pack("!I", len(FRAME)) + FRAME
+
+UNAUTHENTICATED, NO_SUCH_METHOD = 16, 12
+HTTP_REFUSAL = re.compile(rb"HTTP/1\.[01] 40[13] ")
+GRPC_STATUS = re.compile(rb"grpc-status(?:\x01([0-9])|\x02([0-9]{2}))")
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_SETTINGS, _HEADERS, _DATA = 4, 1, 0
+RAY_METHODS = (
+    "InternalKVGcsService/InternalKVGet",
+    "NodeManagerService/GetNodeStats",
+    "CoreWorkerService/GetCoreWorkerStats",
+    "ObjectManagerService/Pull",
+)
+"""A call of each of Ray's servers: of GCS, raylet, worker and object manager."""
+
+
+def grpc_status(listener: Listener, method: str) -> int | None:
+    """Return the status with which Ray's server answers a call without token and without content; None for no gRPC.
+
+    It is asked in plain HTTP/2, without a library: the whole conversation is three frames. Raises OSError.
+    """
+    named = ((":method", "POST"), (":scheme", "http"), (":path", f"/ray.rpc.{method}"), (":authority", "ray"))
+    fields = (*named, ("content-type", "application/grpc"), ("te", "trailers"))
+    head = b"".join(_literal(name, value) for name, value in fields)
+    call = _frame(_SETTINGS, 0, 0, b"") + _frame(_HEADERS, 4, 1, head) + _frame(_DATA, 1, 1, bytes(5))
+    heard, _ = _heard(listener, _PREFACE + call, GRPC_STATUS)
+    found = GRPC_STATUS.search(heard)
+    return int(found[1] or found[2]) if found else None
+
+
+def ray_refuses(listener: Listener) -> str:
+    """Return whether a server of Ray refuses calls without a token. Raises OSError."""
+    answers = set[int | None]()
+    for method in RAY_METHODS:
+        answers.add(grpc_status(listener, method))
+        if answers - {NO_SUCH_METHOD}:
+            break
+    if answers == {NO_SUCH_METHOD}:
+        return UNKNOWN
+    return REFUSES if UNAUTHENTICATED in answers else UNKNOWN if None in answers else OPEN
+
+
+def http_refuses(listener: Listener) -> str:
+    """Return whether an HTTP server answers 401 to a wrong token, or 403 as one of Ray does. Raises OSError."""
+    heard, _ = _heard(listener, HTTP_CALL, re.compile(rb"\r\n"))
+    if HTTP_REFUSAL.match(heard):
+        return REFUSES
+    return OPEN if heard.startswith(b"HTTP/") else UNKNOWN
+
+
+def frames_refuse(listener: Listener) -> str:
+    """Return whether a server of frames ends the connection without a word. Raises OSError."""
+    heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
+    if heard:
+        return OPEN
+    return REFUSES if ended else UNKNOWN
+
+
+def connect(listener: Listener) -> socket.socket:
+    """Return a connection to a listener. Raises OSError, PermissionError where the file system keeps strangers out."""
+    if listener.is_unix:
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            line.settimeout(ANSWER_S)
+            line.connect(listener.address)
+        except OSError:
+            line.close()
+            raise
+        return line
+    return socket.create_connection((_reachable(listener.address), listener.port), ANSWER_S)
+
+
+def _reachable(address: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+
+
+def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
+    """Say something; return what comes back until it is enough or time is over, and whether the peer has ended it."""
+    heard = b""
+    with connect(listener) as line:
+        line.sendall(said)
+        while not enough.search(heard) and len(heard) < ANSWER_BYTES:
+            try:
+                piece = line.recv(ANSWER_BYTES)
+            except TimeoutError:
+                return heard, False
+            except ConnectionError:
+                return heard, True
+            if not piece:
+                return heard, True
+            heard += piece
+    return heard, False
+
+
+def _literal(name: str, value: str) -> bytes:
+    """Return a header field as HPACK has it: a literal that is not kept."""
+    return b"\0" + b"".join(bytes([len(part)]) + part.encode() for part in (name, value))
+
+
+def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+    """Return a frame of HTTP/2."""
+    return struct.pack("!I", len(body))[1:] + bytes((kind, flags)) + struct.pack("!I", stream) + body

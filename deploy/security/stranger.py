@@ -1,0 +1,107 @@
+"""A process that tries listeners as somebody who knows no token does; with a uid, as that user.
+
+`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners, and prints one of what each said.
+"""
+
+from __future__ import annotations
+
+import encodings.idna  # noqa: F401 - sockets want it, and another user may not be able to read Python's files
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from schedbed.cluster.own_python import module_command, module_environment
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.security.listeners import Listener
+from schedbed.deploy.security.strange_calls import (
+    OPEN,
+    REFUSES,
+    UNKNOWN,
+    connect,
+    frames_refuse,
+    http_refuses,
+    ray_refuses,
+)
+
+NOBODY = 65534
+UNREACHABLE = "cannot be reached"
+SAME_USER = "same user only"
+"""The answer of a unix socket of Ray to the user whose it is."""
+FRAMES = "frames"
+CALLS: Mapping[str, Callable[[Listener], str]] = {
+    "gRPC": ray_refuses,
+    "HTTP": http_refuses,
+    FRAMES: frames_refuse,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StrangerAnswer:
+    """What a listener said to a stranger, who spoke in a `way` that it understood; "" for none."""
+
+    way: str
+    answer: str
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether a stranger got nowhere."""
+        return self.answer in (REFUSES, UNREACHABLE, SAME_USER)
+
+
+def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[StrangerAnswer]:
+    """Return what each says to a process without token; `uid` needs root. Raises RunFailed when it cannot be tried."""
+    environment = {name: value for name, value in module_environment().items() if "RAY_" not in name}
+    told = subprocess.run(
+        [*module_command(__name__), *([] if uid is None else [str(uid)])],
+        input=json.dumps([asdict(each) for each in listeners]),
+        capture_output=True,
+        env=environment,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        lines = told.stderr.strip().splitlines() or ["it said nothing"]
+        raise RunFailed(f"listeners could not be tried by a process of its own: {lines[-1]}")
+    return [StrangerAnswer(**each) for each in json.loads(told.stdout)]
+
+
+def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
+    """Return what one listener says to this process. `is_owner` says that the user is the one whose it is."""
+    try:
+        if not listener.is_unix:
+            return _answer(listener)
+        with connect(listener):
+            pass
+        if frames_refuse(listener) == REFUSES:
+            return StrangerAnswer(FRAMES, REFUSES)
+        return StrangerAnswer("", SAME_USER if is_owner else OPEN)
+    except OSError:
+        return StrangerAnswer("", UNREACHABLE)
+
+
+def _answer(listener: Listener) -> StrangerAnswer:
+    for way, call in CALLS.items():
+        answer = call(listener)
+        if answer != UNKNOWN:
+            return StrangerAnswer(way, answer)
+    return StrangerAnswer("", UNKNOWN)
+
+
+def main() -> int:
+    """The process."""
+    listeners = [Listener(**each) for each in json.loads(sys.stdin.read())]
+    is_owner = len(sys.argv) < 2
+    if not is_owner:
+        uid = int(sys.argv[1])
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    print(json.dumps([asdict(answer_of(listener, is_owner=is_owner)) for listener in listeners]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
