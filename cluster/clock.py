@@ -6,32 +6,86 @@ real time asks the clock how long.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from pathlib import Path
+
+from schedbed.tasks.stretch_file import StretchFile
+
+LOOK_S = 0.25
+"""Real seconds of a sleep between two looks at a stretch that may change."""
 
 
 class RunClock:
-    """Emulated seconds since `epoch_s` (a time of day); steady within a process, agreed between processes of a run."""
+    """Emulated seconds since `epoch_s` (a time of day); steady within a process, agreed between processes of a run.
 
-    def __init__(self, epoch_s: float, stretch: float = 1.0) -> None:
-        self.stretch = stretch
+    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first.
+    """
+
+    def __init__(self, epoch_s: float, stretch: float = 1.0, changes: Path | None = None) -> None:
+        self._first = stretch
+        self._changes = changes
+        self._file: StretchFile | None = None
+        self._last_s = 0.0
         self.begin(epoch_s)
 
     def begin(self, epoch_s: float) -> None:
         """Counts from another start from now on: the run's start is known only after its nodes are up."""
         self.epoch_s = epoch_s
-        self._offset_s = time.time() - time.monotonic() - epoch_s
+        self._wall_s = time.time() - time.monotonic()
+        self._offset_s = self._wall_s - epoch_s
+        if self._file is None and self._changes is not None and self._changes.is_file():
+            self._file = StretchFile(self._changes)
+        self._last_s = 0.0
+
+    @property
+    def stretch(self) -> float:
+        """How many real seconds an emulated one lasts now."""
+        file = self._file
+        return self._first if file is None else file.time.stretch_at(self._real_now_s())
+
+    @property
+    def kept(self) -> float:
+        """The share of its first rates that a node has at the present stretch."""
+        return self._first / self.stretch
 
     def now_s(self) -> float:
         """Return the emulated seconds since the run's start."""
-        return (time.monotonic() + self._offset_s) / self.stretch
+        if self._file is None:
+            return (time.monotonic() + self._offset_s) / self._first
+        time_ = self._file.time
+        now_s = time_.emulated_s(self._real_now_s()) - time_.emulated_s(self.epoch_s)
+        # A change that was written late makes what has passed a little shorter; nobody may see time go back.
+        self._last_s = max(self._last_s, now_s)
+        return self._last_s
+
+    def steady_s(self) -> float:
+        """Return emulated seconds since any time, which do not jump when the run's start becomes known, times the first
+        stretch: in these seconds a node's rates are those that it began with."""
+        if self._file is None:
+            return time.monotonic()
+        time_ = self._file.time
+        return time_.emulated_s(self._real_now_s()) * self._first
 
     def time_of_day_s(self, emulated_s: float) -> float:
         """Return the time of day (Unix) of a time since the run's start."""
-        return self.epoch_s + self.real_s(emulated_s)
+        if self._file is None:
+            return self.epoch_s + emulated_s * self._first
+        time_ = self._file.time
+        return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return how long an emulated duration lasts for this host."""
+        """Return how long an emulated duration lasts for this host, at the present stretch."""
         return emulated_s * self.stretch
+
+    async def sleep(self, emulated_s: float) -> None:
+        """Return when that emulated time has passed, also when the stretch changes meanwhile."""
+        if self._file is None:
+            await asyncio.sleep(self.real_s(emulated_s))
+            return
+        until_s = self._file.time.emulated_s(self._real_now_s()) + emulated_s
+        while (left_s := self._file.time.real_s(until_s) - self._real_now_s()) > 1e-6:
+            await asyncio.sleep(min(left_s, LOOK_S))
 
     @staticmethod
     def host_time_s() -> float:
@@ -39,6 +93,9 @@ class RunClock:
         return time.time()
 
     @staticmethod
-    def start(stretch: float = 1.0) -> RunClock:
+    def start(stretch: float = 1.0, changes: Path | None = None) -> RunClock:
         """Return a clock whose run starts now."""
-        return RunClock(time.time(), stretch)
+        return RunClock(time.time(), stretch, changes)
+
+    def _real_now_s(self) -> float:
+        return time.monotonic() + self._wall_s

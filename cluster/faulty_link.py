@@ -12,10 +12,11 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """Carry one node's calls, undisturbed until `set` says otherwise."""
+    """Carry one node's calls, undisturbed until `set` says otherwise; `real_s` turns a delay into real seconds."""
 
-    def __init__(self, node: NodeId, seed: int) -> None:
+    def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:
         self._node = node
+        self._real_s = real_s
         self._seed = seed
         self._sent = 0  # messages that could have been lost, so that each has a coin of its own
         self._cut_off = False
@@ -35,12 +36,12 @@ class FaultyLink:
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")
         if self._delay_s:
-            await asyncio.sleep(self._delay_s)
+            await asyncio.sleep(self._real_s(self._delay_s))
         if may_be_lost and self._is_lost("lose_requests"):
             raise MasterGone("the request was lost")
         answer = await call()
         if self._delay_s:
-            await asyncio.sleep(self._delay_s)
+            await asyncio.sleep(self._real_s(self._delay_s))
         if self._cut_off or (may_be_lost and self._is_lost("lose_replies")):
             raise MasterGone("the reply was lost")
         return answer

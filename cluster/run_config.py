@@ -17,6 +17,7 @@ from schedbed.cluster.agent.limits import make_uplink
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.wire.port_range import PortRange
+from schedbed.tasks.stretch_file import StretchFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +44,17 @@ class RunConfig:
     owner: str = field(default_factory=owner_mark)  # the process for which all is made
     host_speed: float = 1.0  # of a core of the host, where 1 is a core of the slowest host
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
+    adaptive: bool = False  # the stretch may change in mid-run, `cluster.stretch` is the first
     listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
 
     def clock(self) -> RunClock:
         """Return the run's clock."""
-        return RunClock(self.epoch_s, self.cluster.stretch)
+        return RunClock(self.epoch_s, self.cluster.stretch, self.changes)
+
+    @property
+    def changes(self) -> Path | None:
+        """The run's `StretchFile`, None when the stretch stays as it is."""
+        return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
         """Where that node's agent keeps its files."""
@@ -60,6 +67,8 @@ class RunConfig:
     def make_work(self) -> None:
         """Makes on this host what the nodes find there when they start: their folder, and the budgets of uplinks."""
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
+        if self.changes is not None:
+            StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
         for rack in sorted({node.rack for node in self.cluster.nodes}):
             path = self.uplink(rack)
             if path is not None and self.cluster.uplink_bps:

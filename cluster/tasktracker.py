@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -51,6 +52,7 @@ class TaskTracker:
 
     `epoch_s` 0 means that the run's clock has not started yet: the machine comes up and holds blocks, and joins
     the JobTracker when `introduce` names the epoch. `scale` turns the host's times and CPU seconds into the run's.
+    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class TaskTracker:
         token: str,
         seed: int = 0,
         stretch: float = 1.0,
+        changes: Path | None = None,
         scale: HostScale | None = None,
     ) -> None:
         self.node = node
         self._scale = scale or HostScale()
         self._make_machine = make_machine
         self._masters = masters
-        self._clock = RunClock(epoch_s, stretch)
+        self._clock = RunClock(epoch_s, stretch, changes)
         self._token = token
         self._machine: Machine | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
@@ -81,10 +84,11 @@ class TaskTracker:
         self._stopping = False
         self._joined = -1  # the incarnation that the JobTracker has taken in
         self._down = False  # killed by a fault, not to be restarted
-        self._link = FaultyLink(node.node, seed)
+        self._link = FaultyLink(node.node, seed, self._clock.real_s)
         self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
         self._peers: dict[str, Any] = {}
-        self._usage = NodeUsage(self._real_node())
+        self._real_node = node.on_host(self._scale.speed).stretched(stretch)
+        self._usage = NodeUsage(self._real_node)
         self.limits: dict[str, str] = {}
         self.url = ""
 
@@ -146,7 +150,6 @@ class TaskTracker:
         elif kind == "thaw" and self._machine is not None:
             await self._machine.thaw()
         elif kind == "messages":
-            arguments["delay_s"] = self._clock.real_s(arguments["delay_s"])
             self._link.set(**arguments)
         elif kind == "kill_attempt":
             return await self._kill_attempt(**arguments)
@@ -157,10 +160,17 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Tells the agent, and the machine what an agent cannot do."""
+        """Tells the agent, and the machine what an agent cannot do; rates as the present stretch leaves them."""
+        if kind == "rates":
+            arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
         if kind == "rates" and self._machine is not None:
             await self._machine.set_rates(**arguments)
+
+    async def follow_stretch(self) -> None:
+        """Tells the node what the present stretch makes of its rates and delays."""
+        for kind in ("rates", "network"):
+            await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
         """Kills a running attempt (that one, one of that task, or any) as an accident would: it has failed."""
@@ -179,7 +189,7 @@ class TaskTracker:
         self._machine = self._make_machine(self._clock.epoch_s)
         hello = await self._machine.start()
         self.url, self.limits = hello.url, dict(hello.limits)
-        self._usage = NodeUsage(self._real_node())
+        self._usage = NodeUsage(self._real_node)
         self._tracker.begin_life(self._next_incarnation())
         self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
@@ -189,10 +199,9 @@ class TaskTracker:
             await self._introduce()
         for kind, arguments in self._orders.items():
             await self._order(kind, arguments)
+        if self._clock.kept != 1:
+            await self.follow_stretch()
         await self._register(first["blocks"])
-
-    def _real_node(self) -> NodeSpec:
-        return self.node.on_host(self._scale.speed).stretched(self._clock.stretch)
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
         """Reports the blocks of this life to the NameNode, then joins the JobTracker if the run has begun."""
@@ -294,8 +303,7 @@ class TaskTracker:
         """Return the node's usage: by the kernel's counters, what these do not count as the agent says."""
         if self._machine is None:
             return said
-        now_s = asyncio.get_running_loop().time()
-        return self._usage.read(now_s, self._machine.totals(), launch_cpu_s, said)
+        return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
 
     def _on_ended(self, raw: dict[str, Any]) -> None:
         counters = Counters(**raw.pop("counters"))

@@ -86,7 +86,8 @@ class Recorder:
 
 
 class JobTracker:
-    """One run's JobTracker. `make_policy` gives a fresh policy, so that a replay starts from nothing."""
+    """One run's JobTracker. `make_policy` gives a fresh policy, so that a replay starts from nothing; `changes` is the
+    run's `StretchFile` where its stretch may change."""
 
     def __init__(
         self,
@@ -98,9 +99,10 @@ class JobTracker:
         seed: int,
         journal: Path,
         sizes: Sizes = TRUE_SIZES,
+        changes: Path | None = None,
     ) -> None:
         self._cluster = cluster
-        self._clock = RunClock(epoch_s, cluster.stretch)
+        self._clock = RunClock(epoch_s, cluster.stretch, changes)
         self._name_node = name_node
         self._seed = seed
         self._recorder = Recorder()
@@ -313,7 +315,7 @@ class JobTracker:
     async def _keep_time(self) -> None:
         """Silent trackers expire, shares are enforced, and jobs come in even while no node beats."""
         while True:
-            await asyncio.sleep(self._clock.real_s(self._cluster.heartbeat_s))
+            await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()
             self._do("tick")
 

@@ -18,6 +18,7 @@ from schedbed.tasks.node_client.node import AttemptNode, HttpNode
 from schedbed.tasks.pacing import WITHHELD, Budget, CpuPacer, cpu_debt_s, own_cpu_s, withheld_reader
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.specs import AttemptSpec, TaskKind
+from schedbed.tasks.stretch_file import SteadyTime, StretchFile
 
 REASON_CHARS = 300
 
@@ -30,11 +31,15 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
-    if client.budget is not None:
-        paid = _paced if node.pace_cpu else _paid_in_full
-        limited = paid(limited, client, client.budget, node.core_speed, scratch)
+    changes = None if node.changes is None else StretchFile(node.changes)
+    if client.budget is not None and node.pace_cpu:
+        limited = _paced(limited, client, client.budget, node.core_speed, scratch)
+    elif client.budget is not None:
+        limited = _paid_in_full(limited, node.core_speed, SteadyTime(node.stretch, changes))
     declared_speed = node.core_speed * node.stretch
-    code = run_on(spec, client, node.root, node.epoch_s, declared_speed, limited, stretch=node.stretch)
+    code = run_on(
+        spec, client, node.root, node.epoch_s, declared_speed, limited, stretch=node.stretch, changes=changes
+    )
     client.ended(succeeded=code == 0)
     return code
 
@@ -56,30 +61,26 @@ def _paced(
 
 @contextmanager
 def _paid_in_full(
-    limited: AbstractContextManager[None],
-    _client: HttpNode,
-    _budget: Budget,
-    core_speed: float,
-    _scratch: Path,
+    limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
 ) -> Iterator[None]:
     """Hold the attempt by `limited`, and at its end until it took as long as its CPU time does on one emulated core.
 
     A quota lets a process use each period's share at once, and up to a tick of the kernel more that later periods
     pay for: an attempt that ends in between would be that much shorter.
     """
-    began_s, used_s = time.monotonic(), 0.0
+    began_s, used_s = steady.now_s(), 0.0
     try:
         with limited:
-            began_s, began_cpu_s = time.monotonic(), own_cpu_s()
+            began_s, began_cpu_s = steady.now_s(), own_cpu_s()
             try:
                 yield
             finally:
                 used_s = own_cpu_s() - began_cpu_s
     finally:
         # The limit is eased in the meantime, so that the report does not wait for the quota's next period.
-        owed_s = cpu_debt_s(used_s, core_speed, time.monotonic() - began_s)
+        owed_s = cpu_debt_s(used_s, core_speed, steady.now_s() - began_s)
         if owed_s > 0:
-            time.sleep(owed_s)
+            steady.sleep(owed_s)
 
 
 def run_on(
@@ -90,6 +91,7 @@ def run_on(
     core_speed: float,
     limited: AbstractContextManager[None] | None = None,
     stretch: float = 1.0,
+    changes: StretchFile | None = None,
 ) -> int:
     """Run the attempt on any node, see `run_attempt`; write status and report below `root`/attempts, a traceback to
     stderr. `core_speed` is host core-seconds of an emulated core in an emulated second."""
@@ -97,7 +99,7 @@ def run_on(
     scratch.mkdir(parents=True, exist_ok=True)
     state, reason, partitions = "succeeded", "", []
     with limited or nullcontext():
-        progress = StatusFile(scratch / "status", epoch_s, time.time, stretch)
+        progress = StatusFile(scratch / "status", epoch_s, time.time, stretch, changes)
         progress.report("map" if spec.kind is TaskKind.MAP else "shuffle", 0.0)
         try:
             partitions = _run(spec, node, root, progress, core_speed)

@@ -15,6 +15,7 @@ from typing import Any
 
 from schedbed.tasks.pacing import own_cpu_s
 from schedbed.tasks.specs import Counters
+from schedbed.tasks.stretch_file import StretchFile
 
 STATUS_EVERY_S = 0.2
 OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
@@ -31,17 +32,23 @@ class StatusFile:
     """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are in emulated seconds since the run's start, which was at the time of day `epoch_s`; one lasts `stretch`
-    seconds of the clock. Made when the attempt's own code
+    seconds of the clock, or what the run's `changes` say. Made when the attempt's own code
     begins: what this process has used before (`setup_cpu_s`) is the emulation's.
     """
 
     def __init__(
-        self, path: Path, epoch_s: float, clock: Callable[[], float] = time.time, stretch: float = 1.0
+        self,
+        path: Path,
+        epoch_s: float,
+        clock: Callable[[], float] = time.time,
+        stretch: float = 1.0,
+        changes: StretchFile | None = None,
     ) -> None:
         self._path = path
         self._epoch_s = epoch_s
         self._clock = clock
-        self.stretch = stretch
+        self._stretch = stretch
+        self._changes = changes
         self.setup_cpu_s = own_cpu_s()
         self.started_s = self.now_s()
         self._next_s = self.started_s
@@ -49,7 +56,15 @@ class StatusFile:
 
     def now_s(self) -> float:
         """Seconds since the run's start."""
-        return (self._clock() - self._epoch_s) / self.stretch
+        if self._changes is None:
+            return (self._clock() - self._epoch_s) / self._stretch
+        emulated = self._changes.time
+        return emulated.emulated_s(self._clock()) - emulated.emulated_s(self._epoch_s)
+
+    @property
+    def stretch(self) -> float:
+        """Real seconds that an emulated one lasts now."""
+        return self._stretch if self._changes is None else self._changes.time.stretch_at(self._clock())
 
     def report(self, phase: str, progress: float) -> None:
         """Say how far the attempt is; a new phase is written at once."""

@@ -31,7 +31,8 @@ class NodeContext:
     racks: Mapping[NodeId, str]
     epoch_s: float  # time of day of the run's start
     core_speed: float  # of an emulated core, in host cores
-    stretch: float = 1.0  # real seconds that an emulated one lasts
+    stretch: float = 1.0  # real seconds that an emulated one lasts, at first when that may change
+    changes: Path | None = None  # the run's `StretchFile` where it may
     budget: Path | None = None
     pace_cpu: bool = True
 

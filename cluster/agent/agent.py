@@ -57,7 +57,7 @@ class Agent:
         self._config = config
         self._where = where
         self._link = link
-        self._clock = RunClock(config.epoch_s, config.stretch)
+        self._clock = RunClock(config.epoch_s, config.stretch, config.changes)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
         self._sender = Sender(config.token, self._peers, self._limits, config.node)
@@ -140,14 +140,14 @@ class Agent:
 
     async def _beat(self) -> None:
         """Says how the node is every `heartbeat_s`, on time however long each takes; silent while nobody listens."""
-        loop = asyncio.get_running_loop()
-        due_s = loop.time()
+        clock, stretch = self._clock, self._config.stretch
+        due_s = clock.steady_s()
         while True:
-            due_s = max(due_s + self._config.heartbeat_s, loop.time())
-            await asyncio.sleep(due_s - loop.time())
-            self._attempts.end_silent(loop.time() / self._config.stretch)
+            due_s = max(due_s + self._config.heartbeat_s, clock.steady_s())
+            await clock.sleep((due_s - clock.steady_s()) / stretch)
+            self._attempts.end_silent(clock.steady_s() / stretch)
             if self._control.ready:
-                usage = self._usage.read(loop.time(), self._attempts.cpu_s(), self._attempts.pids())
+                usage = self._usage.read(clock.steady_s(), self._attempts.cpu_s(), self._attempts.pids())
                 launch_cpu_s = self._attempts.launch_cpu_s()
                 beat = {
                     "running": self._attempts.statuses(),
@@ -178,11 +178,13 @@ class Agent:
             epoch_s=self._clock.epoch_s,
             core_speed=config.node.core_speed,
             stretch=config.stretch,
+            changes=config.changes,
             budget=self._where.budget if self._limits.budget is not None else None,
             pace_cpu=self._limits.pace_cpu,
         )
         raw = asdict(context) | {"root": str(context.root)}
-        raw["budget"] = None if context.budget is None else str(context.budget)
+        for name in ("budget", "changes"):
+            raw[name] = None if raw[name] is None else str(raw[name])
         return {
             "context": raw,
             "runner": config.runner,

@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 RUNNER = "schedbed.tasks.attempt:run_attempt"
 
 
-PATHS = ("root", "uplink", "quick", "groups")
+PATHS = ("root", "uplink", "quick", "groups", "changes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class AgentConfig:
     the agent only counts what passes; `port` where it serves, 0 for any of `ports`; `url` how others reach it where
     that is not the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk,
     where that is not `root`; `groups` the socket where whoever holds the node hands over its control groups
-    (`group_files.receive_files`), None where the agent makes them itself.
+    (`group_files.receive_files`), None where the agent makes them itself; `changes` the run's `StretchFile` where the
+    stretch may change, `stretch` then the first.
     """
 
     node: NodeSpec
@@ -38,6 +39,7 @@ class AgentConfig:
     limits: str  # one of LIMIT_MODES
     run_id: str
     stretch: float = 1.0
+    changes: Path | None = None
     runner: str = RUNNER
     listen: str = LOOPBACK
     port: int = 0

@@ -9,6 +9,10 @@ from typing import Protocol
 
 from schedbed.cluster.agent.config import AgentConfig
 
+HOST_PID = "host.pid"
+"""The file in a node's folder on its host with the machine's first process, where that descends from no process of
+ours."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:

@@ -42,11 +42,15 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with a number for `stretch: auto`, measured on this host; BadInput with other hosts."""
+    """Return the scenario with a number for `stretch: auto` or `adaptive`, measured on this host; BadInput with other
+    hosts."""
     if not scenario.auto_stretch:
         return scenario
     if address is not None:
-        raise BadInput(f"stretch: auto measures this host only, expected a number with --address {address}")
+        asked = "adaptive" if scenario.adaptive_stretch else "auto"
+        raise BadInput(
+            f"stretch: {asked} measures this host only, expected a number with --address {address}"
+        )
     probe = probe_host(Path(tempfile.gettempdir()))
     stretch = round(least_stretch(scenario.cluster, probe.cores, probe.disk_write_bps), 1)
     return replace(scenario, cluster=replace(scenario.cluster, stretch=stretch), auto_stretch=False)

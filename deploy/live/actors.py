@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 SPARE_THREADS = 8
+FOLLOW_S = 0.05
+"""Real seconds between two looks at a stretch that may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class JobTrackerActor(_MasterActor):
             seed=config.seed,
             journal=config.work / "jobtracker.sqlite",
             sizes=make_sizes(config.sizes),
+            changes=config.changes,
         )
         door: DriverDoor = tracker
         return _Service(make_table(DriverDoor, door), tracker.stop)
@@ -212,7 +215,7 @@ class TaskTrackerActor(_Actor):
         self._far = far
         self._run_id = ""
         self._track = ClockTrack()
-        self._following: asyncio.Task[None] | None = None
+        self._following: list[asyncio.Task[None]] = []  # tasks of the present run
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
 
     async def ready(self) -> int:
@@ -234,7 +237,7 @@ class TaskTrackerActor(_Actor):
         from schedbed.cluster.tasktracker import TaskTracker
 
         node = config.cluster.node(name)
-        self._compare_clocks(config.run_id)
+        self._follow(config)
         tracker = TaskTracker(
             node,
             partial(make_machine, config, node),
@@ -243,6 +246,7 @@ class TaskTrackerActor(_Actor):
             token=config.token,
             seed=config.seed,
             stretch=config.cluster.stretch,
+            changes=config.changes,
             scale=HostScale(self._track, config.host_speed),
         )
         hello = await tracker.start()
@@ -259,20 +263,37 @@ class TaskTrackerActor(_Actor):
         """Return the present URL of each node's agent; None for a node that has not been begun, or not again."""
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
-    def _compare_clocks(self, run_id: str) -> None:
-        """From a run's first node on, compare the host's clock with the NameNode's."""
-        if not self._far or run_id == self._run_id:
+    def _follow(self, config: RunConfig) -> None:
+        """From a run's first node on, compare the host's clock with the NameNode's, and follow the run's stretch."""
+        if config.run_id == self._run_id:
             return
-        self._stop_comparing()
-        self._run_id, self._track = run_id, ClockTrack()
-        ask = self._masters.name_node.time_of_day
-        read = partial(read_clock, ask, RunClock.host_time_s)
-        self._following = asyncio.create_task(follow_clock(self._track, read))
+        self._stop_following()
+        self._run_id, self._track = config.run_id, ClockTrack()
+        if self._far:
+            ask = self._masters.name_node.time_of_day
+            read = partial(read_clock, ask, RunClock.host_time_s)
+            self._following.append(asyncio.create_task(follow_clock(self._track, read)))
+        if config.adaptive:
+            self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
-    def _stop_comparing(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
-        self._following, self._run_id = None, ""
+    async def _follow_stretch(self, clock: RunClock) -> None:
+        """Tell the nodes of each change of the stretch, without an end."""
+        told = clock.kept
+        while True:
+            await asyncio.sleep(FOLLOW_S)
+            if (kept := clock.kept) != told:
+                told = kept
+                begun = [tracker for tracker in self._trackers.values() if tracker is not None]
+                for error in await asyncio.gather(
+                    *(each.follow_stretch() for each in begun), return_exceptions=True
+                ):
+                    if error is not None:
+                        logging.getLogger(__name__).warning("stretch: %r", error)
+
+    def _stop_following(self) -> None:
+        for task in self._following:
+            task.cancel()
+        self._following, self._run_id = [], ""
 
     async def clock_readings(self) -> list[ClockReading]:
         """Return how far the host's clock was ahead of the masters' in the course of the run."""
@@ -296,7 +317,7 @@ class TaskTrackerActor(_Actor):
         if tracker is not None:
             await tracker.stop()
         if not any(self._trackers.values()):
-            self._stop_comparing()
+            self._stop_following()
 
 
 class NodeHandle:

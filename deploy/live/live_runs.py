@@ -104,6 +104,7 @@ class LiveRuns:
             ),
             machines=self._options.machines,
             ports=self._options.ports,
+            adaptive=self._scenario.adaptive_stretch and self._scenario.cluster.limits != "off",
         )
 
     def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
@@ -138,6 +139,7 @@ class LiveRuns:
                     record.hosts = host_loads(cluster.hosts.values(), session.watch.samples, session.clock)
                 record.limits, record.counted = session.limits, session.counted
                 record.findings = session.findings
+                record.stretches = session.stretches
                 self._record.save(self._folder)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:

@@ -17,6 +17,7 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.hostwatch import HostWatch
+from schedbed.deploy.live.adaptive.stretch_watch import StretchWatch
 from schedbed.deploy.live.fault_injector import FaultInjector, injecting
 from schedbed.deploy.live.job_loading import JobLoader
 from schedbed.deploy.live.job_outputs import Outputs
@@ -63,6 +64,8 @@ class Session:
         self.limits: dict[str, str] = {}  # by resource what holds it, on any node
         self.counted: dict[str, str] = {}  # by resource who counts it
         self.watch = HostWatch(self.clock)
+        self._stretch: StretchWatch | None = None
+        self.stretches: dict[str, Any] = {}  # of a stretch that may change: what `StretchWatch.end` tells
         self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
         self.findings: dict[str, Any] = {}  # what the policy reports at the end
 
@@ -82,6 +85,8 @@ class Session:
         """Starts masters and nodes, calls `when_up`, loads the input, and submits the plan; the run's clock starts at
         its end."""
         self._cluster.announce(self._config)
+        if self._config.adaptive:
+            self._stretch = StretchWatch(self._config)
         self._cluster.begin_name_node()
         try:
             hellos = self._cluster.begin_nodes()
@@ -109,9 +114,11 @@ class Session:
 
     def _begin_clock(self) -> None:
         """From here on times count."""
-        self.clock = RunClock.start(self._config.cluster.stretch)
+        self.clock = RunClock.start(self._config.cluster.stretch, self._config.changes)
         self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
+        if self._stretch is not None:
+            self._stretch.begin(self.clock.epoch_s)
         asyncio.run(self._names.begin_clock(self.clock.epoch_s))
         self.watch = HostWatch(self.clock)
 
@@ -256,6 +263,8 @@ class Session:
     def stop(self) -> None:
         """Fetches the last rows and stops nodes and masters; never raises what a dead actor raises."""
         self._loader.close()
+        if self._stretch is not None:
+            self.stretches = self._stretch.end()
         with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
             self._poll(lambda _: None, LAST_POLL_S)  # a policy may keep the JobTracker busy
         with contextlib.suppress(MasterGone):

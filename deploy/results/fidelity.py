@@ -70,6 +70,18 @@ def assess(
     }
 
 
+def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fidelity of one run, in doubt when others took more than its changing stretch could make up for."""
+    short = float(stretches.get("short_share", 0.0))
+    if short <= SATURATED_TIME_MAX:
+        return judged
+    why = (
+        f"For {short:.0%} of the time others took so much of the host's CPU that not even a stretch of "
+        f"{stretches['largest']:g} made up for it; more than {SATURATED_TIME_MAX:.0%} is not trusted."
+    )
+    return judged | {"trusted": False, "why": [*judged["why"], why]}
+
+
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The fidelity of several runs together: trusted only if each is; the highest values, all sentences once."""
     why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from schedbed.deploy.results import plots, report_data, report_tables, summary, timeline
+from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
@@ -83,8 +84,7 @@ def _facts(run: RunFile) -> str:
         f"<b>{len(nodes)}</b> emulated nodes in {racks}, {escape(run.machines)} machines",
         f"scale {run.scenario.get('scale', 1):g}, seed {run.seed}, {_count(run.repeats, 'repeat')}",
     ]
-    if run.stretch != 1:
-        facts.append(f"an emulated second lasted {run.stretch:g} s")
+    facts += stretch_facts(run)
     if host:
         memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
         facts.append(f"host: {host.get('cores', '?')} cores{memory}, {escape(str(host.get('system', '')))}")

@@ -37,6 +37,9 @@ class RunRecord:
         default_factory=dict
     )  # of a run over many hosts, by name: samples as above, and lost_s when the host was lost
     findings: dict[str, Any] = field(default_factory=dict)  # of the policy's own, by topic
+    # Of a stretch that may change: changes as [t, stretch, host cores that others used], the largest, the mean, and
+    # the share of the run's time for which not even the largest was enough.
+    stretches: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

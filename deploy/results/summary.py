@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.results import comparison, metrics, stats
-from schedbed.deploy.results.fidelity import assess
+from schedbed.deploy.results.fidelity import assess, doubt_stretch
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.measures.changed_stretch import changed_stretch
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile, RunRecord
@@ -43,6 +44,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
         "scenario": run.scenario.get("name", ""),
         "machines": run.machines,
         **({"stretch": run.stretch} if run.stretch != 1 else {}),
+        **changed_stretch(run),
         **_measured(run),
         "fidelity": combine_hosts(list(fidelity.values())),
         "comparison": comparison.compare(
@@ -101,7 +103,7 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
             counted=record.counted,
             stretch=run.stretch,
         )
-    return assess(
+    judged = assess(
         machines=run.machines,
         host_cores=run.host.get("cores"),
         host_samples=record.host_samples,
@@ -111,3 +113,4 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
         counted=record.counted,
         stretch=run.stretch,
     )
+    return doubt_stretch(judged, record.stretches)

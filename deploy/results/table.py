@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.measures.changed_stretch import stretch_notes
 from schedbed.deploy.results.measures.window import sentence
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
@@ -119,13 +120,8 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
     starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)
     skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
-    stretch = summary.get("stretch", 1)
     return [
-        *(
-            [f"An emulated second lasted {stretch:g} s of this host: all times are emulated."]
-            if stretch != 1
-            else []
-        ),
+        *stretch_notes(summary),
         *([sentence(summary["measure"])] if "measure" in summary else []),
         *([STAR] if starred else []),
         *verdicts(summary),

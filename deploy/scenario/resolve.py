@@ -24,6 +24,7 @@ from schedbed.deploy.scenario.policies import (
     resolve_profiles,
 )
 from schedbed.deploy.scenario.resolved import FORMAT, PolicyChoice, ResolvedScenario, SimulateChoice
+from schedbed.deploy.scenario.scalars import AUTO
 from schedbed.deploy.scenario.sections.framework_section import framework_of
 from schedbed.deploy.scenario.suites import suites
 from schedbed.deploy.scenario.trace_jobs import plan_trace
@@ -132,8 +133,9 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         seed=scenario.seed,
         scale=scenario.scale,
         repeats=scenario.repeats,
-        cluster=cluster if scenario.stretch == "auto" else replace(cluster, stretch=scenario.stretch),
-        auto_stretch=scenario.stretch == "auto",
+        cluster=cluster if isinstance(scenario.stretch, str) else replace(cluster, stretch=scenario.stretch),
+        auto_stretch=scenario.stretch in AUTO,
+        adaptive_stretch=scenario.stretch == "adaptive",
         jobs=jobs,
         # Programs last: what jobs read is placed as it is without them.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),

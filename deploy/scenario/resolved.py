@@ -90,6 +90,7 @@ class ResolvedScenario:
     framework: Framework = NONE  # simulated only
     measure: Mapping[str, float | None] | None = None  # from_s and until_s of the submissions that count
     auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
+    adaptive_stretch: bool = False  # it rises in mid-run while something else takes the host's CPU
     warnings: tuple[str, ...] = ()  # what a trace did not say and what was assumed
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
     base: str = "."  # the folder that relative paths in `given` start from

@@ -10,6 +10,8 @@ from pydantic.fields import FieldInfo
 from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
 STRETCH_MAX = 1000
+AUTO = ("auto", "adaptive")
+"""What `stretch` may be where this host decides."""
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
@@ -40,18 +42,20 @@ def _real_number(value: object) -> object:
 
 
 def _stretch(value: object) -> object:
-    if value == "auto":
+    if value in AUTO:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= STRETCH_MAX:
         return float(value)
-    raise ValueError(f"{value!r} is not auto or a number from 1 to {STRETCH_MAX}")
+    raise ValueError(f"{value!r} is not auto, adaptive or a number from 1 to {STRETCH_MAX}")
 
 
 Number = BeforeValidator(_real_number)
 Stretch = Annotated[
-    float | Literal["auto"],
+    float | Literal["auto", "adaptive"],
     BeforeValidator(_stretch),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"const": "auto"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 1, "maximum": STRETCH_MAX}, {"enum": list(AUTO)}]}
+    ),
 ]
 Factor = Annotated[float, Number, Field(ge=1e-4, le=1)]
 Heartbeat = Annotated[Duration, Field(le=86_400)]

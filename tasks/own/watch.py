@@ -31,9 +31,13 @@ class Idle:
     def __init__(self, limit_s: float, progress: StatusFile) -> None:
         self.limit_s = limit_s
         self.tick_s = min(TICK_S, limit_s / TICKS)
-        self.every_s = self.tick_s * progress.stretch  # in real seconds
         self._progress = progress
         self._ticks = 0
+
+    @property
+    def every_s(self) -> float:
+        """Return the real seconds that a tick lasts now."""
+        return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
         """Count a tick, or begin again when something has moved; False when it is too long."""
@@ -58,6 +62,7 @@ class Watch:
         self._mark = mark
         self._also = also
         self._last: object = None
+        self._every_s = 0.0  # of the timer, 0 when it does not run
         self.limit_s = idle.limit_s
         self.busy = False  # the code runs, and is not waiting for its input
 
@@ -65,14 +70,21 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Raise Hung in the code when it hangs; only from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, self._idle.every_s, self._idle.every_s)
+        self._wind()
         try:
             yield
         finally:
+            self._every_s = 0.0
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
+    def _wind(self) -> None:
+        self._every_s = self._idle.every_s
+        signal.setitimer(signal.ITIMER_REAL, self._every_s, self._every_s)
+
     def _tick(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._every_s and self._every_s != self._idle.every_s:
+            self._wind()
         self._also()
         mark = self._mark()
         moved = not self.busy or mark != self._last

@@ -43,8 +43,8 @@ FDS_MAX = 64  # descriptors that one reading may bring
 
 def context_from_json(raw: Message) -> NodeContext:
     """A NodeContext from its JSON form."""
-    paths = {"root": Path(raw["root"]), "budget": Path(raw["budget"]) if raw["budget"] else None}
-    return NodeContext(**{**raw, **paths})
+    paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "changes")}
+    return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 
 def load(runner: str) -> Run:

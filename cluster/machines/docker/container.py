@@ -37,7 +37,7 @@ from schedbed.cluster.machines.docker.engine import (
 from schedbed.cluster.machines.docker.host_limits import HostLimits
 from schedbed.cluster.machines.docker.image import node_image
 from schedbed.cluster.machines.docker.streams import Streams
-from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed
+from schedbed.cluster.machines.machine import HOST_PID, Hello, KernelTotals, MachineFailed
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 
@@ -56,6 +56,7 @@ DATA = Path("/data")
 QUICK = Path("/run/schedbed")
 GROUPS = Path("/groups")
 UPLINK = Path("/uplink")
+CHANGES = Path("/stretch")
 PORT = 8480  # of a published agent, in its container
 LOG_TAIL = 4
 CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
@@ -73,6 +74,7 @@ class DockerMachine:
         self._published = "" if agent.listen == LOOPBACK else agent.listen
         self._kernel = agent.limits in ("auto", "cgroup")
         self._uplink = agent.uplink
+        self._changes = agent.changes
         self._config = replace(
             agent,
             root=DATA,
@@ -81,6 +83,7 @@ class DockerMachine:
             port=PORT if self._published else 0,
             ports=None,
             uplink=None if agent.uplink is None else UPLINK,
+            changes=None if agent.changes is None else CHANGES,
         )
         self._image = ""
         self._labels = labels(agent.run_id, owner)
@@ -252,6 +255,8 @@ class DockerMachine:
         if self._uplink is not None:
             self._uplink.chmod(0o666)
             mounts.append(Mount(str(UPLINK), str(self._uplink), type="bind"))
+        if self._changes is not None:
+            mounts.append(Mount(str(CHANGES), str(self._changes), type="bind", read_only=True))
         if self._limits.groups is not None:
             mounts.append(Mount(str(GROUPS), str(self._limits.groups), type="bind"))
         kernel: dict[str, Any] = {}
@@ -288,6 +293,7 @@ class DockerMachine:
     def _held(self, api: Any) -> dict[str, str]:
         """What the kernel enforces, by resource. Raises BadInput when it must and cannot."""
         held = self._limits.hold(api, self._image)
+        (self._root / HOST_PID).write_text(str(self._limits.pid))
         if self._kernel and self._limits.groups is None:
             held["memory"] = f"docker cgroup v{2 if CGROUP_V2.exists() else 1}"
         return held

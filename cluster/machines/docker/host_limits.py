@@ -91,6 +91,11 @@ class HostLimits:
             self._refuse("NIC", str(error))
         return held
 
+    @property
+    def pid(self) -> int:
+        """The container's first process, as this host numbers it; 0 before `hold`."""
+        return self._pid
+
     def set_rates(self, disk: float, network: float) -> None:
         """A fault: multiply the declared rates. Raises OSError, MachineFailed."""
         if self._disk.name:

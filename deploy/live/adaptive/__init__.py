@@ -1,0 +1,1 @@
+"""A stretch that rises while something else takes the host's CPU."""

@@ -1,0 +1,121 @@
+"""What others use of this host's CPU: all that /proc/stat counts, without this command's processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+_IDLE = (3, 4)  # of the numbers in /proc/stat: idle and iowait
+_COUNTED = 8  # what follows are guests, which `user` counts already
+PLAIN_NICE = 0
+"""Attempts run at this priority, where the host allows it (`cluster.priority`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process's parent, its niceness, when it started, its CPU time and that of children it has waited for; in
+    ticks."""
+
+    parent: int
+    nice: int
+    started: int
+    own: int
+    children: int
+
+
+def parse_process(text: str) -> Process:
+    """Return what /proc/PID/stat says; raise ValueError or IndexError on anything else."""
+    fields = text.rpartition(")")[2].split()
+    own, children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
+    return Process(int(fields[1]), int(fields[16]), int(fields[19]), own, children)
+
+
+def parse_busy_ticks(text: str) -> int:
+    """Return the ticks that all CPUs were busy, or taken by the hypervisor, by the first line of /proc/stat."""
+    numbers = list(map(int, text.split("\n", 1)[0].split()[1 : 1 + _COUNTED]))
+    return sum(number for index, number in enumerate(numbers) if index not in _IDLE)
+
+
+def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
+    """Return these processes and all that descend from them."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
+
+
+def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
+    """Return all processes that this one sees."""
+    found: dict[int, Process] = {}
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
+                text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+                found[int(folder.name)] = parse_process(text)
+    return found
+
+
+def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
+    """Return what these processes, which are there after, used between two readings, with children that have ended.
+
+    A child that was there before has its earlier time in its parent's account once the parent has waited for it; that
+    time was not used now. Of a child that nobody waits for, what it used since the first reading is not known.
+    """
+    same = {
+        pid: process
+        for pid, process in before.items()
+        if pid in after and after[pid].started == process.started
+    }
+    ended: dict[int, int] = {}
+    for pid, process in before.items():
+        if pid not in same:
+            ended[process.parent] = ended.get(process.parent, 0) + process.own + process.children
+    ticks = 0
+    for pid in pids:
+        now, then = after[pid], same.get(pid)
+        if then is None:
+            ticks += now.own + now.children
+        else:
+            ticks += now.own - then.own + max(0, now.children - then.children - ended.get(pid, 0))
+    return ticks
+
+
+class OthersUse:
+    """The host cores that others used between two readings: all but what descends from the processes `roots`.
+    Processes of a lower priority than attempts do not count: they give way."""
+
+    def __init__(
+        self, roots: Callable[[], Iterable[int]], clock: Callable[[], float], proc: Path = Path("/proc")
+    ) -> None:
+        self._roots = roots
+        self._clock = clock
+        self._proc = proc
+        self._last: tuple[float, int, Mapping[int, Process]] | None = None
+
+    def read(self) -> float:
+        """Return what others used since the last reading, 0 the first time."""
+        now_s = self._clock()
+        busy = parse_busy_ticks((self._proc / "stat").read_text())
+        processes = read_processes(self._proc)
+        last, self._last = self._last, (now_s, busy, processes)
+        if last is None or now_s <= last[0]:
+            return 0.0
+        others = busy - last[1] - used_ticks(last[2], processes, self._left_out(processes))
+        return max(0.0, others * _TICK_S / (now_s - last[0]))
+
+    def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
+        """Return our own processes, and those that give way to ours."""
+        ours = below(self._roots(), processes) & processes.keys()
+        plain = max(PLAIN_NICE, min((processes[pid].nice for pid in ours), default=PLAIN_NICE))
+        return [pid for pid, process in processes.items() if pid in ours or process.nice > plain]

@@ -1,0 +1,119 @@
+"""Has emulated seconds last longer while something else takes this host's CPU, in a thread beside a live run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psutil
+
+from schedbed.cluster.agent.limits import UPLINK_BUCKET
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.machines.machine import HOST_PID
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.live.adaptive.others_use import OthersUse
+from schedbed.deploy.live.adaptive.stretch_rule import StretchRule
+from schedbed.tasks.pacing import Budget
+from schedbed.tasks.stretch_file import EmulatedTime, StretchFile
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""Real seconds between two looks at what others use."""
+PRICE = 100
+"""Times what a look took pass before the next, so that looks cost one hundredth of a core at most."""
+LEAD_S = 0.15
+"""Real seconds from a change's entry to its effect, so that all processes know it by then."""
+
+
+def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
+    """Return the changes of a run that began at `epoch_s` as [t, stretch, what others used], the first at 0."""
+    start_s = time_.emulated_s(epoch_s)
+    rows = [
+        [max(0.0, round(time_.emulated_s(real_s) - start_s, 3)), stretch, round(cores, 2)]
+        for (real_s, stretch), cores in zip(time_.changes, others, strict=True)
+    ]
+    before = sum(1 for row in rows if row[0] == 0)
+    return rows[max(0, before - 1) :]
+
+
+class StretchWatch:
+    """Changes the stretch of the run `config` from now on, until `end`; `begin` says when the run's time begins."""
+
+    def __init__(self, config: RunConfig) -> None:
+        assert config.changes is not None
+        cluster = config.cluster
+        declared = sum(node.stretched(cluster.stretch).cpu_rate for node in cluster.nodes)
+        self._rule = StretchRule(cluster.stretch, declared, psutil.cpu_count() or 1)
+        self._nodes = config.work / "nodes"
+        self._file = StretchFile(config.changes, write=True)
+        self._clock = RunClock(0.0, cluster.stretch, config.changes)
+        racks = sorted({node.rack for node in cluster.nodes})
+        self._uplinks = [Budget.open(path) for rack in racks if (path := config.uplink(rack)) is not None]
+        self._uplink_bps = (cluster.uplink_bps or 0.0) / cluster.stretch
+        self._use = OthersUse(self._roots, time.monotonic)
+        self._others = [0.0]  # cores that others used at each change of the file
+        self._short_s = 0.0  # emulated
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stretch", daemon=True)
+        self._thread.start()
+
+    def begin(self, epoch_s: float) -> None:
+        """The run's time begins."""
+        self._clock.begin(epoch_s)
+        self._short_s = 0.0
+
+    def end(self) -> dict[str, Any]:
+        """End the watch; return what it did, as `RunRecord.stretches`; nothing of a run that has not begun."""
+        self._over.set()
+        self._thread.join()
+        for uplink in self._uplinks:
+            uplink.close()
+        epoch_s, now_s = self._clock.epoch_s, self._clock.now_s()
+        if not epoch_s or now_s <= 0:
+            return {}
+        changes = told_changes(self._file.time, self._others, epoch_s)
+        return {
+            "changes": changes,
+            "largest": max(stretch for _, stretch, _ in changes),
+            "mean": round((self._clock.time_of_day_s(now_s) - epoch_s) / now_s, 4),
+            "short_share": round(min(1.0, self._short_s / now_s), 4),
+        }
+
+    def _roots(self) -> Iterable[int]:
+        """This process, and those of nodes that do not descend from it."""
+        yield os.getpid()
+        for path in self._nodes.glob(f"*/{HOST_PID}"):
+            if (text := path.read_text()).isdigit():
+                yield int(text)
+
+    def _run(self) -> None:
+        self._use.read()
+        wait_s = LOOK_S
+        while not self._over.wait(wait_s):
+            began_cpu_s = time.thread_time()
+            self._look(time.monotonic(), wait_s)
+            wait_s = max(LOOK_S, PRICE * (time.thread_time() - began_cpu_s))
+
+    def _look(self, now_s: float, elapsed_s: float) -> None:
+        others = self._use.read()
+        if self._rule.look(now_s, others):
+            self._change(others)
+        if not self._rule.is_enough:
+            self._short_s += elapsed_s / self._clock.stretch
+
+    def _change(self, others: float) -> None:
+        """Tell all processes, and have the uplinks of racks follow; nodes follow by themselves."""
+        if self._file.is_full:
+            log.warning("the stretch stays as it is: it has changed too often")
+            return
+        self._others.append(others)
+        last_s, _ = self._file.time.changes[-1]  # the time of day may have been set back
+        self._file.append(max(RunClock.host_time_s() + LEAD_S, last_s), self._rule.stretch)
+        if self._uplinks and not self._over.wait(LEAD_S):
+            for uplink in self._uplinks:
+                uplink.set_rate(UPLINK_BUCKET, self._uplink_bps * self._clock.kept)

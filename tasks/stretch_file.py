@@ -1,0 +1,126 @@
+"""How long emulated seconds last in the course of a run whose stretch changes, in a file that all its processes map.
+
+One process appends changes; each begins a moment after it is written, so that all processes know it by then.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+CHANGES_MAX = 50_000
+"""Changes that a file has room for; its unused part takes no space on the disk."""
+
+_FIELDS = 2  # of a change: the time of day from which it holds, and the stretch
+_CELL_BYTES = 8
+_SIZE_BYTES = (1 + CHANGES_MAX * _FIELDS) * _CELL_BYTES
+
+Change = tuple[float, float]
+"""A time of day, and how many real seconds an emulated one lasts from then on."""
+
+
+class EmulatedTime:
+    """Emulated time as a function of real time: a continuous line whose slope changes, and its inverse.
+
+    The first change holds at all times before it, too. Emulated seconds count from there.
+    """
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self.changes = tuple(changes)
+        self._real = [real_s for real_s, _ in self.changes]
+        self._stretch = [stretch for _, stretch in self.changes]
+        self._emulated = [0.0]
+        for index, (real_s, stretch) in enumerate(self.changes[:-1]):
+            lasted_s = (self._real[index + 1] - real_s) / stretch
+            self._emulated.append(self._emulated[-1] + lasted_s)
+
+    def emulated_s(self, real_s: float) -> float:
+        """Return the emulated time at a real one."""
+        index = max(0, bisect.bisect_right(self._real, real_s) - 1)
+        return self._emulated[index] + (real_s - self._real[index]) / self._stretch[index]
+
+    def real_s(self, emulated_s: float) -> float:
+        """Return the real time at which it is `emulated_s`, if no further change comes."""
+        index = max(0, bisect.bisect_right(self._emulated, emulated_s) - 1)
+        return self._real[index] + (emulated_s - self._emulated[index]) * self._stretch[index]
+
+    def stretch_at(self, real_s: float) -> float:
+        """Return how many real seconds an emulated one lasts at a real time."""
+        return self._stretch[max(0, bisect.bisect_right(self._real, real_s) - 1)]
+
+
+class StretchFile:
+    """The changes of a run's stretch. `time` is brought up to date by each call; reading takes no lock.
+
+    Entries are only appended, and count only when they are complete.
+    """
+
+    def __init__(self, path: Path, *, write: bool = False) -> None:
+        with path.open("r+b" if write else "rb") as file:
+            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+            self._map = mmap.mmap(file.fileno(), _SIZE_BYTES, access=access)
+        self._cells = memoryview(self._map).cast("d")
+        self._time = self._read()
+
+    @staticmethod
+    def create(path: Path, real_s: float, stretch: float) -> None:
+        """Make the file, with the stretch that holds from the start."""
+        with path.open("wb") as file:
+            file.truncate(_SIZE_BYTES)
+        path.chmod(0o644)
+        made = StretchFile(path, write=True)
+        made.append(real_s, stretch)
+        made.close()
+
+    @property
+    def time(self) -> EmulatedTime:
+        """Emulated time as far as it is known now."""
+        if int(self._cells[0]) != len(self._time.changes):
+            self._time = self._read()
+        return self._time
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there is no room for another change."""
+        return len(self.time.changes) >= CHANGES_MAX
+
+    def append(self, real_s: float, stretch: float) -> None:
+        """Add a change, not before the one before; raise ValueError when there is no room or it is no number >= 1."""
+        changes = self.time.changes if self._cells[0] else ()
+        if not stretch >= 1 or len(changes) >= CHANGES_MAX or (changes and real_s < changes[-1][0]):
+            raise ValueError(f"stretch {stretch} from {real_s} on, after {len(changes)} changes")
+        at = 1 + len(changes) * _FIELDS
+        self._cells[at], self._cells[at + 1] = real_s, stretch
+        self._cells[0] = len(changes) + 1
+
+    def close(self) -> None:
+        """Unmap the file; it stays for others."""
+        self._cells.release()
+        self._map.close()
+
+    def _read(self) -> EmulatedTime:
+        count = int(self._cells[0])
+        cells = self._cells[1 : 1 + count * _FIELDS].tolist()
+        return EmulatedTime(list(zip(cells[::_FIELDS], cells[1::_FIELDS], strict=True)))
+
+
+class SteadyTime:
+    """Seconds in which the rates that a node began with hold: real ones, but for a stretch that changes."""
+
+    def __init__(self, first: float, changes: StretchFile | None) -> None:
+        self._first = first
+        self._changes = changes
+
+    def now_s(self) -> float:
+        """Return the seconds since any time."""
+        if self._changes is None:
+            return time.monotonic()
+        return self._changes.time.emulated_s(time.time()) * self._first
+
+    def sleep(self, for_s: float) -> None:
+        """Return when that has passed, at the present stretch."""
+        slower = 1.0 if self._changes is None else self._changes.time.stretch_at(time.time()) / self._first
+        time.sleep(for_s * slower)
