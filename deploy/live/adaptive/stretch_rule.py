@@ -46,7 +46,10 @@ class StretchRule:
         self._declared = declared
         self._cores = cores
         self._step = 1.0
-        self._looks: list[tuple[float, float]] = []  # time and step of those that count for a fall
+        self._looks: list[
+            tuple[float, float, float]
+        ] = []  # time, step and others of those that count for a fall
+        self.others = 0.0  # host cores that others used when the stretch changed last
         self.is_enough = True
 
     @property
@@ -60,11 +63,14 @@ class StretchRule:
         self.is_enough = need.is_enough
         before = self._step
         if need.step >= before:
-            self._step, self._looks = need.step, []
-            return need.step > before
-        self._looks.append((now_s, need.step))
-        if now_s - self._looks[0][0] < HOLD_S:
+            looks, self._looks = [(now_s, need.step, others)], []
+        else:
+            looks = self._looks = [*self._looks, (now_s, need.step, others)]
+            if now_s - looks[0][0] < HOLD_S:
+                return False
+            self._looks = []
+        self._step = max(step for _, step, _ in looks)
+        if self._step == before:
             return False
-        self._step = max(step for _, step in self._looks)
-        self._looks = []
-        return self._step < before
+        self.others = max(others for _, _, others in looks)
+        return True

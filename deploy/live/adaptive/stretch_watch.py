@@ -100,18 +100,17 @@ class StretchWatch:
             wait_s = max(LOOK_S, PRICE * (time.thread_time() - began_cpu_s))
 
     def _look(self, now_s: float, elapsed_s: float) -> None:
-        others = self._use.read()
-        if self._rule.look(now_s, others):
-            self._change(others)
+        if self._rule.look(now_s, self._use.read()):
+            self._change()
         if not self._rule.is_enough:
             self._short_s += elapsed_s / self._clock.stretch
 
-    def _change(self, others: float) -> None:
+    def _change(self) -> None:
         """Tell all processes, and have the uplinks of racks follow; nodes follow by themselves."""
         if self._file.is_full:
             log.warning("the stretch stays as it is: it has changed too often")
             return
-        self._others.append(others)
+        self._others.append(self._rule.others)
         last_s, _ = self._file.time.changes[-1]  # the time of day may have been set back
         self._file.append(max(RunClock.host_time_s() + LEAD_S, last_s), self._rule.stretch)
         if self._uplinks and not self._over.wait(LEAD_S):

@@ -82,7 +82,9 @@ def test_a_pause_of_others_that_is_short_changes_nothing() -> None:
 def test_the_stretch_falls_no_lower_than_the_highest_need_of_that_while() -> None:
     rule = StretchRule(1.0, 0.96, 2.0)
     assert looks(rule, [(0.0, 1.4)]) == [3.0]
+    assert rule.others == 1.4
     assert looks(rule, [(1.0, 0.0), (2.0, 0.9), (3.1, 0.0)])[-1] == 1.5
+    assert rule.others == 0.9
 
 
 def test_more_than_the_largest_stretch_makes_up_for_is_said() -> None:
