@@ -36,7 +36,9 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live.actors import JobTrackerActor, NameNodeActor, NodeHandle, TaskTrackerActor
+from schedbed.deploy.live.actors.jobtracker_actor import JobTrackerActor
+from schedbed.deploy.live.actors.namenode_actor import NameNodeActor
+from schedbed.deploy.live.actors.tasktracker_actor import NodeHandle, TaskTrackerActor
 from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_the_clusters_token
 from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
@@ -167,10 +169,8 @@ class RayCluster:
             made = ray.remote(actor).options(**options | (more or {}), scheduling_strategy=there)
             return made.remote(*args, **named)
 
-        for name, actor, more in (
-            ("jobtracker", JobTrackerActor, [masters]),
-            ("namenode", NameNodeActor, []),
-        ):
+        for name, actor in (("jobtracker", JobTrackerActor), ("namenode", NameNodeActor)):
+            more = [masters] if actor is JobTrackerActor else []
             place = self._place(own, name)
             self._masters[name] = start(actor, own, str(self.control), place, *more, more={"name": name})
         for host in dict.fromkeys(self.places.values()):

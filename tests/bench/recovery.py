@@ -82,10 +82,10 @@ def restored(blocks: pd.DataFrame, node: str, lost_s: float, replication: int) -
     return whole / max(1, len(held)), float(repairs.max() - lost_s) if len(repairs) else 0.0
 
 
-def seeded(bench: Bench, runs: int, calm: Path, calm_s: float) -> list[Figure]:
-    """Runs with faults drawn from 1, 2, ...: how many have the calm run's outputs, and what they cost."""
+def seeded(bench: Bench, first: int, runs: int, calm: Path, calm_s: float) -> list[Figure]:
+    """Runs with faults drawn from `first` on: how many have the calm run's outputs, and what they cost."""
     expected, same, stretches = outputs(calm), [], []
-    for seed in range(1, runs + 1):
+    for seed in range(first, first + runs):
         until = f"{0.8 * calm_s / bench.scale:.3f}s"
         out = bench.run(f"seed{seed}", {"random": {"count": FAULTS_A_RUN, "seed": seed, "until": until}})
         same.append(100.0 * (outputs(out) == expected))
@@ -144,6 +144,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--machines", default="process", choices=["process", "docker", "sim"])
     options.add_argument("--runs", type=int, default=20, help="seeded runs (default 20)")
+    options.add_argument("--first", type=int, default=1, help="the first of their seeds (default 1)")
     options.add_argument("--policy", default="fair")
     options.add_argument(
         "--scale", type=float, default=0.2, help="of all durations and amounts (default 0.2)"
@@ -157,7 +158,7 @@ def main() -> None:
         say(f"undisturbed: {calm_s:.1f} s")
         figures = [crashes(bench, asked.repeats, calm_s), *lost_node(bench, calm_s)]
         if asked.runs:
-            figures += seeded(bench, asked.runs, calm[0], calm_s)
+            figures += seeded(bench, asked.first, asked.runs, calm[0], calm_s)
     title = f"Recovery: {asked.scenario.stem} at scale {asked.scale:g}, {asked.policy}, {asked.machines}"
     publish(f"recovery_{asked.machines}", title, figures, asked.out)
 

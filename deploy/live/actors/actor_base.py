@@ -1,0 +1,105 @@
+"""What the actors share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedbed.cluster.doors import Method
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.priority import go_first
+from schedbed.cluster.run_config import RunConfig, is_held_down
+from schedbed.cluster.wire.endpoint import Endpoint
+from schedbed.cluster.wire.server_end import ServerEnd
+from schedbed.deploy.security.listeners import Listener, listeners_of
+
+# Read when Ray starts. It would have its actors give way to all else, the attempts too, and would start no more of them
+# at once than the host has cores.
+os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_worker_maximum_startup_concurrency", "4")
+
+
+@dataclass(frozen=True, slots=True)
+class MasterService:
+    """A master's service of one run: the calls that its door allows, and its end."""
+
+    calls: Mapping[str, Method]
+    stop: Callable[[], Awaitable[None]]
+
+
+class RunActor:
+    """What the actors share."""
+
+    def __init__(self) -> None:
+        logging.basicConfig(level=logging.WARNING)
+        go_first()
+
+    async def ready(self) -> int:
+        """Answer once the actor is up; return its process id."""
+        return os.getpid()
+
+    async def listeners(self) -> list[Listener]:
+        """Return what listens in this process and in those that it has started."""
+        return listeners_of(os.getpid())
+
+
+class MasterActor(RunActor, ABC):
+    """A master, which makes its service on the first call after a (re)start."""
+
+    NAME = ""
+    DOOR: type[Any]
+    NEEDS_CLOCK = False  # whether it can begin only after the run's clock has
+
+    def __init__(self, control: str, place: Endpoint) -> None:
+        super().__init__()
+        self._control = Path(control)
+        self._place = place
+        self._listening = asyncio.Lock()
+        self._serves_at: Endpoint | None = None
+        self._service: MasterService | None = None
+
+    async def endpoint(self) -> Endpoint:
+        """Return where the master serves its door; it begins to when it is first asked."""
+        async with self._listening:
+            if self._serves_at is None:
+                self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
+            return self._serves_at
+
+    async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Answer a call that has come through the door."""
+        return await (await self._service_of_run()).calls[method](**arguments)
+
+    async def _service_of_run(self) -> MasterService:
+        """Return the service, begun on the first call. Raises MasterGone while a fault keeps the master down."""
+        if self._service is None:
+            if is_held_down(self._control, self.NAME, time.time()):
+                raise MasterGone("a fault keeps it down")
+            self._service = await self._make(self._config())
+        return self._service
+
+    @abstractmethod
+    async def _make(self, config: RunConfig) -> MasterService:
+        """Make the service of a run."""
+
+    def _config(self) -> RunConfig:
+        config = RunConfig.load(self._control)
+        if config is None or (self.NEEDS_CLOCK and not config.epoch_s):
+            raise MasterGone("no run goes on")  # The call was late, for the run before.
+        return config
+
+    async def begin(self) -> None:
+        """Make the service of the current run."""
+        self._service = await self._make(self._config())
+
+    async def end(self) -> None:
+        """End the service of the current run."""
+        service, self._service = self._service, None
+        if service is not None:
+            await service.stop()

@@ -1,0 +1,55 @@
+"""The JobTracker's actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedbed.cluster.doors import make_table
+from schedbed.cluster.masters import Masters
+from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.wire.endpoint import Endpoint
+from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
+from schedbed.deploy.live.driver_door import DriverDoor
+from schedbed.scheduler.guard.refused_acts import refuse_harm
+from schedbed.scheduler.jobtracker import JobTracker
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.scheduler.registry.speculation import with_speculation
+from schedbed.scheduler.sizes import make_sizes
+
+
+class JobTrackerActor(MasterActor):
+    """The JobTracker; after a restart it goes on from its journal at the first call that comes."""
+
+    NAME = "jobtracker"
+    DOOR = DriverDoor
+    NEEDS_CLOCK = True
+
+    def __init__(self, control: str, place: Endpoint, masters: Masters) -> None:
+        super().__init__(control, place)
+        self._masters = masters
+
+    async def _make(self, config: RunConfig) -> MasterService:
+        refuse_harm()
+        tracker = JobTracker(
+            config.cluster,
+            lambda: with_speculation(
+                build_policy(config.given, scale=config.scale, store=config.profiles),
+                config.speculation,
+                config.scale,
+            ),
+            self._masters.name_node,
+            epoch_s=config.epoch_s,
+            seed=config.seed,
+            journal=config.work / "jobtracker.sqlite",
+            sizes=make_sizes(config.sizes),
+            changes=config.changes,
+        )
+        door: DriverDoor = tracker
+        return MasterService(make_table(DriverDoor, door), tracker.stop)
+
+    async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Answer a call; the first after a restart finds a JobTracker that goes on with its journal."""
+        if self._service is None and method != "start":
+            await (await self._service_of_run()).calls["start"]()
+        return await super()._call(method, arguments)

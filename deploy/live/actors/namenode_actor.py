@@ -1,0 +1,49 @@
+"""The NameNode's actor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.blocks.served_namenode import ServedNameNode
+from schedbed.cluster.doors import make_table
+from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.run_config import RunConfig
+from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
+
+
+class NameNodeActor(MasterActor):
+    """The NameNode; after a restart its namespace comes from its journal, its replicas from block reports."""
+
+    NAME = "namenode"
+    DOOR = NameNodeDoor
+    _names: NameNodeDoor | None = None
+    _web: Any = None
+
+    async def _make(self, config: RunConfig) -> MasterService:
+        names = NameNode(
+            config.work / "namenode.sqlite",
+            seed=config.seed,
+            order=[node.node for node in config.cluster.nodes],
+        )
+        served = ServedNameNode(names, config.clock())
+        self._names = served
+        return MasterService(make_table(NameNodeDoor, served), served.stop)
+
+    async def serve_web(self, port: int) -> str:
+        """Serve WebHDFS on the loopback interface until the run's end; return the URL of its root."""
+        from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+
+        config = self._config()
+        await self._service_of_run()
+        assert self._names is not None
+        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock())
+        self._web = await web.serve(port, config.ports)
+        return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
+
+    async def end(self) -> None:
+        """End the service of the current run and its WebHDFS."""
+        if self._web is not None:
+            await self._web.cleanup()
+            self._web = None
+        await super().end()
