@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedbed.tasks import stretch_file
+from schedbed.tasks.attempt_status import StatusFile
+from schedbed.tasks.own.watch import Idle, Watch
 from schedbed.tasks.stretch_file import Change, EmulatedTime, SteadyTime, StretchFile
 
 START_S = 1_700_000_000.0  # a time of day: figures must be exact at its size
@@ -150,3 +153,39 @@ def test_steady_time_counts_in_seconds_of_the_first_stretch(
     plain = SteadyTime(2.0, None)
     plain.sleep(1.0)
     assert plain.now_s() == 120.0 and slept == [1.0, 2.0, 1.0]
+
+
+def changed_status(tmp_path: Path, at_s: list[float]) -> tuple[StatusFile, StretchFile]:
+    path = tmp_path / "stretch"
+    StretchFile.create(path, 90.0, 2.0)
+    return StatusFile(tmp_path / "status", 100.0, lambda: at_s[0], 2.0, StretchFile(path)), StretchFile(
+        path, write=True
+    )
+
+
+def test_an_attempts_times_follow_the_changes(tmp_path: Path) -> None:
+    now = [110.0]
+    status, writer = changed_status(tmp_path, now)
+    assert status.started_s == pytest.approx(5.0) and status.stretch == 2.0
+    writer.append(120.0, 4.0)
+    now[0] = 128.0
+    assert status.now_s() == pytest.approx(12.0) and status.stretch == 4.0
+
+
+def test_the_watch_over_a_users_code_ticks_in_emulated_time(tmp_path: Path) -> None:
+    now = [100.0]
+    status, writer = changed_status(tmp_path, now)
+    idle = Idle(0.02, status)
+    assert idle.every_s == pytest.approx(0.01)
+    ticks: list[int] = []
+    watch = Watch(idle, mark=lambda: len(ticks), also=lambda: ticks.append(1))
+    with watch.watching():
+        while not ticks:
+            signal.pause()
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == pytest.approx(0.01, rel=0.1)
+        writer.append(100.0, 8.0)
+        count = len(ticks)
+        while len(ticks) < count + 2:
+            signal.pause()
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == pytest.approx(0.04, rel=0.1)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

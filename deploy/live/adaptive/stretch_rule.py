@@ -55,7 +55,7 @@ class StretchRule:
     @property
     def stretch(self) -> float:
         """The present one."""
-        return self._first * self._step
+        return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:
         """Take in what others use, in host cores; return whether the stretch has changed."""

@@ -132,6 +132,11 @@ def test_messages_to_the_masters_are_cut_late_or_lost() -> None:
             await link.carry(call)
         assert len(calls) == 1
         link.set(**{**calm, "delay_s": 0.05})
+        slower = FaultyLink("n2", seed=1, real_s=lambda emulated_s: 4 * emulated_s)
+        slower.set(**{**calm, "delay_s": 0.02})
+        began_s = time.monotonic()
+        await slower.carry(call)
+        assert calls.pop() - began_s >= 0.08
         began_s = time.monotonic()
         await link.carry(call)
         assert calls[-1] - began_s >= 0.05 and time.monotonic() - calls[-1] >= 0.05

@@ -76,7 +76,7 @@ def test_an_agent_is_told_rates_in_real_seconds(tmp_path: Path) -> None:
 def test_a_scenario_says_a_number_or_auto() -> None:
     assert scenario().cluster.stretch == 1.0 and not scenario().auto_stretch
     assert scenario(stretch=4).cluster.stretch == 4.0
-    assert scenario(stretch="auto").auto_stretch
+    assert scenario(stretch="auto").auto_stretch and not scenario(stretch="auto").adaptive_stretch
     kept = scenario(stretch=2.5)
     assert ResolvedScenario.from_json(json.loads(json.dumps(kept.to_json()))).cluster.stretch == 2.5
 
@@ -118,7 +118,17 @@ def test_auto_becomes_a_number_on_this_host_only(monkeypatch: pytest.MonkeyPatch
     made = settled(asked)
     assert made.cluster.stretch == 3.7 and not made.auto_stretch
     assert settled(made) is made
-    with pytest.raises(BadInput, match="--address x:1"):
+    with pytest.raises(BadInput, match="auto.*--address x:1"):
+        settled(asked, "x:1")
+
+
+def test_adaptive_begins_as_auto_and_stays_adaptive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretches, "least_stretch", lambda *_: 3.7)
+    asked = scenario(stretch="adaptive")
+    made = settled(asked)
+    assert made.cluster.stretch == 3.7 and made.adaptive_stretch
+    assert ResolvedScenario.from_json(json.loads(json.dumps(made.to_json()))).adaptive_stretch
+    with pytest.raises(BadInput, match="adaptive.*--address x:1"):
         settled(asked, "x:1")
 
 
@@ -135,7 +145,7 @@ def test_a_simulated_run_is_not_stretched(tmp_path: Path) -> None:
     from schedbed.deploy.whole_run import run_scenario
 
     tables = []
-    for stretch in (1, 8, "auto"):
+    for stretch in (1, 8, "auto", "adaptive"):
         out = tmp_path / str(stretch)
         run_scenario(
             scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim", plots=False)
