@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+from contextlib import suppress
 
 from schedbed.deploy.security.listeners import Listener
 
@@ -98,7 +99,8 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
     """Say something; return what comes back until it is enough or time is over, and whether the peer has ended it."""
     heard = b""
     with connect(listener) as line:
-        line.sendall(said)
+        with suppress(ConnectionError):  # it may have spoken and gone already
+            line.sendall(said)
         while not enough.search(heard) and len(heard) < ANSWER_BYTES:
             try:
                 piece = line.recv(ANSWER_BYTES)
