@@ -16,6 +16,9 @@ from schedbed.tasks.errors import BadInput
 MACHINES = (*KINDS, "sim")
 """What `--machines` takes: the kinds of machine of a live run, and virtual time."""
 
+IN_CLEAR = "note: --address: data and tokens cross the network between hosts in clear, without TLS"
+"""What a run over many hosts says of its network."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
@@ -30,6 +33,7 @@ class RunOptions:
     plots: bool = True  # the pictures beside the report, which take longer than a small run
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
+    private: bool = False  # whether nobody else may read the results
 
     def __post_init__(self) -> None:
         if self.address is not None and self.machines == "sim":

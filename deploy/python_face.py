@@ -130,6 +130,7 @@ def run(
     sets: Sequence[str] = (),
     out: str | Path | None = None,
     keep_outputs: bool = False,
+    private: bool = False,
     check: bool = True,
     show: bool = False,
 ) -> Result:
@@ -140,9 +141,8 @@ def run(
     A policy is a SPEC as on the command line, a class, or an object. A simulation copies the object for each run. A
     live run imports the class's file in another process and needs, for an object, a dataclass of plain values.
 
-    `address` is that of a Ray cluster to run on. `out` keeps the folder of the results, also of a run that failed;
-    `keep_outputs` copies the jobs' outputs there. `check` compares outputs with what they must be. `show` prints what
-    the command would print.
+    `address` is that of a Ray cluster to run on. `out` keeps the results, also of a failed run, `private` from other
+    users, `keep_outputs` with the jobs' outputs. `check` compares these with what they must be, `show` prints as `run`.
     """
     from schedbed.cluster.machines.make import KINDS
     from schedbed.deploy.scenario.own_policies import live_spec
@@ -165,6 +165,7 @@ def run(
         machines=machines,
         address=address,
         keep_outputs=keep_outputs,
+        private=private,
         live=show,
         check=check,
         plots=out is not None,

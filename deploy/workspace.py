@@ -17,6 +17,7 @@ import psutil
 from schedbed.cluster.agent.cgroups import sweep_leftovers
 from schedbed.cluster.caretaker import watched
 from schedbed.deploy.options import no_interrupts
+from schedbed.deploy.private_files import FOLDER_MODE
 from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
@@ -24,14 +25,16 @@ SETTLE_S = 5.0  # how long what still uses a scratch folder may take to end by i
 LONGEST_BASE = 13  # Ray's sockets live up to 94 characters below it, and a socket's path may have 107
 
 
-def result_folder(out: Path | None, name: str, started: datetime) -> Path:
-    """DIR of the run, created; `runs/<name>-<time>` unless given.
+def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
+    """DIR of the run, created; `runs/<name>-<time>` unless given. `private` keeps everybody else out of it.
 
     Raises BadInput when it cannot be made or already holds a run.
     """
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(FOLDER_MODE if private else 0o777, parents=True, exist_ok=True)
+        if private:
+            folder.chmod(FOLDER_MODE)
     except OSError as error:
         raise BadInput(f"--out {folder}: {error.strerror}, expected a folder that can be written") from None
     if (folder / "run.json").exists():

@@ -38,6 +38,9 @@ Machines = Annotated[
         metavar="|".join(MACHINES), help="What a node is made of: processes, a container, or virtual time."
     ),
 ]
+Private = Annotated[
+    bool, typer.Option("--private", help="Results that nobody else can read: folder 0700, files 0600.")
+]
 Ports = Annotated[
     PortRange | None,
     typer.Option(

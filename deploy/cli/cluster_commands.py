@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Ports, Scenario
+from schedbed.deploy.cli.arguments import Ports, Private, Scenario
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import IN_CLEAR
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def up(
     seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
     set_: Annotated[SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of it.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the cluster measures.")] = None,
+    private: Private = False,
     keep_outputs: Annotated[
         bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
     ] = False,
@@ -77,18 +79,10 @@ def up(
     check_no_framework(resolved)
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
-    _up(
-        StartOrder(
-            name=check_name(name or resolved.name),
-            scenario=resolved,
-            out=out,
-            machines=machines,
-            address=address,
-            ports=ports,
-            keep_outputs=keep_outputs,
-        ),
-        foreground,
-    )
+    where = {"machines": machines, "address": address, "ports": ports}
+    kept = {"out": out, "keep_outputs": keep_outputs, "private": private}
+    name = check_name(name or resolved.name)
+    _up(StartOrder(name=name, scenario=resolved, **where, **kept), foreground)
 
 
 def _up(order: StartOrder, stays: bool) -> None:
@@ -99,6 +93,8 @@ def _up(order: StartOrder, stays: bool) -> None:
     for line in clusters()[1].values():
         typer.echo(f"note: {line}", err=True)
     if not stays:
+        if order.address is not None:
+            typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
         show_up(start(order))
         return
     from schedbed.deploy.service.service import serve

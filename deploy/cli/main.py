@@ -11,7 +11,7 @@ import typer
 
 from schedbed import __version__
 from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands, validate_command
-from schedbed.deploy.cli.arguments import Machines, NoLive, Ports, Scenario, SetKey, show_warnings
+from schedbed.deploy.cli.arguments import Machines, NoLive, Ports, Private, Scenario, SetKey, show_warnings
 from schedbed.deploy.cli.endings import Commands
 from schedbed.deploy.cli.hosts_command import hosts_app
 from schedbed.deploy.cli.policy_commands import policy_app
@@ -86,6 +86,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
     set_: SetKey = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the run writes.")] = None,
+    private: Private = False,
     keep_outputs: Annotated[
         bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs, too.")
     ] = False,
@@ -120,6 +121,7 @@ def run(
 
     where = RunOptions(out=out, machines=machines, address=address, ports=ports, webhdfs=webhdfs)
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
+    what["private"] = private
     run_scenario(resolved, replace(where, **what))
 
 
@@ -136,6 +138,7 @@ def whatif(
         str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the replay writes.")] = None,
+    private: Private = False,
     no_live: NoLive = False,
 ) -> None:
     """Replay a recorded run in the simulator, its task costs taken from the record.
@@ -145,7 +148,7 @@ def whatif(
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.studies.whatif import whatif as replay
 
-    options = RunOptions(out=out, live=not no_live)
+    options = RunOptions(out=out, live=not no_live, private=private)
     replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from schedbed.deploy.private_files import stay_private
 from schedbed.deploy.results import plots, report_data, report_tables, summary, timeline
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.record_check import merge_parts
@@ -39,6 +40,7 @@ def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
     tmp.replace(out / NAME)
     if with_plots:
         plots.write(out / plots.FOLDER, run, data)
+    stay_private(out)
     return broken
 
 

@@ -229,6 +229,7 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         address=order.address,
         ports=order.ports,
         keep_outputs=order.keep_outputs,
+        private=order.private,
         live=live,
         check=False,
     )

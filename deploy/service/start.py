@@ -32,6 +32,7 @@ class StartOrder:
     keep_outputs: bool
     address: str | None = None
     ports: PortRange | None = None
+    private: bool = False
 
     def to_line(self) -> str:
         """One line of JSON."""

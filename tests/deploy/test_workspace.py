@@ -23,6 +23,18 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
         result_folder(tmp_path / "out", "x", NOON)
 
 
+def test_a_private_folder_lets_nobody_else_in(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for name in ("new", "there"):
+            (tmp_path / "there").mkdir(exist_ok=True)
+            folder = result_folder(tmp_path / name, "x", NOON, private=True)
+            assert folder.stat().st_mode & 0o777 == 0o700
+        assert result_folder(tmp_path / "other", "x", NOON).stat().st_mode & 0o777 != 0o700
+    finally:
+        os.umask(before)
+
+
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"--out .*file/out: .*expected a folder"):

@@ -1,0 +1,25 @@
+"""Results that are their owner's alone: what `--private` asks for, and every later command keeps."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether nobody but the owner gets into a folder."""
+    return not stat.S_IMODE(folder.stat().st_mode) & 0o077
+
+
+def stay_private(folder: Path) -> None:
+    """Take from all within a private folder the modes that would let others in; leave any other folder alone."""
+    if not is_private(folder):
+        return
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            continue
+        with suppress(FileNotFoundError):
+            path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)

@@ -1,0 +1,45 @@
+"""`--private`: the results are their owner's alone, from the run to a report that is made later."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import schedbed
+from schedbed.deploy.private_files import is_private, stay_private
+from schedbed.deploy.results.html_report import rebuild
+
+
+def modes(folder: Path) -> set[int]:
+    """The modes of all within."""
+    return {path.stat().st_mode & 0o777 for path in folder.rglob("*")}
+
+
+def test_a_private_run_is_private_also_when_its_report_is_made_again(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        out = tmp_path / "out"
+        schedbed.run("quickstart", policies=["fifo"], machines="sim", out=out, private=True)
+        assert is_private(out) and modes(out) == {0o700, 0o600}
+        (out / "report.html").chmod(0o644)
+        rebuild(out)
+        assert modes(out) == {0o700, 0o600}
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_others_may_read_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_text("")
+    (tmp_path / "inner" / "file").chmod(0o644)
+    (tmp_path / "outside").write_text("")
+    (tmp_path / "outside").chmod(0o644)
+    folder = tmp_path / "inner"
+    folder.chmod(0o755)
+    stay_private(folder)
+    assert modes(folder) == {0o644}
+    (folder / "link").symlink_to(tmp_path / "outside")
+    folder.chmod(0o700)
+    stay_private(folder)
+    assert (folder / "file").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o644, "a link is not followed"
