@@ -160,12 +160,11 @@ def run(
             if not isinstance(policy, str | Mapping):
                 live_spec(policy)
     folder = _temporary_folder() if out is None else Path(out)
+    kept = {"out": folder, "keep_outputs": keep_outputs, "private": private}
     options = RunOptions(
-        out=folder,
+        **kept,
         machines=machines,
         address=address,
-        keep_outputs=keep_outputs,
-        private=private,
         live=show,
         check=check,
         plots=out is not None,
