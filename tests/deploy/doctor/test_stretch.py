@@ -118,7 +118,7 @@ def test_auto_becomes_a_number_on_this_host_only(monkeypatch: pytest.MonkeyPatch
     made = settled(asked)
     assert made.cluster.stretch == 3.7 and not made.auto_stretch
     assert settled(made) is made
-    with pytest.raises(BadInput, match="auto.*--address x:1"):
+    with pytest.raises(BadInput, match=r"auto.*--address x:1"):
         settled(asked, "x:1")
 
 
@@ -128,7 +128,7 @@ def test_adaptive_begins_as_auto_and_stays_adaptive(monkeypatch: pytest.MonkeyPa
     made = settled(asked)
     assert made.cluster.stretch == 3.7 and made.adaptive_stretch
     assert ResolvedScenario.from_json(json.loads(json.dumps(made.to_json()))).adaptive_stretch
-    with pytest.raises(BadInput, match="adaptive.*--address x:1"):
+    with pytest.raises(BadInput, match=r"adaptive.*--address x:1"):
         settled(asked, "x:1")
 
 
