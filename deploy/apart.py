@@ -24,14 +24,13 @@ from typing import Any, NoReturn, TextIO
 
 from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, read_mark
 from schedbed.scheduler.guard.refused_acts import refuse_harm
-from schedbed.scheduler.guard.time_bound import GRACE_S, LIMIT_S, TIME_BOUND
+from schedbed.scheduler.guard.stuck_watch import STUCK_S
+from schedbed.scheduler.guard.time_bound import LIMIT_S, TIME_BOUND
 from schedbed.tasks.errors import BadInput
 
 Send = Callable[[Any], None]
 TEXT_MAX = 4_000_000
 """Bytes that the code may write to standard output and standard error together."""
-STUCK_S = LIMIT_S + GRACE_S + 0.5
-"""A call that goes on for this long is one that the process itself could not end."""
 LOOK_S = 0.25
 STOP_S = 3.0
 PR_SET_PDEATHSIG = 1

@@ -27,8 +27,9 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
-from schedbed.scheduler.guard.call_mark import CALL_MARK, kept_mark
-from schedbed.scheduler.guard.time_bound import TIME_BOUND
+from schedbed.scheduler.guard.call_mark import CALL_MARK, LAST_CALL, LAST_WORDS, kept_mark
+from schedbed.scheduler.guard.kept_open import KeptOpen
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy, PolicyFailed
@@ -118,11 +119,13 @@ class JobTracker:
             journal=self._journal,
             serve=self._serve,
         )
-        self._last_words = journal.with_name("policy-failure.txt")
+        self._last_words = journal.with_name(LAST_WORDS)
         TIME_BOUND.last_words = self._leave
         self._unfinished: list[Effect] = []
-        mark, ended_in = kept_mark(journal.with_name("policy-call"))
+        mark, ended_in = kept_mark(journal.with_name(LAST_CALL))
         CALL_MARK.share(mark)
+        self._kept_open = KeptOpen(journal.with_name(LAST_CALL))
+        TIME_BOUND.on_tick = self._look_at_files
         if ended_in:
             self._failure = f"the policy has ended the JobTracker's process twice, in {ended_in}"
         elif self._last_words.is_file():
@@ -137,6 +140,11 @@ class JobTracker:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
             self._failure = str(error)
+
+    def _look_at_files(self) -> None:
+        """Die when the policy has closed this process's files: neither Ray nor a socket works any more."""
+        if self._kept_open.is_lost():
+            self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
 
     def _leave(self, why: str) -> NoReturn:
         """Die of a policy that cannot be interrupted; the JobTracker that comes back says so, and asks it no more."""
@@ -239,6 +247,9 @@ class JobTracker:
         for task in list(self._tasks):
             task.cancel()
         self._journal.close()
+        if TIME_BOUND.on_tick == self._look_at_files:
+            TIME_BOUND.on_tick = look_at_nothing
+        self._kept_open.close()
 
     # ------------------------------------------------------------- internals
 

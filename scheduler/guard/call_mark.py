@@ -2,72 +2,124 @@
 
 from __future__ import annotations
 
+import os
 from mmap import mmap
 from pathlib import Path
 from threading import get_ident
+from typing import NamedTuple
 
 TEXT_BYTES = 240
+TEXTS = 32
+"""Number of texts that the memory holds: a text for each method of a policy, the first one empty."""
 ENDS = 2
 """So many processes in a row have to end in a call of the policy to blame the policy: a fault may hit one by chance."""
-SIZE = 2 + TEXT_BYTES
-"""Bytes of a mark: whether a call goes on, the last 8 bits of the number of calls, and the last call as text."""
+SIZE = 2 + TEXTS * TEXT_BYTES
+"""Bytes of a mark: the number of the last call's text, the last 8 bits of a count that is odd in a call, the texts."""
+PID_BYTES = 8
+LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
+"""In the folder of a live run: the mark of the JobTracker's process, and why that has ended itself."""
 
 
 class CallMark:
-    """The mark of this process. It costs nothing until it is given memory."""
+    """The mark of this process. It costs nothing until it is given memory.
+
+    `guarded_policy` has the steps of `enter` and `leave` in its own code, where they are taken most often.
+    """
 
     def __init__(self) -> None:
-        self._memory: mmap | None = None
-        self._calls = 0
-        self.active = False
+        self.memory: mmap | None = None
+        self.count = 1  # odd, as it is in a call
         self.inside = False
         self.thread = 0
-        self._last = ""
+        self._texts = [""]
 
     def share(self, memory: mmap | None) -> None:
         """Write into this memory from now on."""
-        self._memory = memory
-        self._last = ""
-        self.active = memory is not None
+        self.memory = memory
+        for number in range(len(self._texts)):
+            self._write(number)
 
-    def enter(self, text: str) -> None:
-        """A call begins: `decide (mine.py, line 7)`."""
-        memory = self._memory
-        if memory is None:
-            return
-        self.inside = True
-        self.thread = get_ident()
-        self._calls = (self._calls + 1) & 255
-        if text is not self._last:
-            self._last = text
-            memory[2:SIZE] = text.encode(errors="replace")[:TEXT_BYTES].ljust(TEXT_BYTES)
-        memory[1] = self._calls
-        memory[0] = 1
+    def number(self, text: str) -> int:
+        """Return the number of a call's text, `decide (mine.py, line 7)`, for `enter`."""
+        if text in self._texts:
+            return self._texts.index(text)
+        if len(self._texts) < TEXTS:
+            self._texts.append(text)
+        else:
+            self._texts[-1] = text
+        number = len(self._texts) - 1
+        self._write(number)
+        return number
+
+    def _write(self, number: int) -> None:
+        if self.memory is not None:
+            begin = 2 + number * TEXT_BYTES
+            text = self._texts[number].encode(errors="replace")[:TEXT_BYTES]
+            self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
+
+    def enter(self, number: int) -> None:
+        """A call begins, whose text has that number."""
+        if self.memory is not None:
+            self.inside, self.thread = True, get_ident()
+            self.memory[0] = number
+            self.count = self.memory[1] = (self.count + 2) & 255
+
+    def last(self) -> str:
+        """Return the last call as `in decide (mine.py, line 7)`."""
+        if self.memory is None:
+            return ""
+        inside, _, text = read_mark(self.memory)
+        return f"{'in' if inside else 'after'} {text}"
 
     def leave(self) -> None:
-        """The call has ended."""
+        """The call, if one goes on, has ended."""
         self.inside = False
-        if self._memory is not None:
-            self._memory[0] = 0
+        if self.memory is not None:
+            self.memory[1] = self.count & 254
 
 
-def read_mark(memory: mmap) -> tuple[bool, int, str]:
-    """Return whether a call goes on, the last bits of the number of calls, and the last call as text."""
-    text = memory[2:SIZE].rstrip(b"\0 ").decode(errors="replace")
-    return bool(memory[0]), memory[1], text
+def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
+    """Return whether a call goes on, the last bits of a count of the calls, and the last call as text."""
+    count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
+    text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
+    return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return memory that the file keeps, and in which call two processes in a row have ended, empty when in none."""
+    """Return memory that the file keeps, and in which call two processes in a row have ended, empty when in none.
+
+    The file also says which process writes there.
+    """
     if not path.exists():
-        path.write_bytes(bytes(SIZE + 1))
+        path.write_bytes(bytes(SIZE + 1 + PID_BYTES))
     with path.open("r+b") as file:
-        memory = mmap(file.fileno(), SIZE + 1)
+        memory = mmap(file.fileno(), SIZE + 1 + PID_BYTES)
     inside, _, text = read_mark(memory)
     memory[SIZE] = memory[SIZE] + 1 if inside else 0
     ended_in = text if memory[SIZE] >= ENDS else ""
-    memory[0] = 0
+    memory[1] = 0
+    memory[SIZE + 1 :] = os.getpid().to_bytes(PID_BYTES, "little")
     return memory, ended_in
+
+
+class KeptMark(NamedTuple):
+    """What another process reads in the file of a mark."""
+
+    pid: int
+    inside: bool
+    calls: int
+    text: str
+
+
+def read_kept_mark(path: Path) -> KeptMark | None:
+    """Return what the file says now; None when there is no whole one yet."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) <= SIZE + 1:
+        return None
+    return KeptMark(int.from_bytes(data[SIZE + 1 :], "little"), *read_mark(data))
 
 
 CALL_MARK = CallMark()

@@ -91,7 +91,7 @@ class JobsFace(MapFace):
         faces = self.__faces
         withheld = faces.withheld
         if not withheld:
-            return tuple([faces[job] for job in self.__raw.values()])
+            return tuple(map(faces.__getitem__, self.__raw.values()))
         return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
@@ -112,16 +112,15 @@ class TallyFace(Face):
 class TaskFace(Face):
     """As in `TaskView`."""
 
-    __slots__ = ("index", "job", "kind", "task")
+    __slots__ = ("job",)
 
     def __init__(self, faces: Faces, raw: Task) -> None:
         super().__init__(faces, raw)
-        stage = raw.stage
-        put(self, "task", raw.task)
-        put(self, "job", faces[stage.job])
-        put(self, "kind", stage.kind)
-        put(self, "index", raw.index)
+        put(self, "job", faces[raw.stage.job])
 
+    task = live("task")
+    kind = live("stage.kind")
+    index = live("index")
     split = live("split")
     hosts = live("hosts")
     racks = live("racks")
@@ -144,16 +143,16 @@ class TaskFace(Face):
 class AttemptFace(Face):
     """As in `AttemptView`."""
 
-    __slots__ = ("assigned_s", "attempt", "node", "serial", "task")
+    __slots__ = ("node", "task")
 
     def __init__(self, faces: Faces, raw: Attempt) -> None:
         super().__init__(faces, raw)
-        put(self, "attempt", raw.attempt)
         put(self, "task", faces[raw.task])
         put(self, "node", faces[raw.node])
-        put(self, "serial", raw.serial)
-        put(self, "assigned_s", raw.assigned_s)
 
+    attempt = live("attempt")
+    serial = live("serial")
+    assigned_s = live("assigned_s")
     speculative = live("speculative")
     state = live("state")
     started_s = live("started_s")
@@ -172,10 +171,12 @@ class AttemptFace(Face):
 class StageFace(Face):
     """As in `StageView`."""
 
-    __slots__ = ("_tasks", "demand", "kind", "queue", "user")
+    __slots__ = ("__faces", "__raw", "_tasks", "demand", "kind", "queue", "user")
 
     def __init__(self, faces: Faces, raw: Stage) -> None:
         super().__init__(faces, raw)
+        put(self, "_StageFace__faces", faces)  # found sooner than those of `Face`
+        put(self, "_StageFace__raw", raw)
         put(self, "_tasks", ())
         put(self, "kind", raw.kind)
         put(self, "demand", replace(raw.demand))
@@ -191,8 +192,8 @@ class StageFace(Face):
     @property
     def ready(self) -> bool:
         """As in `StageView`."""
-        raw = raw_of(self)
-        return raw.ready and raw.job not in faces_of(self).withheld
+        raw, withheld = self.__raw, self.__faces.withheld
+        return raw.ready and not (withheld and raw.job in withheld)
 
     @property
     def tasks(self) -> tuple[Any, ...]:
@@ -208,6 +209,8 @@ class JobFace(Face):
     """As in `JobView`."""
 
     __slots__ = (
+        "__faces",
+        "__raw",
         "_spec",
         "attempts",
         "deadline_s",
@@ -224,6 +227,8 @@ class JobFace(Face):
 
     def __init__(self, faces: Faces, raw: Job) -> None:
         super().__init__(faces, raw)
+        put(self, "_JobFace__faces", faces)  # found sooner than those of `Face`
+        put(self, "_JobFace__raw", raw)
         put(self, "job", raw.job)
         put(self, "user", raw.user)
         put(self, "queue", raw.queue)
@@ -253,35 +258,36 @@ class JobFace(Face):
         """As in `JobView`."""
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
-    def _found(self, question: Callable[..., Task | None], *about: str) -> Any:
-        if raw_of(self) in faces_of(self).withheld:
+    def _found(self, task: Task | None) -> Any:
+        faces = self.__faces
+        if task is None or self.__raw in faces.withheld:
             return None
-        task = question(*about)
-        return None if task is None else faces_of(self)[task]
+        return faces[task]
 
     def local_map(self, node: NodeId) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).local_map, node)
+        task = self.__raw.local_map(node)
+        return None if task is None else self._found(task)
 
     def rack_map(self, rack: str) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).rack_map, rack)
+        return self._found(self.__raw.rack_map(rack))
 
     def free_map(self) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).free_map)
+        return self._found(self.__raw.free_map())
 
     def any_map(self) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).any_map)
+        return self._found(self.__raw.any_map())
 
     def whole_map(self, rack: str) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).whole_map, rack)
+        return self._found(self.__raw.whole_map(rack))
 
     def any_reduce(self) -> Any:
         """As in `JobView`."""
-        return self._found(raw_of(self).any_reduce)
+        return self._found(self.__raw.any_reduce())
 
 
 class NodeFace(Face):

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 from math import isfinite
-from typing import Any
+from threading import get_ident
+from typing import Any, NoReturn
 
 from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
@@ -38,32 +39,55 @@ class Guard:
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
         self._made = made
-        self._places: dict[str, str] = {}
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
-        if CALL_MARK.active:
-            CALL_MARK.enter(self._place(what))
-        try:
-            return TIME_BOUND.call(what, self._culprit, function, arguments)
-        except Overdue:
-            raise PolicyFailed(TIME_BOUND.trouble) from None
-        except PolicyFailed:
-            raise
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and not is_raised(error):
-                raise  # Ctrl-C while the policy thinks
-            raise self._blamed(what, error) from error
-        finally:
-            if CALL_MARK.active:
-                CALL_MARK.leave()
+        return self.wrap(what, function)(*arguments)
 
-    def _place(self, what: str) -> str:
-        place = self._places.get(what)
-        if place is None:
-            place = self._places[what] = f"{what} ({self.line_of(what)})"
-        return place
+    def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as it is called many times: see `call`. Its steps stand here, for they add up."""
+        bound, mark, now = TIME_BOUND, CALL_MARK, (what, self._culprit)
+        number = mark.number(f"{what} ({self.line_of(what)})")
+
+        def call(*arguments: Any) -> Any:
+            try:
+                memory = mark.memory
+                bound.thread = thread = get_ident()
+                if memory is not None:  # as in `CallMark.enter`
+                    mark.inside, mark.thread = True, thread
+                    memory[0] = number
+                    mark.count = memory[1] = (mark.count + 2) & 255
+                bound.serial += 1
+                bound.now = now
+                try:
+                    return function(*arguments)
+                finally:
+                    bound.now = None
+                    mark.inside = False
+                    if memory is not None:  # as in `CallMark.leave`
+                        memory[1] = mark.count & 254
+                    if bound.struck:
+                        bound.settle()
+            except BaseException as error:
+                mark.enter(number)  # the error's text may be code of the policy, too
+                try:
+                    self._fail(what, error)
+                finally:
+                    mark.leave()
+
+        return call
+
+    def _fail(self, what: str, error: BaseException) -> NoReturn:
+        """Raise what the error of the policy's code comes to."""
+        if isinstance(error, Overdue):
+            TIME_BOUND.rest()
+            raise PolicyFailed(TIME_BOUND.trouble) from None
+        if isinstance(error, PolicyFailed):
+            raise error
+        if isinstance(error, KeyboardInterrupt) and not is_raised(error):
+            raise error  # Ctrl-C while the policy thinks
+        raise self._blamed(what, error) from error
 
     def _blamed(self, what: str, error: BaseException) -> PolicyFailed:
         """Return the failure that the error is; its text may be code of the policy that hangs."""
@@ -95,7 +119,6 @@ class GuardedPolicy:
         self._ledger: Ledger | None = None
         self._rejects = 0
         self._answers: Answers | None = None
-        self._asked: dict[str, Callable[..., Any]] = {}
         self._guard.call("__init__", self._take_over)
 
     # ------------------------------------------------------------- what it says
@@ -103,24 +126,28 @@ class GuardedPolicy:
     def _take_over(self) -> None:
         """Look at what the policy has and says of itself."""
         own = self.own
-        self._asked["decide"] = _method(own, "decide")
+        self._ask = self._guard.wrap("decide", _method(own, "decide"))
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
         patience_s = getattr(own, "patience_s", 0.0)
         self._idle = IdleWatch(float(patience_s))
-        self._own_ended = _method(own, "ended") if hasattr(own, "ended") else None
-        self._own_finished = _method(own, "finished") if hasattr(own, "finished") else None
+        self._own_ended = self._wrapped("ended")
+        self._own_finished = self._wrapped("finished")
         for name in ("submitted", "beat", "changed", "tick"):
             if hasattr(own, name):
                 setattr(self, name, self._hook(name, _method(own, name)))
         if hasattr(own, "preempt"):
             self._own_preempt = _method(own, "preempt")
+            self._listing = self._guard.wrap("preempt", self._listed)
             self.preempt = self._preempt
         self._say(own)
         if getattr(own, "speculation", None) is not None:
             self.speculation = self._speculation_of(own.speculation)
         if getattr(own, "admission", None) is not None:
             self.admission = GuardedAdmission(own.admission, self._hook)
+
+    def _wrapped(self, name: str) -> Callable[..., Any] | None:
+        return self._guard.wrap(name, _method(self.own, name)) if hasattr(self.own, name) else None
 
     def _say(self, own: Any) -> None:
         if says(own, "elidable") is True:
@@ -133,26 +160,49 @@ class GuardedPolicy:
             self.keeping = Keeping(*keeping)
         waiting = [part for part in (own, *getattr(own, "axes", ())) if hasattr(part, "awaits_beat")]
         if waiting:
-            self.awaits_beat = self._hook("awaits_beat", lambda: any(part.awaits_beat() for part in waiting))
+            asked = [_method(part, "awaits_beat") for part in waiting]
+            self.awaits_beat = self._guard.wrap(
+                "awaits_beat", asked[0] if len(asked) == 1 else lambda: any(each() for each in asked)
+            )
         if hasattr(own, "report"):
-            self.report = self._hook("report", partial(_json_report, _method(own, "report")))
+            self.report = self._guard.wrap("report", partial(_json_report, _method(own, "report")))
 
     def _speculation_of(self, own: Any) -> Any:
         if type(own).__module__.startswith("schedbed."):
             return own
-        return GuardedSpeculation(own, self._hook, self._answer)
+        return GuardedSpeculation(own, self._hook, self._guard.wrap, self._answer)
 
     def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def hook(*arguments: Any) -> Any:
-            return self._guard.call(name, method, *[self._shown(each) for each in arguments])
+        """Return the method as the core calls it, those without a detour that are called most often."""
+        call = self._guard.wrap(name, method)
 
-        return hook
+        def hook(*arguments: Any) -> Any:
+            return call(*[self._shown(each) for each in arguments])
+
+        def of_view(view: Ledger) -> Any:
+            faces = self._faces if view is self._ledger else self._met(view)
+            return call(faces[view])
+
+        def of_one(view: Ledger, about: Any) -> Any:
+            faces = self._faces if view is self._ledger else self._met(view)
+            return call(faces[view], faces[about])
+
+        def of_kind(view: Ledger, job: Job, kind: TaskKind) -> Any:
+            faces = self._faces if view is self._ledger else self._met(view)
+            return call(faces[view], faces[job], kind)
+
+        return {"tick": of_view, "submitted": of_one, "beat": of_one, "changed": of_kind}.get(name, hook)
 
     def _shown(self, argument: Any) -> Any:
-        if isinstance(argument, Ledger) and argument is not self._ledger:
-            self._ledger = argument
-            self._faces = Faces(argument.size_view, argument.seed)
+        if argument is not self._ledger and isinstance(argument, Ledger):
+            self._met(argument)
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
+
+    def _met(self, ledger: Ledger) -> Faces:
+        """Return the faces of a ledger that this policy had not seen."""
+        self._ledger = ledger
+        self._faces = Faces(ledger.size_view, ledger.seed)
+        return self._faces
 
     def keep_answers(self) -> Answers:
         """Keep all answers from now on, for a journal."""
@@ -194,20 +244,20 @@ class GuardedPolicy:
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
-            self._guard.call("ended", self._own_ended, self._shown(view), self._shown(attempt))
+            self._own_ended(self._shown(view), self._faces[attempt])
         self._faces.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
         """As in `Hooks`; the job's tasks are forgotten after it."""
         if self._own_finished is not None:
-            self._guard.call("finished", self._own_finished, self._shown(view), self._shown(job))
+            self._own_finished(self._shown(view), self._faces[job])
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
         """As in `Hooks`: what can be killed of what the policy wants killed."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
-        for own in self._guard.call("preempt", self._listed, self._shown(view), most):
+        for own in self._listing(self._shown(view), most):
             attempt: Attempt | None = self._faces.raw(getattr(own, "attempt", None), Attempt)
             if attempt is None or attempt.state not in ("assigned", "running"):
                 self._reject_kill(view, own, attempt)
@@ -236,25 +286,25 @@ class GuardedPolicy:
 
     def decide(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
         """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
-        return self._answer(view, node, kind, "decide", self._asked["decide"])
+        proposal = self._first_possible(view, node, kind, "decide", self._ask)
+        return proposal if self._answers is None else self._answers.proposal(view, proposal, "decide")
 
     def _answer(
-        self, view: Ledger, node: Node, kind: TaskKind, method: str, own: Callable[..., Any]
+        self, view: Ledger, node: Node, kind: TaskKind, method: str, ask: Callable[..., Any]
     ) -> Proposal | None:
         """Return the answer that counts, which in a replay is the one of before the crash."""
-        proposal = self._first_possible(view, node, kind, method, own)
+        proposal = self._first_possible(view, node, kind, method, ask)
         return proposal if self._answers is None else self._answers.proposal(view, proposal, method)
 
     def _first_possible(
-        self, view: Ledger, node: Node, kind: TaskKind, method: str, own: Callable[..., Any]
+        self, view: Ledger, node: Node, kind: TaskKind, method: str, ask: Callable[..., Any]
     ) -> Proposal | None:
-        if view is not self._ledger:
-            self._shown(view)
-        faces = self._faces
-        faces.withheld = {job: None for job in view.avoiding if view.avoids(job, node, kind)}
+        faces = self._faces if view is self._ledger else self._met(view)
+        if view.avoiding:
+            faces.withheld = {job: None for job in view.avoiding if view.avoids(job, node, kind)}
         try:
             while True:
-                answer = self._guard.call(method, own, faces[view], faces[node], kind)
+                answer = ask(faces[view], faces[node], kind)
                 if answer is None:
                     trouble = self._idle.none(view) if method == "decide" else ""
                     if trouble:
@@ -312,8 +362,10 @@ class GuardedAdmission:
 class GuardedSpeculation:
     """A user's own speculation."""
 
-    def __init__(self, own: Any, hook: MakeHook, answer: Callable[..., Proposal | None]) -> None:
-        self._own_copy = _method(own, "copy")
+    def __init__(
+        self, own: Any, hook: MakeHook, wrap: MakeHook, answer: Callable[..., Proposal | None]
+    ) -> None:
+        self._own_copy = wrap("copy", _method(own, "copy"))
         self._answer = answer
         for name in ("tick", "ended", "finished"):
             setattr(self, name, hook(name, getattr(own, name, _nothing)))

@@ -97,7 +97,7 @@ class MapFace(Mapping[str, Any]):
     def values(self) -> Any:
         """Return the faces, in the core's order."""
         faces = self.__faces
-        return tuple([faces[raw] for raw in self.__raw.values()])
+        return tuple(map(faces.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
         """Return the keys with the faces, in the core's order."""

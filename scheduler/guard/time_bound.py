@@ -39,48 +39,61 @@ def _say_and_exit(text: str) -> NoReturn:
     os._exit(1)
 
 
+def look_at_nothing() -> None:
+    """Look at nothing else."""
+
+
 class TimeBound:
-    """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed."""
+    """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed.
+
+    Who calls sets `thread` and then `now`, what is called and whose code that is, for each call anew; and after it
+    sets `now` to None and calls `settle` when `struck` says that the call was interrupted.
+    """
 
     def __init__(self, last_words: LastWords = _say_and_exit, limit_s: float = LIMIT_S) -> None:
         self.last_words = last_words
         self.limit_s = limit_s
+        self.on_tick: Callable[[], None] = look_at_nothing  # what else its thread looks at
         self.trouble = ""  # of the call that was interrupted last
+        self.thread = 0
+        self.serial = 0
+        self.now: tuple[str, Culprit] | None = None
+        self.struck = False
         self._lock = Lock()
         self._watcher: Thread | None = None
         self._pid = 0
-        self._serial = 0
-        self._thread = 0
-        self._call: tuple[str, Culprit] | None = None
-        self._struck = False
 
     def call(
         self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
         """Call the function. Raises Overdue when it was interrupted, whatever it made of that."""
         try:
-            self._serial += 1
-            self._thread = get_ident()
-            self._call = (what, culprit)
+            self.serial += 1
+            self.thread = get_ident()
+            self.now = (what, culprit)
             try:
                 return function(*arguments)
             finally:
-                self._call = None
-                if self._struck:
-                    self._settle()
+                self.now = None
+                if self.struck:
+                    self.settle()
         except Overdue:
-            with self._lock:
-                self._call = None
-                self._struck = False
+            self.rest()
             raise Overdue from None
 
-    def _settle(self) -> None:
-        """Wait until a blow that is on its way has come, so that it hits nobody else."""
+    def settle(self) -> NoReturn:
+        """Wait until a blow that is on its way has come, so that it hits nobody else. Raises Overdue."""
         with self._lock:
             pass
         for _ in range(1000):
             pass
         raise Overdue
+
+    def rest(self) -> None:
+        """Go on after a call that was interrupted."""
+        with self._lock:
+            self.now = None
+            self.struck = False
 
     def watch(self) -> None:
         """Start looking, in this process."""
@@ -93,15 +106,16 @@ class TimeBound:
             self._watcher.start()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._struck and self._call is not None:
+        if self.struck and self.now is not None:
             raise Overdue
 
     def _look(self) -> None:
         seen = ticks = 0
         while True:
             time.sleep(TICK_S)
-            if self._call is None or self._serial != seen:
-                seen, ticks = self._serial, 0
+            self.on_tick()
+            if self.now is None or self.serial != seen:
+                seen, ticks = self.serial, 0
                 continue
             ticks += 1
             if ticks * TICK_S >= self.limit_s:
@@ -109,22 +123,22 @@ class TimeBound:
 
     def _strike(self, serial: int, last: bool) -> None:
         with self._lock:
-            call = self._call
-            if call is None or self._serial != serial:
+            call = self.now
+            if call is None or self.serial != serial:
                 return
             what, culprit = call
-            if not self._struck:
-                place = culprit.line_of_thread(self._thread) or culprit.file
+            if not self.struck:
+                place = culprit.line_of_thread(self.thread) or culprit.file
                 self.trouble = f"{what} has not ended after {self.limit_s:g} s ({place})"
             if last:
                 self.last_words(self.trouble)
-            self._struck = True
-            if self._thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:
+            self.struck = True
+            if self.thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:
                 with suppress(ProcessLookupError):
-                    signal.pthread_kill(self._thread, signal.SIGURG)
+                    signal.pthread_kill(self.thread, signal.SIGURG)
             else:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(Overdue)
+                    ctypes.c_ulong(self.thread), ctypes.py_object(Overdue)
                 )
 
 

@@ -22,7 +22,7 @@ def within(act: Callable[[], Any]) -> Callable[[Send], Any]:
     """Return work that acts inside of a policy's call."""
 
     def work(_: Send) -> Any:
-        CALL_MARK.enter("decide (mine.py, line 7)")
+        CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
         return act()
 
     return work
@@ -94,7 +94,7 @@ def test_errors_come_back_as_one_line() -> None:
 def test_harm_is_refused_within_a_call_only() -> None:
     def work(_: Send) -> str:
         os.kill(os.getpid(), 0)
-        CALL_MARK.enter("decide (mine.py, line 7)")
+        CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
         try:
             os.kill(os.getppid(), 0)
         except PermissionError as error:

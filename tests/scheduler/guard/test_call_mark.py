@@ -17,14 +17,14 @@ def begin(path: Path) -> tuple[CallMark, str]:
 
 def test_the_last_call_can_be_read_from_outside() -> None:
     memory, mark = mmap.mmap(-1, SIZE), CallMark()
-    mark.enter("unseen")
+    mark.enter(mark.number("unseen"))
     mark.share(memory)
     assert read_mark(memory) == (False, 0, "")
-    mark.enter("decide (mine.py, line 7)")
-    assert read_mark(memory) == (True, 1, "decide (mine.py, line 7)")
-    mark.enter("tick (mine.py, line 1)")
+    mark.enter(mark.number("decide (mine.py, line 7)"))
+    assert read_mark(memory) == (True, 3, "decide (mine.py, line 7)")
+    mark.enter(mark.number("tick (mine.py, line 1)"))
     mark.leave()
-    assert read_mark(memory) == (False, 2, "tick (mine.py, line 1)")
+    assert read_mark(memory) == (False, 4, "tick (mine.py, line 1)")
 
 
 def test_two_processes_in_a_row_that_end_in_a_call(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_two_processes_in_a_row_that_end_in_a_call(tmp_path: Path) -> None:
     for expected in ("", "", "decide (mine.py, line 7)"):
         mark, ended_in = begin(path)
         assert ended_in == expected
-        mark.enter("decide (mine.py, line 7)")
+        mark.enter(mark.number("decide (mine.py, line 7)"))
 
 
 def test_a_process_that_ends_elsewhere_is_not_blamed(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_process_that_ends_elsewhere_is_not_blamed(tmp_path: Path) -> None:
     for _ in range(4):
         mark, ended_in = begin(path)
         assert ended_in == ""
-        mark.enter("decide (mine.py, line 7)")
+        mark.enter(mark.number("decide (mine.py, line 7)"))
         mark, ended_in = begin(path)
         assert ended_in == ""
         mark.leave()

@@ -1,0 +1,58 @@
+"""Whether the JobTracker's process hangs in a call of the policy, as another process of the host sees that.
+
+The JobTracker's own watch bounds each call. It cannot act while code in C, such as `3 ** 10 ** 9`, keeps the
+interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+
+from schedbed.scheduler.guard.call_mark import read_kept_mark
+from schedbed.scheduler.guard.time_bound import GRACE_S, LIMIT_S
+
+STUCK_S = LIMIT_S + GRACE_S + 0.5
+"""A call that goes on for this long is one that the process itself could not end."""
+
+
+class StuckWatch:
+    """Looks at the mark that the JobTracker keeps in a file. Looks are counted, so that no pause of the host counts.
+
+    A process that is stopped, or that has been killed in a call, is not stuck.
+    """
+
+    def __init__(self, path: Path, *, every_s: float, limit_s: float = STUCK_S) -> None:
+        self._path = path
+        self._every_s = every_s
+        self._most = max(2, round(limit_s / every_s))
+        self._last_s = 0.0
+        self._seen: tuple[int, int] | None = None
+        self._looks = 0
+
+    def look(self) -> str:
+        """Look again, if `every_s` have passed; return what is wrong, a line, empty when nothing is."""
+        if time.monotonic() - self._last_s < 0.9 * self._every_s:
+            return ""
+        self._last_s = time.monotonic()
+        mark = read_kept_mark(self._path)
+        if mark is None or not mark.inside or not _runs(mark.pid):
+            self._seen = None
+            return ""
+        now = mark.pid, mark.calls
+        if now != self._seen:
+            self._seen, self._looks = now, 0
+            return ""
+        self._looks += 1
+        if self._looks < self._most:
+            return ""
+        return f"the policy has not answered for {LIMIT_S:g} s, and could not be interrupted, in {mark.text}"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
