@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from schedbed.deploy.failures import RunFailed
+
+LOOK_S = 1.0
+"""Between two looks whether Ray runs."""
 
 
 @contextmanager
@@ -48,3 +54,29 @@ def sigterm_stays(utils: Any) -> Iterator[None]:
         utils.set_sigterm_handler = set_by_ray
         with suppress(ValueError):  # outside of the main thread, where Ray leaves the handler alone
             signal.signal(signal.SIGTERM, before)
+
+
+def check_ray_runs(workers: Any) -> None:
+    """Raise RunFailed when a process of the Ray that this process has started is gone, by Ray's module `workers`.
+
+    Ray itself would wait for its GCS for a minute, and then end this process.
+    """
+    node = workers.global_worker.node
+    gone = [name for name, _ in node.dead_processes()] if node is not None else []
+    if gone:
+        raise RunFailed(f"Ray's process {gone[0]} has ended in mid-run")
+
+
+def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: float) -> list[Any]:
+    """Return the results of Ray's calls, as `ray.get` does. Raises RunFailed as soon as Ray is gone."""
+    until_s = time.monotonic() + timeout_s
+    while True:
+        left_s = until_s - time.monotonic()
+        try:
+            return ray.get(calls, timeout=max(0.0, min(LOOK_S, left_s)))
+        except TimeoutError as error:
+            if type(error).__name__ != "GetTimeoutError":  # the call itself has raised it
+                raise
+            check_ray_runs(workers)
+            if left_s <= LOOK_S:
+                raise

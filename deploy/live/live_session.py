@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.clock import RunClock
@@ -23,9 +23,12 @@ from schedbed.deploy.live.job_loading import JobLoader
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
+from schedbed.scheduler.guard.call_mark import LAST_CALL, LAST_WORDS
+from schedbed.scheduler.guard.stuck_watch import StuckWatch
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
+T = TypeVar("T")
 POLL_S = 0.5
 UPLOADS = 3
 LOOK_S = 3.0  # between two looks at replicas and addresses; each costs a call to an actor or to all
@@ -59,6 +62,8 @@ class Session:
             str, str
         ] = {}  # the state of every job that has ended; a status names the latest ones only
         self.reasons: dict[str, str] = {}  # of jobs that did not succeed, as far as a status named them
+        self._stuck = StuckWatch(config.work / LAST_CALL, every_s=POLL_S)
+        self._is_killed = False  # the JobTracker, in a call of the policy that held it
         self._cursors: dict[str, int] = {}
         self._block_cursor = 0
         self.limits: dict[str, str] = {}  # by resource what holds it, on any node
@@ -101,7 +106,7 @@ class Session:
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
         asyncio.run(self._names.take_replica_changes())  # The plan knows them already.
         self._begin_clock()
-        asyncio.run(self._cluster.masters.job_tracker.start(plan))
+        asyncio.run(self._watched(self._cluster.masters.job_tracker.start(plan)))
         self._introduce()
         return self._config
 
@@ -174,6 +179,7 @@ class Session:
                 now_s = time.monotonic()
                 self.watch.look()
                 self._history.append("faults", begun())
+                self._check_going()
                 try:
                     ended = self._poll(on_status)
                 except MasterGone:
@@ -197,10 +203,10 @@ class Session:
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
         """Fetches what is new; True when all jobs have ended. TimeoutError when that takes longer than `patience_s`."""
 
-        async def ask() -> dict[str, Any]:
-            return await asyncio.wait_for(self._cluster.masters.job_tracker.poll(self._cursors), patience_s)
-
-        answer = asyncio.run(ask())
+        poll = self._cluster.masters.job_tracker.poll(self._cursors)
+        answer = asyncio.run(
+            self._watched(poll) if patience_s is None else asyncio.wait_for(poll, patience_s)
+        )
         for table, rows in answer["rows"].items():
             self._history.append(table, rows)
             if table == "jobs":
@@ -216,6 +222,30 @@ class Session:
         if answer["failure"]:
             raise RunFailed(answer["failure"])
         return answer["ended"]
+
+    async def _watched(self, call: Awaitable[T]) -> T:
+        """Return what a call to the JobTracker gives. Raises RunFailed when the run cannot go on meanwhile."""
+        task = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait([task], timeout=POLL_S))[0]:
+                self._check_going()
+            return task.result()
+        finally:
+            task.cancel()
+
+    def _check_going(self) -> None:
+        """Raise RunFailed when Ray is gone, or a call of the policy holds the JobTracker's process for ever."""
+        self._cluster.check_ray_runs()
+        words = self._config.work / LAST_WORDS
+        trouble = self._stuck.look()
+        if trouble:
+            words.write_text(trouble)  # so that a JobTracker that comes back does not ask the policy again
+            self._is_killed = True
+            self._cluster.kill_master("jobtracker")
+        elif words.is_file():
+            trouble = words.read_text()
+        if trouble:
+            raise RunFailed(trouble)
 
     def _take_block_rows(self) -> None:
         answer = asyncio.run(self._names.poll(self._block_cursor))
@@ -265,8 +295,9 @@ class Session:
         self._loader.close()
         if self._stretch is not None:
             self.stretches = self._stretch.end()
-        with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
-            self._poll(lambda _: None, LAST_POLL_S)  # a policy may keep the JobTracker busy
+        if not self._is_killed:
+            with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
+                self._poll(lambda _: None, LAST_POLL_S)  # a policy may keep the JobTracker busy
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.close())
             self._take_block_rows()

@@ -26,6 +26,7 @@ import ray.job_config
 from ray._private import node as ray_nodes
 from ray._private import services as ray_services
 from ray._private import utils as ray_utils
+from ray._private import worker as ray_workers
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -43,7 +44,7 @@ from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_th
 from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.image_sending import send_image
-from schedbed.deploy.live.lean_ray import lean, sigterm_stays
+from schedbed.deploy.live.lean_ray import check_ray_runs, lean, results_while_ray_runs, sigterm_stays
 from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
@@ -96,6 +97,7 @@ class RayCluster:
         self.places: dict[str, Host] = {}
         self.trackers: dict[str, NodeHandle] = {}
         self.masters = DriverMasters(partial(find_master, self.namespace), timeout_s=CALL_S)
+        self.check_ray_runs = partial(check_ray_runs, ray_workers)
         self._masters: dict[str, Any] = {}
         self._holders: dict[str, Any] = {}  # of each host's TaskTrackers
         self._keepers: dict[str, Any] = {}
@@ -188,9 +190,8 @@ class RayCluster:
         for name, keeper in self._keepers.items():
             clock = clock_ahead(partial(self._asked, keeper.time_of_day))
             self.hosts[name].take(self.wait([keeper.describe.remote()])[0], clock)
-        used = own.name if own in self.places.values() else None
         trials = {name: partial(self._asked, keeper.trial_s) for name, keeper in self._keepers.items()}
-        for name, speed in core_speeds(used, trials).items():
+        for name, speed in core_speeds(own.name if own in self.places.values() else None, trials).items():
             self.hosts[name].speed = speed
 
     def _asked(self, method: Any) -> Any:
@@ -352,7 +353,7 @@ class RayCluster:
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
     """Return the results of actor calls; raise what an actor raised, MasterGone when one is down."""
     try:
-        return ray.get(calls, timeout=timeout_s)
+        return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
     except RayTaskError as error:
         raise error.cause from None
     except RayError as error:

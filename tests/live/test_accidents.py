@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
@@ -124,4 +125,39 @@ def test_a_killed_command_leaves_no_process_and_no_file_but_its_results(tmp_path
     command.wait()
     _, alive = psutil.wait_procs(mine, timeout=PATIENCE_S)
     assert alive == []
+    assert command.left_behind() == []
+
+
+@pytest.mark.parametrize("victim", ["gcs_server", "raylet/raylet"])
+def test_a_run_without_its_ray_ends_in_one_line_and_keeps_what_was_measured(
+    tmp_path: Path, victim: str
+) -> None:
+    command, out = start(tmp_path)
+    command.wait_for_attempts()
+    eventually(lambda: "submitted" in command.text(), "nothing was measured")
+    command.find(victim).kill()
+    assert command.wait() == 1, command.text()
+    last = command.text().strip().splitlines()[-1]
+    assert last == f"schedbed: fifo: Ray's process {victim.rpartition('/')[2]} has ended in mid-run"
+    assert "Traceback" not in command.text()
+    assert len(read_tables(out)["heartbeats"]) > 0
+    assert json.loads((out / "run.json").read_text())["runs"][0]["state"] == "failed"
+    assert command.left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        ("3 ** 10 ** 9", "the policy has not answered for 5 s, and could not be interrupted, in"),
+        ("os.closerange(3, 200)", "the policy has closed the files of the JobTracker's process,"),
+    ],
+)
+def test_a_policy_that_takes_the_jobtracker_with_it_ends_the_run(tmp_path: Path, act: str, told: str) -> None:
+    lines = ["import os", "class Mine:", "    def decide(self, view, node, kind):", f"        {act}"]
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    command, _ = start(tmp_path, "--policy", f"{tmp_path}/mine.py:Mine")
+    assert command.wait() == 1, command.text()
+    last = command.text().strip().splitlines()[-1]
+    assert told in last and "decide (mine.py, line 3)" in last
+    assert "Traceback" not in command.text()
     assert command.left_behind() == []

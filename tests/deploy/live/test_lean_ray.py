@@ -1,4 +1,4 @@
-"""Signals that come while Ray starts."""
+"""Signals that come while Ray starts, and calls while Ray ends."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ray._private import utils as ray_utils
 
-from schedbed.deploy.live.lean_ray import sigterm_stays
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.lean_ray import results_while_ray_runs, sigterm_stays
 
 
 @pytest.fixture
@@ -38,3 +40,46 @@ def test_a_handler_that_is_set_in_another_way_is_replaced_at_the_end(came: list[
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
     assert came == [signal.SIGTERM]
+
+
+class GetTimeoutError(TimeoutError):
+    """As Ray names the end of its patience."""
+
+
+def workers_of(*gone: str) -> Any:
+    """Return Ray's module of workers, of which these processes have ended."""
+    node = SimpleNamespace(dead_processes=lambda: [(name, None) for name in gone])
+    return SimpleNamespace(global_worker=SimpleNamespace(node=node))
+
+
+def ray_that_raises(*errors: Exception) -> Any:
+    """Return a Ray whose calls raise these errors, one at each look, and then are answered."""
+    left = list(errors)
+
+    def get(calls: list[Any], timeout: float) -> list[Any]:
+        if left:
+            raise left.pop(0)
+        return calls
+
+    return SimpleNamespace(get=get)
+
+
+def test_calls_are_waited_for_while_ray_runs() -> None:
+    ray = ray_that_raises(GetTimeoutError(), GetTimeoutError())
+    assert results_while_ray_runs(ray, workers_of(), ["heard"], 100.0) == ["heard"]
+
+
+def test_calls_are_given_up_when_ray_is_gone() -> None:
+    ray = ray_that_raises(GetTimeoutError())
+    with pytest.raises(RunFailed, match="Ray's process gcs_server has ended in mid-run"):
+        results_while_ray_runs(ray, workers_of("gcs_server"), ["heard"], 100.0)
+
+
+def test_a_timeout_of_the_call_itself_is_no_reason_to_wait() -> None:
+    with pytest.raises(TimeoutError, match="of the task"):
+        results_while_ray_runs(ray_that_raises(TimeoutError("of the task")), workers_of(), ["heard"], 100.0)
+
+
+def test_patience_ends() -> None:
+    with pytest.raises(GetTimeoutError):
+        results_while_ray_runs(ray_that_raises(GetTimeoutError()), workers_of(), ["heard"], 0.5)
