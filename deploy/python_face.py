@@ -160,7 +160,7 @@ def run(
             if not isinstance(policy, str | Mapping):
                 live_spec(policy)
     folder = _temporary_folder() if out is None else Path(out)
-    kept = {"out": folder, "keep_outputs": keep_outputs, "private": private}
+    kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
     options = RunOptions(
         **kept,
         machines=machines,

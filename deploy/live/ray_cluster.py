@@ -56,8 +56,8 @@ _raylet: Any = importlib.import_module("ray._raylet")  # has no types
 
 LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
 START_S = CALL_S = 120.0  # the second is how long the driver waits for the answer to one call
-NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 BEGIN_S = END_S = 30.0
+NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 
 
 async def find_master(namespace: str, name: str) -> Endpoint:
@@ -162,7 +162,7 @@ class RayCluster:
         self.hosts = {host.name: HostRecord(host) for host in hosts}
 
     def _start_actors(self) -> None:
-        own = next(record.host for record in self.hosts.values() if record.host.drives)
+        own = next(each.host for each in self.hosts.values() if each.host.drives)
         masters = SocketMasters(partial(find_master, self.namespace))
         options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 100, "namespace": self.namespace}
 
@@ -386,13 +386,12 @@ def join_ray(address: str, namespace: str) -> None:
         use_the_clusters_token(_raylet)
         check_cluster(where, _raylet)
         # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
-        code = [str(Path(schedbed.__file__).parent)]
         ray.init(
             address=where,
             log_to_driver=False,
             logging_level=logging.ERROR,
             namespace=namespace,
-            runtime_env={"py_modules": code, "excludes": ["__pycache__"]},
+            runtime_env={"py_modules": [str(Path(schedbed.__file__).parent)], "excludes": ["__pycache__"]},
             job_config=use_own_path(ray.job_config.JobConfig(), shipped=True),
         )
     except BadInput as error:

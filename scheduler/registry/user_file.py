@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from schedbed.scheduler.guard.blame import Culprit
-from schedbed.scheduler.guard.guarded_policy import Guard, guarded
+from schedbed.scheduler.guard.guarded_calls import Guard
+from schedbed.scheduler.guard.guarded_policy import guarded
 from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput

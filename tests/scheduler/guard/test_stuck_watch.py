@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.scheduler.guard.blame import Culprit
 from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, CallMark, kept_mark, read_kept_mark, read_mark
-from schedbed.scheduler.guard.guarded_policy import Guard
+from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
 from schedbed.scheduler.policy import PolicyFailed

@@ -1,0 +1,89 @@
+"""The calls of a user's policy: marked, bounded in time, and their errors told with the policy's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any, NoReturn
+
+from schedbed.scheduler.guard.blame import Culprit, told
+from schedbed.scheduler.guard.call_mark import CALL_MARK
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
+from schedbed.scheduler.guard.user_interrupt import is_raised
+from schedbed.scheduler.policy import PolicyFailed
+
+
+class Guard:
+    """Calls of one policy's code."""
+
+    def __init__(self, culprit: Culprit, made: type = object) -> None:
+        self._culprit = culprit
+        self._made = made
+        TIME_BOUND.watch()
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
+        return self.wrap(what, function)(*arguments)
+
+    def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as it is called many times: see `call`. Its steps stand here, for they add up."""
+        bound, mark, now = TIME_BOUND, CALL_MARK, (what, self._culprit)
+        number = mark.number(f"{what} ({self.line_of(what)})")
+
+        def call(*arguments: Any) -> Any:
+            try:
+                memory = mark.memory
+                bound.thread = thread = get_ident()
+                if memory is not None:  # as in `CallMark.enter`
+                    mark.inside, mark.thread = True, thread
+                    memory[0] = number
+                    mark.count = memory[1] = (mark.count + 2) & 255
+                bound.serial += 1
+                bound.now = now
+                try:
+                    return function(*arguments)
+                finally:
+                    bound.now = None
+                    mark.inside = False
+                    if memory is not None:  # as in `CallMark.leave`
+                        memory[1] = mark.count & 254
+                    if bound.struck:
+                        bound.settle()
+            except BaseException as error:
+                mark.enter(number)  # the error's text may be code of the policy, too
+                try:
+                    self._fail(what, error)
+                finally:
+                    mark.leave()
+
+        return call
+
+    def _fail(self, what: str, error: BaseException) -> NoReturn:
+        """Raise what the error of the policy's code comes to."""
+        if isinstance(error, Overdue):
+            TIME_BOUND.rest()
+            raise PolicyFailed(TIME_BOUND.trouble) from None
+        if isinstance(error, PolicyFailed):
+            raise error
+        if isinstance(error, KeyboardInterrupt) and not is_raised(error):
+            raise error  # Ctrl-C while the policy thinks
+        raise self._blamed(what, error) from error
+
+    def _blamed(self, what: str, error: BaseException) -> PolicyFailed:
+        """Return the failure that the error is; its text may be code of the policy that hangs."""
+        place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
+        try:
+            text = TIME_BOUND.call(what, self._culprit, told, (error,))
+        except Overdue:
+            return PolicyFailed(TIME_BOUND.trouble)
+        except BaseException as other:
+            return PolicyFailed(f"{type(error).__name__}, whose text is a {type(other).__name__} ({place})")
+        return PolicyFailed(f"{text} ({place})")
+
+    def failed(self, text: str, method: str) -> PolicyFailed:
+        """Return the failure that the text tells, with the line where that method begins."""
+        return PolicyFailed(f"{text} ({self.line_of(method)})")
+
+    def line_of(self, method: str) -> str:
+        """Return the line where that method of the policy begins."""
+        return self._culprit.line_of_method(self._made, method)
