@@ -14,7 +14,7 @@ from rich.console import Console
 
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts
+from schedbed.deploy.options import RunOptions, no_interrupts
 from schedbed.deploy.results.html_report import rebuild
 from schedbed.deploy.results.learn import learn
 from schedbed.deploy.results.record_check import failures
@@ -60,8 +60,6 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
     runs = (make_runs or runs_on(options.machines))(scenario, options)
     started = datetime.now(UTC)
     folder = result_folder(options.out, scenario.name, started, private=options.private)
-    if options.address is not None:
-        print(IN_CLEAR, file=sys.stderr)
     with _not_left_empty(folder), locked(folder), _full_disk_is_told(folder):
         record = _run_file(scenario, options, started)
         record.save(folder)

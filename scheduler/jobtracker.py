@@ -27,7 +27,7 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
-from schedbed.scheduler.guard.call_mark import CALL_MARK, LAST_CALL, LAST_WORDS, kept_mark
+from schedbed.scheduler.guard.call_mark import CALL_MARK, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
 from schedbed.scheduler.journal import Journal
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
+LIVES_TICKS = 12
+"""Looks of the time bound, three seconds, after which the process has not ended soon after its start."""
 
 
 class Recorder:
@@ -122,12 +124,13 @@ class JobTracker:
         self._last_words = journal.with_name(LAST_WORDS)
         TIME_BOUND.last_words = self._leave
         self._unfinished: list[Effect] = []
-        mark, ended_in = kept_mark(journal.with_name(LAST_CALL))
-        CALL_MARK.share(mark)
+        self._mark, blame = kept_mark(journal.with_name(LAST_CALL))
+        self._ticks = 0
+        CALL_MARK.share(self._mark)
         self._kept_open = KeptOpen(journal.with_name(LAST_CALL))
-        TIME_BOUND.on_tick = self._look_at_files
-        if ended_in:
-            self._failure = f"the policy has ended the JobTracker's process twice, in {ended_in}"
+        TIME_BOUND.on_tick = self._tick
+        if blame:
+            self._failure = f"the policy {blame}"
         elif self._last_words.is_file():
             self._failure = self._last_words.read_text()
         else:
@@ -140,6 +143,12 @@ class JobTracker:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
             self._failure = str(error)
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if self._ticks == LIVES_TICKS:
+            no_short_life(self._mark)
+        self._look_at_files()
 
     def _look_at_files(self) -> None:
         """Die when the policy has closed this process's files: neither Ray nor a socket works any more."""
@@ -167,6 +176,7 @@ class JobTracker:
             self._failure = f"{type(error).__name__}: {error}{under}"
             return None
         finally:
+            self._look_at_files()  # at once: Ray kills a process whose files are closed within milliseconds
             self._set_off(self._driver.take_effects())
 
     def _do(self, kind: str, *arguments: Any) -> Any:

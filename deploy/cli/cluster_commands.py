@@ -93,9 +93,10 @@ def _up(order: StartOrder, stays: bool) -> None:
     for line in clusters()[1].values():
         typer.echo(f"note: {line}", err=True)
     if not stays:
+        started = start(order)
         if order.address is not None:
             typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
-        show_up(start(order))
+        show_up(started)
         return
     from schedbed.deploy.service.service import serve
 

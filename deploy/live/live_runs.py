@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +26,12 @@ from schedbed.deploy.live.hosts import check_uplinks, host_loads, racks_by_host
 from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
-from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, order_of_play
 from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.security.listeners import Listener, listeners_of
-from schedbed.deploy.security.start_check import check_listeners, check_ray, ports_of
+from schedbed.deploy.security.start_check import check_listeners, check_ray, ports_of, without_guarded_ray
 from schedbed.deploy.workspace import scratch
 from schedbed.scheduler.history import History
 from schedbed.scheduler.profiles import frozen_store
@@ -63,6 +64,8 @@ class LiveRuns:
             )
             cluster = stack.enter_context(ray)
             check_ray(cluster.gcs)
+            if self._options.address is not None:
+                print(IN_CLEAR, file=sys.stderr)
             self._settle_on_hosts(cluster)
             for number, (repeat, index) in enumerate(order):
                 choice = self._scenario.policies[index]
@@ -148,7 +151,7 @@ class LiveRuns:
 
     def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
         """Raises RunFailed when something of the run listens where it was not asked to."""
-        found = set(listeners_of(os.getpid(), ports_of(session.agents))) - self._before
+        found = set(without_guarded_ray(listeners_of(os.getpid(), ports_of(session.agents)))) - self._before
         asked_for: list[str] = []
         if self._options.address is not None:
             found.update(*cluster.listeners())

@@ -11,16 +11,20 @@ from schedbed.deploy.security.strange_calls import REFUSES, ray_refuses
 
 
 def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
-    """Raise RunFailed, naming the listener, when one is neither on loopback nor on an address that was asked for.
-
-    Servers of Ray, which chooses its addresses itself, may be elsewhere where they refuse calls without a token.
-    """
+    """Raise RunFailed, naming the listener, when one is neither on loopback nor on an address that was asked for."""
     addresses = {address for name in asked_for for address in addresses_of(name)}
     for listener in found:
-        if listener.is_loopback or listener.address in addresses or _is_guarded_ray(listener):
-            continue
-        expected = f"127.0.0.1 or {', '.join(sorted(asked_for))}" if asked_for else "127.0.0.1"
-        raise RunFailed(f"{listener} listens where others reach it, expected {expected} only")
+        if not listener.is_loopback and listener.address not in addresses:
+            expected = f"127.0.0.1 or {', '.join(sorted(asked_for))}" if asked_for else "127.0.0.1"
+            raise RunFailed(f"{listener} listens where others reach it, expected {expected} only")
+
+
+def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
+    """Return the listeners of this host without those that are Ray's and refuse calls without a token.
+
+    Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
+    """
+    return [listener for listener in found if listener.is_loopback or not _is_guarded_ray(listener)]
 
 
 def check_ray(gcs: str) -> None:

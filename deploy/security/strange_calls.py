@@ -13,6 +13,8 @@ ANSWER_S = 8.0
 """How long a listener may take: our own end a connection without token after some seconds."""
 ANSWER_BYTES = 8192
 
+ANY_IPV4, ANY_IPV6 = "0.0.0.0", "::"
+
 REFUSES = "refuses"
 OPEN = "open"
 UNKNOWN = "no answer that tells"
@@ -88,11 +90,11 @@ def connect(listener: Listener) -> socket.socket:
             line.close()
             raise
         return line
-    return socket.create_connection((_reachable(listener.address), listener.port), ANSWER_S)
-
-
-def _reachable(address: str) -> str:
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+    if listener.address == ANY_IPV6:
+        with suppress(OSError):  # where it takes IPv4 only
+            return socket.create_connection(("::1", listener.port), ANSWER_S)
+    address = "127.0.0.1" if listener.address in (ANY_IPV4, ANY_IPV6) else listener.address
+    return socket.create_connection((address, listener.port), ANSWER_S)
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:

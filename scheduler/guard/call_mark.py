@@ -13,9 +13,13 @@ TEXTS = 32
 """Number of texts that the memory holds: a text for each method of a policy, the first one empty."""
 ENDS = 2
 """So many processes in a row have to end in a call of the policy to blame the policy: a fault may hit one by chance."""
+SHORT_LIVES = 4
+"""So many processes in a row have to end soon after their start, each with a call, to blame the policy for that."""
 SIZE = 2 + TEXTS * TEXT_BYTES
 """Bytes of a mark: the number of the last call's text, the last 8 bits of a count that is odd in a call, the texts."""
 PID_BYTES = 8
+_LIVES = SIZE + 1 + PID_BYTES
+_FILE_BYTES = _LIVES + 1
 LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 """In the folder of a live run: the mark of the JobTracker's process, and why that has ended itself."""
 
@@ -86,20 +90,30 @@ def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return memory that the file keeps, and in which call two processes in a row have ended, empty when in none.
+    """Return memory that the file keeps, and what the policy has done if it is to blame for the ends of processes.
 
     The file also says which process writes there.
     """
     if not path.exists():
-        path.write_bytes(bytes(SIZE + 1 + PID_BYTES))
+        path.write_bytes(bytes(_FILE_BYTES))
     with path.open("r+b") as file:
-        memory = mmap(file.fileno(), SIZE + 1 + PID_BYTES)
+        memory = mmap(file.fileno(), _FILE_BYTES)
     inside, _, text = read_mark(memory)
     memory[SIZE] = memory[SIZE] + 1 if inside else 0
-    ended_in = text if memory[SIZE] >= ENDS else ""
+    blame = ""
+    if memory[SIZE] >= ENDS:
+        blame = f"has ended the JobTracker's process twice, in {text}"
+    elif text and memory[_LIVES] >= SHORT_LIVES:
+        blame = f"has ended the JobTracker's process {SHORT_LIVES} times, each soon after {text}"
     memory[1] = 0
-    memory[SIZE + 1 :] = os.getpid().to_bytes(PID_BYTES, "little")
-    return memory, ended_in
+    memory[_LIVES] = min(255, memory[_LIVES] + 1)
+    memory[SIZE + 1 : _LIVES] = os.getpid().to_bytes(PID_BYTES, "little")
+    return memory, blame
+
+
+def no_short_life(memory: mmap) -> None:
+    """Note that the process that writes there has lived for long enough."""
+    memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
@@ -117,9 +131,9 @@ def read_kept_mark(path: Path) -> KeptMark | None:
         data = path.read_bytes()
     except OSError:
         return None
-    if len(data) <= SIZE + 1:
+    if len(data) < _FILE_BYTES:
         return None
-    return KeptMark(int.from_bytes(data[SIZE + 1 :], "little"), *read_mark(data))
+    return KeptMark(int.from_bytes(data[SIZE + 1 : _LIVES], "little"), *read_mark(data))
 
 
 CALL_MARK = CallMark()

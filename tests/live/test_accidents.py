@@ -148,16 +148,21 @@ def test_a_run_without_its_ray_ends_in_one_line_and_keeps_what_was_measured(
 @pytest.mark.parametrize(
     ("act", "told"),
     [
-        ("3 ** 10 ** 9", "the policy has not answered for 5 s, and could not be interrupted, in"),
-        ("os.closerange(3, 200)", "the policy has closed the files of the JobTracker's process,"),
+        ("3 ** 10 ** 9", ["the policy has not answered for 5 s, and could not be interrupted, in"]),
+        (
+            "os.closerange(3, 200)",  # Ray may end the process before it has noticed
+            ["the policy has closed the files of the JobTracker's process,", "times, each soon after"],
+        ),
     ],
 )
-def test_a_policy_that_takes_the_jobtracker_with_it_ends_the_run(tmp_path: Path, act: str, told: str) -> None:
+def test_a_policy_that_takes_the_jobtracker_with_it_ends_the_run(
+    tmp_path: Path, act: str, told: list[str]
+) -> None:
     lines = ["import os", "class Mine:", "    def decide(self, view, node, kind):", f"        {act}"]
     (tmp_path / "mine.py").write_text("\n".join(lines))
     command, _ = start(tmp_path, "--policy", f"{tmp_path}/mine.py:Mine")
     assert command.wait() == 1, command.text()
     last = command.text().strip().splitlines()[-1]
-    assert told in last and "decide (mine.py, line 3)" in last
+    assert any(words in last for words in told) and "decide (mine.py, line 3)" in last
     assert "Traceback" not in command.text()
     assert command.left_behind() == []

@@ -19,7 +19,7 @@ __all__ = ["told"]
 pytestmark = [pytest.mark.live, pytest.mark.skipif(bool(disk_why_not()), reason=disk_why_not())]
 
 RATE = float(NODE["disk_bps"])
-LOADS_S = 2.0
+LOADS_S = 4.0  # against which the half second of writes that may wait in memory is little
 
 
 def hostile(rig: Rig, *arguments: str, name: str = "n1") -> float:

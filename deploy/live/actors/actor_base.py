@@ -19,6 +19,7 @@ from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.security.listeners import Listener, listeners_of
+from schedbed.deploy.security.start_check import without_guarded_ray
 
 # Read when Ray starts. It would have its actors give way to all else, the attempts too, and would start no more of them
 # at once than the host has cores.
@@ -46,8 +47,8 @@ class RunActor:
         return os.getpid()
 
     async def listeners(self) -> list[Listener]:
-        """Return what listens in this process and in those that it has started."""
-        return listeners_of(os.getpid())
+        """Return what listens in this process and in those that it has started, but for Ray's where it is guarded."""
+        return await asyncio.to_thread(lambda: without_guarded_ray(listeners_of(os.getpid())))
 
 
 class MasterActor(RunActor, ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from schedbed.scheduler.guard.call_mark import SIZE, CallMark, kept_mark, read_mark
+from schedbed.scheduler.guard.call_mark import SIZE, CallMark, kept_mark, no_short_life, read_mark
 
 
 def begin(path: Path) -> tuple[CallMark, str]:
@@ -29,7 +29,7 @@ def test_the_last_call_can_be_read_from_outside() -> None:
 
 def test_two_processes_in_a_row_that_end_in_a_call(tmp_path: Path) -> None:
     path = tmp_path / "policy-call"
-    for expected in ("", "", "decide (mine.py, line 7)"):
+    for expected in ("", "", "has ended the JobTracker's process twice, in decide (mine.py, line 7)"):
         mark, ended_in = begin(path)
         assert ended_in == expected
         mark.enter(mark.number("decide (mine.py, line 7)"))
@@ -43,4 +43,6 @@ def test_a_process_that_ends_elsewhere_is_not_blamed(tmp_path: Path) -> None:
         mark.enter(mark.number("decide (mine.py, line 7)"))
         mark, ended_in = begin(path)
         assert ended_in == ""
+        assert mark.memory is not None
+        no_short_life(mark.memory)
         mark.leave()

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from schedbed.scheduler.guard.blame import Culprit
-from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, CallMark, kept_mark, read_kept_mark, read_mark
+from schedbed.scheduler.guard.call_mark import (
+    CALL_MARK,
+    SHORT_LIVES,
+    SIZE,
+    CallMark,
+    kept_mark,
+    no_short_life,
+    read_kept_mark,
+    read_mark,
+)
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
@@ -122,3 +131,26 @@ def test_the_mark_stands_while_the_text_of_an_error_is_asked_for() -> None:
         CALL_MARK.share(None)
     assert seen == [True, True]
     assert not read_mark(memory)[0] and not CALL_MARK.inside
+
+
+def test_short_lives_in_a_row_are_blamed_on_the_policy_that_was_called_in_each(tmp_path: Path) -> None:
+    def live(*, calls: bool, long: bool = False) -> str:
+        memory, blame = kept_mark(tmp_path / "mark")
+        mark = CallMark()
+        mark.share(memory)
+        if calls:
+            mark.enter(mark.number("decide (mine.py, line 3)"))
+            mark.leave()
+        if long:
+            no_short_life(memory)
+        return blame
+
+    assert [live(calls=True) for _ in range(SHORT_LIVES)] == [""] * SHORT_LIVES
+    assert live(calls=True, long=True) == (
+        f"has ended the JobTracker's process {SHORT_LIVES} times, each soon after decide (mine.py, line 3)"
+    )
+    assert [live(calls=True, long=True) for _ in range(3 * SHORT_LIVES)] == [""] * 3 * SHORT_LIVES
+
+
+def test_short_lives_without_a_call_are_nobodys_fault(tmp_path: Path) -> None:
+    assert [kept_mark(tmp_path / "mark")[1] for _ in range(3 * SHORT_LIVES)] == [""] * 3 * SHORT_LIVES
