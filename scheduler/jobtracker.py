@@ -176,7 +176,6 @@ class JobTracker:
             self._failure = f"{type(error).__name__}: {error}{under}"
             return None
         finally:
-            self._look_at_files()  # at once: Ray kills a process whose files are closed within milliseconds
             self._set_off(self._driver.take_effects())
 
     def _do(self, kind: str, *arguments: Any) -> Any:

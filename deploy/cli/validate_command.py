@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -100,6 +99,7 @@ def _validate_drawn(
     for name, value in others.items():
         if value:
             raise BadInput(f"--drawn {count}: does not go with {name}")
+    from schedbed.cluster.machines.host_abilities import usable_cores
     from schedbed.deploy.studies.drawn_scenarios import validate_drawn
 
-    validate_drawn(count, seed, repeats, os.cpu_count() or 1, out, live=live, say=typer.echo)
+    validate_drawn(count, seed, repeats, usable_cores(), out, live=live, say=typer.echo)

@@ -36,6 +36,11 @@ class HostClock:
         spent_s = user + nice + system + irq + soft
         return cls(total_s=spent_s + idle + wait + steal, idle_s=idle + wait, steal_s=steal)
 
+    @property
+    def busy_s(self) -> float:
+        """Return the time in which cores worked, or were taken by other machines on the same hardware."""
+        return self.total_s - self.idle_s
+
     def busy_until(self, now: HostClock) -> str:
         """Return in words how busy the host was from this to that moment; empty when it had time to spare."""
         total_s = now.total_s - self.total_s

@@ -74,9 +74,7 @@ def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: 
         left_s = until_s - time.monotonic()
         try:
             return ray.get(calls, timeout=max(0.0, min(LOOK_S, left_s)))
-        except TimeoutError as error:
-            if type(error).__name__ != "GetTimeoutError":  # the call itself has raised it
-                raise
+        except ray.exceptions.GetTimeoutError:
             check_ray_runs(workers)
             if left_s <= LOOK_S:
                 raise

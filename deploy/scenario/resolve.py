@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.results.measures.window import holds
+from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster
 from schedbed.deploy.scenario.draw_jobs import plan_generated
@@ -206,7 +206,8 @@ def _measure(
         return None
     until_s = None if asked.until is None else asked.until * scenario.scale
     window = {"from_s": asked.from_ * scenario.scale, "until_s": until_s}
-    if jobs and not any(holds(window, job.submit_s) for job in jobs):
+    counts = Window.of(window)
+    if jobs and counts is not None and not any(counts.holds(job.submit_s) for job in jobs):
         complaints.add(("measure",), f"none of the {len(jobs)} jobs is submitted in it")
         complaints.raise_if_any()
     return window

@@ -34,7 +34,7 @@ PARAMS = {"grep": {"pattern": "[a-z]*ing"}}
 Say = Callable[[str], None]
 
 
-def draw(seed: int, number: int, host_cores: int) -> dict[str, Any]:
+def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
     """Return scenario `number` of a seed as in a file: cluster, jobs and their arrivals from one stream of chance.
 
     The cluster declares half of the host's cores, where cores as fast as the host's are enough for that.
@@ -153,7 +153,7 @@ def together(parts: Sequence[tuple[Sequence[Agreement], Winner | None, int]]) ->
 
 
 def validate_drawn(
-    count: int, seed: int, repeats: int, host_cores: int, out: Path | None, *, live: bool, say: Say
+    count: int, seed: int, repeats: int, host_cores: float, out: Path | None, *, live: bool, say: Say
 ) -> DrawnTotal:
     """Run drawn scenarios live and simulated; print and write what they say together.
 

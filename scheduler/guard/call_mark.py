@@ -27,7 +27,7 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 class CallMark:
     """The mark of this process. It costs nothing until it is given memory.
 
-    `guarded_policy` has the steps of `enter` and `leave` in its own code, where they are taken most often.
+    `guarded_calls.Guard.wrap` repeats the steps of `enter` and `leave`, where most calls come from.
     """
 
     def __init__(self) -> None:

@@ -207,8 +207,7 @@ class GuardedPolicy:
 
     def decide(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
         """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
-        proposal = self._first_possible(view, node, kind, "decide", self._ask)
-        return proposal if self._answers is None else self._answers.proposal(view, proposal, "decide")
+        return self._answer(view, node, kind, "decide", self._ask)
 
     def _answer(
         self, view: Ledger, node: Node, kind: TaskKind, method: str, ask: Callable[..., Any]

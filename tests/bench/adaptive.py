@@ -16,8 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,19 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED
+from tests.harness.hogs import hogs
 
 LOW, HIGH = 0.97, 1.03
 BEGUN = "nodes/*/attempts/*"
 """What a run's scratch folder holds once its first attempt has begun."""
 POLL_S = 0.05
-# As plain a priority as attempts have, where the host allows it: what gives way to attempts does not count.
-HOG = """
-import contextlib, os
-with contextlib.suppress(OSError):
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
-while True:
-    pass
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +64,6 @@ class Hogs:
     def _wait(self, for_s: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._command.wait(for_s)
-
-
-@contextmanager
-def hogs(count: int) -> Iterator[None]:
-    """Have that many processes compute meanwhile."""
-    made = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in made:
-            process.kill()
-            process.wait()
 
 
 def one_run(stretch: str, scale: float, policy: str, others: int, quiet_s: float) -> Seen:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -18,29 +15,13 @@ from schedbed.deploy.live.adaptive.stretch_rule import HOLD_S, IGNORED, STEPS
 from schedbed.scheduler.history import read_tables
 from schedbed.tasks.stretch_file import StretchFile
 from tests.harness.command import Command, eventually, start_run
+from tests.harness.hogs import hogs
 
 pytestmark = pytest.mark.live
 
 HOST_CORES = psutil.cpu_count() or 1
 DECLARED = 0.5  # of the host's cores
 HEARTBEAT_S = 0.5
-# As plain a priority as attempts have, where the host allows it: what gives way to attempts does not count.
-HOG = """
-import contextlib, os
-with contextlib.suppress(OSError):
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
-while True:
-    pass
-"""
-
-
-@pytest.fixture
-def hogs() -> Iterator[list[subprocess.Popen[bytes]]]:
-    made: list[subprocess.Popen[bytes]] = []
-    yield made
-    for process in made:
-        process.kill()
-        process.wait()
 
 
 def scenario(folder: Path) -> Path:
@@ -82,16 +63,12 @@ def quiet_s(command: Command, changed: StretchFile) -> float:
     return longest_s
 
 
-def test_the_stretch_rises_while_others_take_the_cpu_and_falls_after(
-    tmp_path: Path, hogs: list[subprocess.Popen[bytes]]
-) -> None:
+def test_the_stretch_rises_while_others_take_the_cpu_and_falls_after(tmp_path: Path) -> None:
     command, out = start_run(tmp_path, scenario(tmp_path))
     changed = eventually(lambda: stretch_file(command), "no attempt has begun")
     first = changed.time.changes[0][1]
-    hogs += [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(max(1, HOST_CORES * 3 // 4))]
-    eventually(lambda: changed.time.changes[-1][1] > first, "the stretch did not rise")
-    for hog in hogs:
-        hog.kill()
+    with hogs(max(1, HOST_CORES * 3 // 4)):
+        eventually(lambda: changed.time.changes[-1][1] > first, "the stretch did not rise")
     longest_quiet_s = quiet_s(command, changed)
     last = changed.time.changes[-1][1]
     assert command.wait() == 0, command.text()

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.doors import Method
 from schedbed.cluster.masters import MasterGone
@@ -18,13 +18,12 @@ from schedbed.cluster.priority import go_first
 from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
-from schedbed.deploy.security.listeners import Listener, listeners_of
-from schedbed.deploy.security.start_check import without_guarded_ray
 
-# Read when Ray starts. It would have its actors give way to all else, the attempts too, and would start no more of them
-# at once than the host has cores.
+if TYPE_CHECKING:
+    from schedbed.deploy.security.listeners import Listener
+
+# Ray would have its actors give way to all else, the attempts too. Read when it starts.
 os.environ.setdefault("RAY_worker_niceness", "0")
-os.environ.setdefault("RAY_worker_maximum_startup_concurrency", "4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,9 @@ class RunActor:
 
     async def listeners(self) -> list[Listener]:
         """Return what listens in this process and in those that it has started, but for Ray's where it is guarded."""
+        from schedbed.deploy.security.listeners import listeners_of
+        from schedbed.deploy.security.start_check import without_guarded_ray
+
         return await asyncio.to_thread(lambda: without_guarded_ray(listeners_of(os.getpid())))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-_IDLE = (3, 4)  # of the numbers in /proc/stat: idle and iowait
-_COUNTED = 8  # what follows are guests, which `user` counts already
+from schedbed.deploy.doctor.host_load import TICK_S, HostClock
+
 PLAIN_NICE = 0
 """Attempts run at this priority, where the host allows it (`cluster.priority`)."""
 
@@ -32,12 +30,6 @@ def parse_process(text: str) -> Process:
     fields = text.rpartition(")")[2].split()
     own, children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
     return Process(int(fields[1]), int(fields[16]), int(fields[19]), own, children)
-
-
-def parse_busy_ticks(text: str) -> int:
-    """Return the ticks that all CPUs were busy, or taken by the hypervisor, by the first line of /proc/stat."""
-    numbers = list(map(int, text.split("\n", 1)[0].split()[1 : 1 + _COUNTED]))
-    return sum(number for index, number in enumerate(numbers) if index not in _IDLE)
 
 
 def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
@@ -101,18 +93,18 @@ class OthersUse:
         self._roots = roots
         self._clock = clock
         self._proc = proc
-        self._last: tuple[float, int, Mapping[int, Process]] | None = None
+        self._last: tuple[float, float, Mapping[int, Process]] | None = None
 
     def read(self) -> float:
         """Return what others used since the last reading, 0 the first time."""
         now_s = self._clock()
-        busy = parse_busy_ticks((self._proc / "stat").read_text())
+        busy_s = HostClock.read(self._proc / "stat").busy_s
         processes = read_processes(self._proc)
-        last, self._last = self._last, (now_s, busy, processes)
+        last, self._last = self._last, (now_s, busy_s, processes)
         if last is None or now_s <= last[0]:
             return 0.0
-        others = busy - last[1] - used_ticks(last[2], processes, self._left_out(processes))
-        return max(0.0, others * _TICK_S / (now_s - last[0]))
+        known_s = used_ticks(last[2], processes, self._left_out(processes)) * TICK_S
+        return max(0.0, (busy_s - last[1] - known_s) / (now_s - last[0]))
 
     def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
         """Return our own processes, and those that give way to ours."""

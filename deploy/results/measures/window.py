@@ -32,6 +32,10 @@ class Window:
         until_s = measure.get("until_s")
         return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
 
+    def holds(self, submit_s: float) -> bool:
+        """Return whether a job that was submitted at `submit_s` counts."""
+        return self.from_s <= submit_s < self.until_s
+
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
         """Return the tables with the jobs that count, and their attempts."""
         submit = tables["jobs"]["submit"]
@@ -63,9 +67,7 @@ class Window:
 
     def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return summary.json's `measure`: the window, and how many of the planned jobs count and are left out."""
-        counted = sum(
-            holds({"from_s": self.from_s, "until_s": self.until_s}, job["submit_s"]) for job in jobs
-        )
+        counted = sum(self.holds(job["submit_s"]) for job in jobs)
         until_s = None if math.isinf(self.until_s) else self.until_s
         return {
             "from_s": self.from_s,
@@ -73,12 +75,6 @@ class Window:
             "jobs": counted,
             "jobs_left_out": len(jobs) - counted,
         }
-
-
-def holds(measure: Mapping[str, Any], submit_s: float) -> bool:
-    """Return whether a job that was submitted then counts in a resolved scenario's `measure`."""
-    until_s = measure["until_s"]
-    return measure["from_s"] <= submit_s and (until_s is None or submit_s < until_s)
 
 
 def sentence(told: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ def ray_that_raises(*errors: Exception) -> Any:
             raise left.pop(0)
         return calls
 
-    return SimpleNamespace(get=get)
+    return SimpleNamespace(get=get, exceptions=SimpleNamespace(GetTimeoutError=GetTimeoutError))
 
 
 def test_calls_are_waited_for_while_ray_runs() -> None:

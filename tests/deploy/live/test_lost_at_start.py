@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray import exceptions
 from ray.exceptions import RayActorError
 
 from schedbed.deploy.failures import RunFailed
@@ -37,7 +38,9 @@ def get(calls: list[Any], timeout: float) -> list[Any]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayCluster:
-    fake = SimpleNamespace(get=get, wait=lambda calls, num_returns, timeout: (calls, []))
+    fake = SimpleNamespace(
+        get=get, wait=lambda calls, num_returns, timeout: (calls, []), exceptions=exceptions
+    )
     monkeypatch.setattr(ray_cluster, "ray", fake)
     cluster = RayCluster([], tmp_path)
     trackers: dict[str, Any] = {"n1": FakeTracker(), "n2": FakeTracker(down=True), "n3": FakeTracker()}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedbed.deploy.options import RunOptions
-from schedbed.deploy.results.measures.window import Window, holds, sentence
+from schedbed.deploy.results.measures.window import Window, sentence
 from schedbed.deploy.results.table import notes
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.whole_run import run_scenario
@@ -80,7 +80,7 @@ def test_times_are_scaled_and_kept() -> None:
     assert resolved.measure == {"from_s": 5.0, "until_s": 15.0}
     assert resolve(resolved.to_json()).measure == resolved.measure
     assert Window.of(None) is None
-    assert [holds({"from_s": 1, "until_s": 2}, at) for at in (0.9, 1, 1.9, 2)] == [False, True, True, False]
+    assert [Window(from_s=1, until_s=2).holds(at) for at in (0.9, 1, 1.9, 2)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from schedbed.deploy.security.strange_calls import (
     http_refuses,
     ray_refuses,
 )
+from tests.harness.fake_server import answering
 
 
 def mine() -> set[Listener]:
@@ -149,29 +149,6 @@ def _hang_up(line: socket.socket) -> None:
 # ------------------------------------------------------------------------------------------- a stranger's calls
 
 HTTP2 = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-
-
-@contextmanager
-def answering(said: bytes) -> Iterator[Listener]:
-    """A server that says the same to everybody, and hangs up."""
-
-    def serve(line: socket.socket) -> None:
-        while True:
-            try:
-                peer, _ = line.accept()
-            except OSError:
-                return
-            with peer:
-                peer.recv(4096)
-                peer.sendall(said)
-                peer.shutdown(socket.SHUT_WR)
-                while peer.recv(4096):
-                    pass
-
-    with socket.create_server(("127.0.0.1", 0)) as line:
-        threading.Thread(target=serve, args=(line,), daemon=True).start()
-        yield Listener("127.0.0.1", line.getsockname()[1], "fake", 1)
-        line.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize(

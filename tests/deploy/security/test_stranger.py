@@ -24,6 +24,7 @@ from schedbed.deploy.security.listeners import Listener
 from schedbed.deploy.security.strange_calls import OPEN, REFUSES, UNKNOWN
 from schedbed.deploy.security.stranger import NOBODY, SAME_USER, UNREACHABLE, answer_of, try_all
 from schedbed.deploy.service.api import Api
+from tests.harness.fake_server import answering
 
 TOKEN = "s3cret"
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: only it can be another user")
@@ -133,21 +134,7 @@ def test_a_silent_listener_is_not_taken_for_one_that_refuses(monkeypatch: pytest
 
 
 def test_an_open_server_of_this_process_is_found_and_marked() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as line:
-        port = line.getsockname()[1]
-        threading.Thread(target=_serve_http, args=(line,), daemon=True).start()
-        (tried,) = [each for each in try_listeners({}) if each.listener.port == port]
-        line.shutdown(socket.SHUT_RDWR)
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
+        (tried,) = [each for each in try_listeners({}) if each.listener.port == server.port]
     assert tried.own.answer == OPEN and not tried.is_right
-    assert f"127.0.0.1:{port}" in tried.row() and OPEN in tried.row()
-
-
-def _serve_http(line: socket.socket) -> None:
-    while True:
-        try:
-            peer, _ = line.accept()
-        except OSError:
-            return
-        with peer:
-            peer.recv(4096)
-            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert f"127.0.0.1:{server.port}" in tried.row() and OPEN in tried.row()

@@ -1,0 +1,33 @@
+"""A server that says what a test wants to be heard."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedbed.deploy.security.listeners import Listener
+
+
+@contextmanager
+def answering(said: bytes) -> Iterator[Listener]:
+    """Serve on a loopback port: answer every connection with these bytes, and end it."""
+
+    def serve(line: socket.socket) -> None:
+        while True:
+            try:
+                peer, _ = line.accept()
+            except OSError:
+                return
+            with peer:
+                peer.recv(4096)
+                peer.sendall(said)
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(4096):
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as line:
+        threading.Thread(target=serve, args=(line,), daemon=True).start()
+        yield Listener("127.0.0.1", line.getsockname()[1], "fake", 1)
+        line.shutdown(socket.SHUT_RDWR)
