@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.scheduler.simulate.setup import Timing
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 if TYPE_CHECKING:
@@ -95,8 +99,31 @@ def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
 
 def launch_s(run: RunTables) -> float:
     """From an attempt's assignment to its first line of code, the median; 0 when none was launched."""
-    waits = (run.attempts["start"] - run.attempts["assigned"]).dropna()
+    waits = _launches_s(run)
     return float(waits.median()) if len(waits) else 0.0
+
+
+def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
+    """Return latencies whose launches take as long as those of the runs: each attempt draws one of them.
+
+    Two maps of one split that start together on a node compute together and read together, and leave the disk idle
+    between; launches that differ part them. Everything else is as in the default. Raises ValueError without a launch.
+    """
+    waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
+    if not len(waits_s):
+        raise ValueError("no attempt was launched in these runs")
+    timing = Timing()
+    least_s = float(waits_s[0])
+    return Latencies(
+        launch_s=max(0.0, least_s - timing.decision_s - timing.reply_s),
+        launch_cpu_s=0.0,
+        launch_later_s=tuple(float(wait) - least_s for wait in waits_s),
+    )
+
+
+def _launches_s(run: RunTables) -> pd.Series:
+    """Return the seconds from each attempt's assignment to its first line of code."""
+    return (run.attempts["start"] - run.attempts["assigned"]).dropna()
 
 
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:

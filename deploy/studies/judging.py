@@ -10,14 +10,14 @@ from typing import Any
 from schedbed.deploy.studies.compare import Agreement, ratio_interval
 
 
-def split_repeats(repeats: Iterable[int], *, fits: bool) -> tuple[frozenset[int], frozenset[int]]:
+def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
     """Return the repeats that costs are fitted to, and the repeats that the simulation is judged on.
 
-    No repeat is in both. Every second repeat fits, so that a host that changes slowly meets both sides alike. Without
-    anything to fit, and with a single repeat, all are judged on.
+    No repeat is in both. Costs are fitted to every second repeat, so that a host that changes slowly changes both
+    sides. A single repeat is judged on.
     """
     ordered = sorted(repeats)
-    fitted = frozenset(ordered[1::2]) if fits else frozenset[int]()
+    fitted = frozenset(ordered[1::2])
     return fitted, frozenset(ordered) - fitted
 
 

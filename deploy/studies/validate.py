@@ -15,6 +15,7 @@ from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.measured_laws import laws_of
+from schedbed.deploy.simulated.recorded_costs import launches_as_in
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.compare import (
@@ -63,9 +64,9 @@ def validate(
     """Run the scenario live (or take a finished live run of it) and simulated; print and write the comparison.
 
     The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count. Synthetic
-    jobs cost what they say. What applications cost is fitted to some live repeats and the simulation is judged on the
-    others (`judging.split_repeats`). Raises RunFailed when a run failed, a policy has no trusted run to be judged on,
-    or a bound does not hold.
+    jobs cost what they say. How long launches take and what applications cost is fitted to some live repeats, and the
+    simulation is judged on the others (`judging.split_repeats`). Raises RunFailed when a run failed, a policy has no
+    trusted run to be judged on, or a bound does not hold.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -93,16 +94,16 @@ def hold_against_live(
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
     simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
     measured = LiveRepeats.of(live_folder, [choice.spec for choice in scenario.policies])
-    fits = any(job.app != "synthetic" for job in scenario.jobs)
-    fitted_on, judged_on = split_repeats(measured.repeats, fits=fits)
+    fitted_on, judged_on = split_repeats(measured.repeats)
     recorded = [
         run for repeats in measured.runs.values() for repeat, run in repeats.items() if repeat in fitted_on
     ]
     costs = costs_of(simulated, laws_of(simulated, recorded) if recorded else None)
+    latencies = launches_as_in(recorded) if recorded else None
     sim_folder = run_scenario(
         simulated,
         RunOptions(out=folder / "sim", machines="sim", live=live),
-        lambda played, options: SimRuns(played, options, costs, as_live=True),
+        lambda played, options: SimRuns(played, options, costs, latencies, as_live=True),
     )
     judged = {
         policy: [run for repeat, run in repeats.items() if repeat in judged_on]
@@ -122,8 +123,7 @@ def hold_against_live(
         _show(each, say, show_phases)
     if best is not None:
         say(f"\n{best}")
-    if fits:
-        say(_costs_from(fitted_on, judged_on))
+    say(_costs_from(fitted_on, judged_on))
     for doubt in measured.left_out:
         say(f"note: left out, not trusted: {doubt}")
     say(f"Results: {folder / NAME}")
@@ -168,12 +168,12 @@ def compare(
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Say where the applications' costs come from."""
+    """Say where launches and the applications' costs come from."""
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
-        return f"costs of applications: as declared or measured beforehand; judged on repeats {judged}"
+        return f"launches and costs of applications: the defaults; judged on repeats {judged}"
     fitted = ", ".join(str(repeat + 1) for repeat in sorted(fitted_on))
-    return f"costs of applications: fitted to repeats {fitted}; judged on repeats {judged}"
+    return f"launches and costs of applications: fitted to repeats {fitted}; judged on repeats {judged}"
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:

@@ -19,6 +19,7 @@ class Plans:
         self._costs = setup.costs
         self._stragglers = setup.stragglers
         self._seed = setup.seed
+        self._launch_later_s, self._play = setup.latencies.launch_later_s, setup.play
         self._blocks = setup.cluster.blocks
         self._driver = driver
         self._framework = setup.framework
@@ -40,6 +41,8 @@ class Plans:
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
         start_s += self._framework.start_s(told.kind, cost)
+        if self._launch_later_s:
+            start_s += chance(self._seed, "launch", self._play, launch.attempt).choice(self._launch_later_s)
         return AttemptPlan(
             attempt=told.attempt,
             task=told.task,

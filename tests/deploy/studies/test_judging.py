@@ -30,11 +30,10 @@ def agreed(policy: str, live: tuple[float, ...], sim: float, **jobs: Pair) -> Ag
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
 def test_no_repeat_fits_costs_and_judges_them(count: int) -> None:
     repeats = range(10, 10 + count)
-    fitted, judged = split_repeats(reversed(repeats), fits=True)
+    fitted, judged = split_repeats(reversed(repeats))
     assert fitted | judged == set(repeats)
     assert not fitted & judged
     assert len(fitted) == count // 2
-    assert split_repeats(repeats, fits=False) == (frozenset(), frozenset(repeats))
 
 
 def test_the_interval_of_a_ratio_is_welchs() -> None:

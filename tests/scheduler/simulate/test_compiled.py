@@ -238,6 +238,7 @@ def test_what_is_compiled_makes_them_too() -> None:
         ({"contention": True}, "durations are known"),
         ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
         ({"play_all_beats": True}, "play_all_beats"),
+        ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
         ({"policy": lambda: build_policy("capacity")}, "the policy"),
         ({"policy": lambda: build_policy("fair:min_share_timeout=5s")}, "an axis"),
     ],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from schedbed.cluster.faults import PlannedFault
+from schedbed.cluster.virtual.latencies import NO_LATENCIES
 from schedbed.scheduler.policy import Composed, Policy
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.scheduler.simulate.elision import is_quiet
@@ -54,6 +55,20 @@ def test_a_tiny_job_by_hand() -> None:
         "job_0001_r_000000_0": (10.0, 10.0, 19.0, "succeeded"),
     }
     assert [row[7] for row in tape.rows["job"]] == [19.0]
+
+
+def test_launches_differ_by_seed_and_play_only() -> None:
+    """Ten maps on ten slots that are launched at 0: each starts after 0.5 s and one of the three spreads."""
+    latencies = replace(NO_LATENCIES, launch_s=0.5, launch_later_s=(0.0, 0.1, 0.25))
+    planned = setup([job("job_0001", [1.0] * 10)], 5, latencies=latencies)
+    starts = [
+        [row[10] for row in play(each).rows["attempt"]]
+        for each in (planned, planned, replace(planned, play=1), replace(planned, seed=1))
+    ]
+    assert {round(start, 9) for start in starts[0]} == {0.5, 0.6, 0.75}
+    assert starts[0] == starts[1]
+    assert starts[0] != starts[2]
+    assert starts[0] != starts[3]
 
 
 def test_messages_take_their_time() -> None:
