@@ -1,0 +1,189 @@
+"""Where the milliseconds of a launch are: each hop from the JobTracker's answer to task code, and back from its end.
+
+    python tests/bench/launch_hops.py [--repeats 3] [--limits cgroup] [--tasks 300]
+
+The run is that of overhead.py: tasks of 1 s on six process nodes. A `sitecustomize` that only this benchmark sets lets
+each process of the run write when an attempt passes it; the first and the last time are those of the attempts table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from schedbed.scheduler.history import read_tables
+from tests.bench.control_plane import fork_ms
+from tests.bench.figures import Figure, parser, publish, say
+from tests.bench.overhead import SHORT_S, SHORT_SPEED, SHORT_TASKS, scenario
+from tests.bench.proctree import SCHEDBED
+
+FOLDER = "SCHEDBED_BENCH_HOPS"
+SITECUSTOMIZE = """
+import os, sys, time
+
+
+def passed(hop, attempt):
+    line = f"{hop} {attempt} {time.time()}\\n".encode()
+    path = os.path.join(os.environ["SCHEDBED_BENCH_HOPS"], str(os.getpid()))
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    os.write(file, line)
+    os.close(file)
+
+
+def before(owner, name, hop, attempts_of):
+    called = getattr(owner, name)
+
+    def replacement(*given, **named):
+        for attempt in attempts_of(*given):
+            passed(hop, attempt)
+        return called(*given, **named)
+
+    setattr(owner, name, replacement)
+
+
+def patch_tracker(module):
+    before(module.TaskTracker, "_act", "heard", lambda self, answer: answer.specs)
+    before(module.TaskTracker, "_on_ended", "tracker knows", lambda self, raw: [raw["attempt"]])
+
+
+def patch_agent(module):
+    before(module.Attempts, "launch", "agent", lambda self, raw: [raw["attempt"]])
+    before(module.Attempts, "_finish", "agent knows", lambda self, attempt, *_: [attempt])
+
+
+def patch_spares(module):
+    before(module.Spare, "order", "ordered", lambda self, attempt, *_: [attempt])
+
+
+def patch_fork(module):
+    before(module, "_run", "woke", lambda setup, spec, *_: [spec["attempt"]])
+
+
+PATCHES = {
+    "schedbed.cluster.tasktracker": patch_tracker,
+    "schedbed.cluster.agent.attempts": patch_agent,
+    "schedbed.cluster.agent.warm.spares": patch_spares,
+    "schedbed.cluster.agent.warm.fork": patch_fork,
+}
+
+
+class Patcher:
+    def find_spec(self, name, path=None, target=None):
+        if name not in PATCHES:
+            return None
+        others = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
+        found = next(filter(None, others))
+        execute = found.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            PATCHES[name](module)
+
+        found.loader.exec_module = exec_module
+        return found
+
+
+if "SCHEDBED_BENCH_HOPS" in os.environ:
+    sys.meta_path.insert(0, Patcher())
+"""
+LAUNCH = (
+    ("assigned", "heard", "JobTracker's answer to the TaskTracker"),
+    ("heard", "agent", "TaskTracker to the agent"),
+    ("agent", "ordered", "the agent: files, quota, a spare"),
+    ("ordered", "woke", "the spare wakes"),
+    ("woke", "start", "the spare: log, rlimit, spec, its own quota, first line"),
+)
+END = (
+    ("end", "agent knows", "last line to the agent"),
+    ("agent knows", "tracker knows", "agent to the TaskTracker"),
+)
+NEXT = "TaskTracker's heartbeat to the next assignment"
+
+
+def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
+    """Run once; return the milliseconds of each hop, an attempt each."""
+    with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
+        base = Path(name)
+        base.chmod(0o755)
+        said, custom = base / "said", base / "custom"
+        for folder in (said, custom):
+            folder.mkdir()
+        said.chmod(0o1777)  # attempts are users of their own
+        (custom / "sitecustomize.py").write_text(SITECUSTOMIZE)
+        (base / "scenario.yaml").write_text(yaml.safe_dump(scenario(SHORT_S, SHORT_SPEED, tasks, limits)))
+        command = [*SCHEDBED, "run", "scenario.yaml", "--policy", "fifo", "--no-check", "--out", "out"]
+        path = os.pathsep.join([str(custom), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, FOLDER: str(said)}
+        done = subprocess.run(command, cwd=base, capture_output=True, text=True, env=environment)
+        if done.returncode:
+            sys.exit(f"the run failed: {done.stderr.strip()}")
+        epoch_s = json.loads((base / "out" / "run.json").read_text())["runs"][0]["epoch_s"]
+        rows = read_tables(base / "out")["attempts"]
+        times: dict[str, dict[str, float]] = defaultdict(dict)
+        for row in rows.to_dict("records"):
+            times[row["attempt"]] |= {key: epoch_s + row[key] for key in ("assigned", "start", "end")}
+        for file in said.iterdir():
+            for line in file.read_text().splitlines():
+                hop, attempt, at_s = line.rsplit(" ", 2)
+                times[attempt].setdefault(hop, float(at_s))
+    found = {label: _between(times, begin, end) for begin, end, label in (*LAUNCH, *END)}
+    nodes = dict(zip(rows["attempt"], rows["node"], strict=True))
+    found[NEXT] = _to_next(times, nodes)
+    return found
+
+
+def _between(times: dict[str, dict[str, float]], begin: str, end: str) -> np.ndarray:
+    seen = [each[end] - each[begin] for each in times.values() if begin in each and end in each]
+    return 1e3 * np.array(seen)
+
+
+def _to_next(times: dict[str, dict[str, float]], nodes: dict[str, str]) -> np.ndarray:
+    """Return, of each end, the milliseconds to the next assignment on its node."""
+    gaps: list[float] = []
+    for node in sorted(set(nodes.values())):
+        mine = [each for attempt, each in times.items() if nodes.get(attempt) == node]
+        assigned = np.sort([each["assigned"] for each in mine])
+        for each in mine:
+            if "tracker knows" in each:
+                place = int(np.searchsorted(assigned, each["tracker knows"]))
+                if place < len(assigned):
+                    gaps.append(assigned[place] - each["tracker knows"])
+    return 1e3 * np.array(gaps)
+
+
+def main() -> None:
+    """Measure and publish p50 and p99 of each hop."""
+    options = parser(__doc__)
+    options.add_argument("--limits", default="cgroup", choices=("software", "cgroup"))
+    options.add_argument("--tasks", type=int, default=SHORT_TASKS, help=f"short ones (default {SHORT_TASKS})")
+    asked = options.parse_args()
+    runs, forks = [], []
+    for repeat in range(asked.repeats):
+        runs.append(hops(asked.limits, asked.tasks))
+        forks.append(fork_ms())
+        say(
+            f"{repeat + 1} of {asked.repeats}: {', '.join(f'{np.median(v):.1f}' for v in runs[-1].values())} ms"
+        )
+    figures = [
+        Figure(
+            name=f"{label}, {word}", values=[float(np.percentile(run[label], q)) for run in runs], unit="ms"
+        )
+        for label in runs[0]
+        for word, q in (("p50", 50), ("p99", 99))
+    ]
+    figures.append(Figure(name="- a bare fork and exit meanwhile", values=forks, unit="ms"))
+    publish("launch_hops", "Where a launch's milliseconds are", figures, asked.out)
+
+
+if __name__ == "__main__":
+    main()
