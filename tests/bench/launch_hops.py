@@ -65,8 +65,19 @@ def patch_spares(module):
     before(module.Spare, "order", "ordered", lambda self, attempt, *_: [attempt])
 
 
+mine = []  # the attempt that this fork has become
+
+
+def becomes(setup, spec, *_):
+    mine.append(spec["attempt"])
+    return mine
+
+
 def patch_fork(module):
-    before(module, "_run", "woke", lambda setup, spec, *_: [spec["attempt"]])
+    before(module, "_run", "woke", becomes)
+    before(module, "lay_down", "set up", lambda quota: mine)
+    before(module, "_go_first", "limited", lambda: mine)
+    before(module, "_say", "begins", lambda line, message: mine if message["type"] == "begin" else [])
 
 
 PATCHES = {
@@ -101,7 +112,10 @@ LAUNCH = (
     ("heard", "agent", "TaskTracker to the agent"),
     ("agent", "ordered", "the agent: files, quota, a spare"),
     ("ordered", "woke", "the spare wakes"),
-    ("woke", "start", "the spare: log, rlimit, spec, its own quota, first line"),
+    ("woke", "set up", "the spare: log, rlimit, spec, client"),
+    ("set up", "limited", "the spare writes its quota"),
+    ("limited", "begins", "the spare says that it begins"),
+    ("begins", "start", "to the first line of task code, within its quota"),
 )
 END = (
     ("end", "agent knows", "last line to the agent"),
