@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,8 +101,10 @@ class AtRest:
     memory_bytes: int
 
 
-def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = BEAT_S) -> AtRest:
-    """Nodes with nothing to do yet, under the command as a user starts it."""
+def idle_command(
+    folder: Path, nodes: int, heartbeat_s: float = BEAT_S
+) -> tuple[list[str], Callable[[], bool]]:
+    """Return a command, as a user starts it, for nodes with nothing to do yet, and whether rows have come of it."""
     job = {"app": "synthetic", "maps": 1, "map": {"cpu": "1s"}, "submit": "1h"}
     cluster = {"nodes": nodes, "racks": 2, "heartbeat": f"{heartbeat_s}s"}
     (folder / "idle.yaml").write_text(
@@ -112,18 +114,25 @@ def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = 
     )
     out = folder / "out"
     command = [*SCHEDBED, "run", str(folder / "idle.yaml"), "--out", str(out), "--no-live"]
+    return command, lambda: any((out / "parts" / "heartbeats").glob("*.parquet"))
 
-    def ready() -> bool:
-        return any((out / "parts" / "heartbeats").glob("*.parquet"))
 
+def last_first_heartbeat_s(folder: Path) -> float:
+    """Return when the last node of that command's run sent its first heartbeat, in seconds since 1970."""
+    epoch_s = json.loads((folder / "out" / "run.json").read_text())["runs"][0]["epoch_s"]
+    first_s = read_tables(folder / "out")["heartbeats"].groupby("node")["t"].min()
+    return epoch_s + float(first_s.max())
+
+
+def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = BEAT_S) -> AtRest:
+    """Measure the cluster of `idle_command` for that long."""
+    command, ready = idle_command(folder, nodes, heartbeat_s)
     began_s = time.time()
     with started(command, folder / "log", ready, within_s=300) as process:
         time.sleep(SETTLE_S)
         parts = rest(psutil.Process(process.pid), seconds)
         held_bytes = memory_bytes(psutil.Process(process.pid))
-    epoch_s = json.loads((out / "run.json").read_text())["runs"][0]["epoch_s"]
-    first_s = read_tables(out)["heartbeats"].groupby("node")["t"].min()
-    return AtRest(parts, epoch_s + float(first_s.max()) - began_s, held_bytes)
+    return AtRest(parts, last_first_heartbeat_s(folder) - began_s, held_bytes)
 
 
 def fork_ms() -> float:

@@ -2,14 +2,13 @@
 
     python tests/bench/launch_hops.py [--repeats 3] [--limits cgroup] [--tasks 300]
 
-The run is that of overhead.py: tasks of 1 s on six process nodes. A `sitecustomize` that only this benchmark sets lets
-each process of the run write when an attempt passes it; the first and the last time are those of the attempts table.
+The run is that of overhead.py: tasks of 1 s on six process nodes. Each process of the run writes when an attempt passes
+it (see pass_watch.py); `assigned`, `start` and `end` are those of the attempts table.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,32 +24,10 @@ from schedbed.scheduler.history import read_tables
 from tests.bench.control_plane import fork_ms
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.overhead import SHORT_S, SHORT_SPEED, SHORT_TASKS, scenario
+from tests.bench.pass_watch import PassWatch
 from tests.bench.proctree import SCHEDBED
 
-FOLDER = "SCHEDBED_BENCH_HOPS"
-SITECUSTOMIZE = """
-import os, sys, time
-
-
-def passed(hop, attempt):
-    line = f"{hop} {attempt} {time.time()}\\n".encode()
-    path = os.path.join(os.environ["SCHEDBED_BENCH_HOPS"], str(os.getpid()))
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    os.write(file, line)
-    os.close(file)
-
-
-def before(owner, name, hop, attempts_of):
-    called = getattr(owner, name)
-
-    def replacement(*given, **named):
-        for attempt in attempts_of(*given):
-            passed(hop, attempt)
-        return called(*given, **named)
-
-    setattr(owner, name, replacement)
-
-
+POINTS = """
 def patch_tracker(module):
     before(module.TaskTracker, "_act", "heard", lambda self, answer: answer.specs)
     before(module.TaskTracker, "_on_ended", "tracker knows", lambda self, raw: [raw["attempt"]])
@@ -86,26 +63,6 @@ PATCHES = {
     "schedbed.cluster.agent.warm.spares": patch_spares,
     "schedbed.cluster.agent.warm.fork": patch_fork,
 }
-
-
-class Patcher:
-    def find_spec(self, name, path=None, target=None):
-        if name not in PATCHES:
-            return None
-        others = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
-        found = next(filter(None, others))
-        execute = found.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            PATCHES[name](module)
-
-        found.loader.exec_module = exec_module
-        return found
-
-
-if "SCHEDBED_BENCH_HOPS" in os.environ:
-    sys.meta_path.insert(0, Patcher())
 """
 LAUNCH = (
     ("assigned", "heard", "JobTracker's answer to the TaskTracker"),
@@ -128,17 +85,10 @@ def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
     """Run once; return the milliseconds of each hop, an attempt each."""
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         base = Path(name)
-        base.chmod(0o755)
-        said, custom = base / "said", base / "custom"
-        for folder in (said, custom):
-            folder.mkdir()
-        said.chmod(0o1777)  # attempts are users of their own
-        (custom / "sitecustomize.py").write_text(SITECUSTOMIZE)
+        watch = PassWatch.begin(base, POINTS)
         (base / "scenario.yaml").write_text(yaml.safe_dump(scenario(SHORT_S, SHORT_SPEED, tasks, limits)))
         command = [*SCHEDBED, "run", "scenario.yaml", "--policy", "fifo", "--no-check", "--out", "out"]
-        path = os.pathsep.join([str(custom), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path, FOLDER: str(said)}
-        done = subprocess.run(command, cwd=base, capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, cwd=base, capture_output=True, text=True, env=watch.environment)
         if done.returncode:
             sys.exit(f"the run failed: {done.stderr.strip()}")
         epoch_s = json.loads((base / "out" / "run.json").read_text())["runs"][0]["epoch_s"]
@@ -146,10 +96,8 @@ def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
         times: dict[str, dict[str, float]] = defaultdict(dict)
         for row in rows.to_dict("records"):
             times[row["attempt"]] |= {key: epoch_s + row[key] for key in ("assigned", "start", "end")}
-        for file in said.iterdir():
-            for line in file.read_text().splitlines():
-                hop, attempt, at_s = line.rsplit(" ", 2)
-                times[attempt].setdefault(hop, float(at_s))
+        for hop, attempt, at_s in watch.passes():
+            times[attempt].setdefault(hop, at_s)
     found = {label: _between(times, begin, end) for begin, end, label in (*LAUNCH, *END)}
     nodes = dict(zip(rows["attempt"], rows["node"], strict=True))
     found[NEXT] = _to_next(times, nodes)

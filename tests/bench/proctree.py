@@ -154,7 +154,11 @@ def reap() -> None:
 
 @contextlib.contextmanager
 def started(
-    command: list[str], log: Path, ready: Callable[[], bool], within_s: float
+    command: list[str],
+    log: Path,
+    ready: Callable[[], bool],
+    within_s: float,
+    environment: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A command that runs during the block, which begins when `ready`; interrupted as by Ctrl-C at its end."""
     with log.open("wb") as out:
@@ -163,6 +167,7 @@ def started(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
+            env=environment,
             preexec_fn=_heed_interrupts,
         )
     try:
