@@ -33,7 +33,14 @@ def patch_tracker(module):
     before(module.TaskTracker, "_on_ended", "tracker knows", lambda self, raw: [raw["attempt"]])
 
 
+def note_cpu(self, spare, message):
+    if message["type"] == "begin":
+        passed("cpu " + str(message["setup_cpu_s"]), spare.attempt)
+    return []
+
+
 def patch_agent(module):
+    before(module.Attempts, "_on_said", "", note_cpu)
     before(module.Attempts, "launch", "agent", lambda self, raw: [raw["attempt"]])
     before(module.Attempts, "_finish", "agent knows", lambda self, attempt, *_: [attempt])
 
@@ -78,6 +85,7 @@ END = (
     ("end", "agent knows", "last line to the agent"),
     ("agent knows", "tracker knows", "agent to the TaskTracker"),
 )
+CPU = "- CPU time of the spare, of all it does before its own code"
 NEXT = "TaskTracker's heartbeat to the next assignment"
 
 
@@ -96,11 +104,15 @@ def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
         times: dict[str, dict[str, float]] = defaultdict(dict)
         for row in rows.to_dict("records"):
             times[row["attempt"]] |= {key: epoch_s + row[key] for key in ("assigned", "start", "end")}
+        used_s: list[float] = []
         for hop, attempt, at_s in watch.passes():
             times[attempt].setdefault(hop, at_s)
+            if hop.startswith("cpu "):
+                used_s.append(float(hop.removeprefix("cpu ")))
     found = {label: _between(times, begin, end) for begin, end, label in (*LAUNCH, *END)}
     nodes = dict(zip(rows["attempt"], rows["node"], strict=True))
     found[NEXT] = _to_next(times, nodes)
+    found[CPU] = 1e3 * np.array(used_s)
     return found
 
 

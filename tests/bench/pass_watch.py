@@ -75,9 +75,9 @@ class PassWatch:
         path = os.pathsep.join([str(custom), *filter(None, [os.environ.get("PYTHONPATH")])])
         return cls(said, {**os.environ, "PYTHONPATH": path, FOLDER: str(said)})
 
-    def passes(self) -> Iterator[tuple[str, str, float]]:
-        """Yield point, what passed it, and when, in seconds since 1970; in each process in order."""
-        for file in sorted(self.said.iterdir()):
+    def passes(self, pid: int | None = None) -> Iterator[tuple[str, str, float]]:
+        """Yield point, what passed it, and when, in seconds since 1970, of one process or all; of each in order."""
+        for file in sorted(self.said.iterdir()) if pid is None else [self.said / str(pid)]:
             for line in file.read_text().splitlines():
                 point, what, at_s = line.split("\t")
                 yield point, what, float(at_s)
