@@ -2,7 +2,7 @@
 
     python tests/bench/heartbeat_hops.py [--repeats 3] [--nodes 200] [--seconds 20]
 
-Idle nodes, as in control_plane.py. A thread in each of the two processes looks every 2 ms at what the thread of its
+Idle nodes, as in control_plane.py. A thread in each of the two processes looks every 5 ms at what the thread of its
 event loop does, and counts by the innermost module that the stack has of the parts below. The counts share out the
 process's CPU time, less what the looking thread takes, among the heartbeats of the same seconds.
 """
@@ -57,8 +57,9 @@ def sample():
 
     def look():
         wrote_s = time.monotonic()
+        sys.setswitchinterval(1e-4)  # or it would look only where the loop waits for the kernel
         while True:
-            time.sleep(0.002)
+            time.sleep(0.005)
             for thread, frame in sys._current_frames().items():
                 name = names.get(thread)
                 if name is None:
