@@ -2,9 +2,9 @@
 
     python tests/bench/heartbeat_hops.py [--repeats 3] [--nodes 200] [--seconds 20]
 
-Idle nodes, as in control_plane.py. A thread in each of the two processes looks every 5 ms at what the thread of its
-event loop does, and counts by the innermost module that the stack has of the parts below. The counts share out the
-process's CPU time, less what the looking thread takes, among the heartbeats of the same seconds.
+Idle nodes, as in control_plane.py. In both processes the functions below take the time of their thread's CPU clock as
+they begin and end, what they call among these left out. The rest of a process's CPU time is the event loop's with its
+system calls, the agents' websockets, and whatever does not hang on heartbeats.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -26,66 +25,76 @@ from tests.bench.pass_watch import PassWatch
 from tests.bench.proctree import adopt_orphans, started
 
 ENDS = {"ray::JobTrackerActor": "JobTracker", "ray::TaskTrackerActor": "TaskTrackers"}
-PARTS = {
-    "schedbed/scheduler/journal": "journal",
-    "schedbed/scheduler/": "core, policy and rows",
-    "schedbed/cluster/wire/": "frames: JSON, checks, reconnects",
-    "schedbed/cluster/node_usage": "usage by the kernel's counters",
-    "schedbed/cluster/machines/": "usage by the kernel's counters",
-    "schedbed/": "TaskTrackers' and masters' own steps",
-    "json/": "frames: JSON, checks, reconnects",
-    "asyncio/": "asyncio",
-    "/ray/": "Ray's calls",
+POINTS = """
+import json
+
+used_s, nested, wrote = {}, [], [0.0]
+
+
+def timed(owner, name, label):
+    called = getattr(owner, name)
+
+    def replacement(*given, **named):
+        began_s = time.thread_time()
+        nested.append(0.0)
+        try:
+            return called(*given, **named)
+        finally:
+            whole_s = time.thread_time() - began_s
+            used_s[label] = used_s.get(label, 0.0) + whole_s - nested.pop()
+            if nested:
+                nested[-1] += whole_s
+            elif time.monotonic() - wrote[0] > 1.0:
+                wrote[0] = time.monotonic()
+                passed("used", json.dumps(used_s))
+
+    setattr(owner, name, replacement)
+
+
+def patch_frames(module):
+    timed(module.Frames, "data_received", "frames: JSON and sockets")
+    timed(module.Frames, "send", "frames: JSON and sockets")
+    timed(module, "frame", "frames: JSON and sockets")
+
+
+def patch_codec(module):
+    timed(module.CallCodec, "take", "frames: checks of types")
+    timed(module.CallCodec, "pack", "frames: checks of types")
+
+
+def patch_core(module):
+    timed(module.Core, "heartbeat", "core and policy")
+
+
+def patch_driver(module):
+    timed(module.Driver, "do", "driver and rows")
+
+
+def patch_journal(module):
+    timed(module.Journal, "append", "journal")
+
+
+def patch_tasktracker(module):
+    timed(module.TaskTracker, "_on_beat", "the agent's word")
+    timed(module.TaskTracker, "_measured", "the kernel's counters")
+
+
+def patch_tracker(module):
+    timed(module.Tracker, "heartbeat", "the tracker's state")
+    timed(module.Tracker, "on_reply", "the tracker's state")
+
+
+PATCHES = {
+    "schedbed.cluster.wire.framing": patch_frames,
+    "schedbed.cluster.wire.door_codec": patch_codec,
+    "schedbed.scheduler.core.core": patch_core,
+    "schedbed.scheduler.driver": patch_driver,
+    "schedbed.scheduler.journal": patch_journal,
+    "schedbed.cluster.tasktracker": patch_tasktracker,
+    "schedbed.cluster.tracker": patch_tracker,
 }
-OTHER = "other"
-POINTS = f"""
-def sample():
-    import collections, json, threading, time
-
-    parts, counts = {PARTS!r}, collections.Counter()
-
-    def part_of(frame):
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if name.endswith("selectors.py"):
-                return None
-            for part, label in parts.items():
-                if part in name:
-                    return label
-            frame = frame.f_back
-        return "{OTHER}"
-
-    def look():
-        wrote_s = time.monotonic()
-        sys.setswitchinterval(1e-4)  # or it would look only where the loop waits for the kernel
-        while True:
-            time.sleep(0.005)
-            for thread, frame in sys._current_frames().items():
-                name = names.get(thread)
-                if name is None:
-                    names.update((each.ident, each.name) for each in threading.enumerate())
-                    name = names.setdefault(thread, "?")
-                if name.startswith("AsyncIO") and (label := part_of(frame)) is not None:
-                    counts[label] += 1
-            if time.monotonic() - wrote_s > 1.0:
-                wrote_s = time.monotonic()
-                said = dict(counts=counts, own_s=time.thread_time())
-                passed("counts", json.dumps(said))
-
-    names = {{}}
-    threading.Thread(target=look, daemon=True).start()
-
-
-PATCHES = {{
-    "schedbed.deploy.live.actors.jobtracker_actor": lambda module: begin_in("JobTracker"),
-    "schedbed.deploy.live.actors.tasktracker_actor": lambda module: begin_in("TaskTracker"),
-}}
-
-
-def begin_in(which):
-    if sys.argv and "default_worker" in sys.argv[0]:
-        sample()
 """
+REST = "the event loop with its system calls, websockets, and the rest"
 
 
 def shares(nodes: int, seconds: float) -> dict[str, float]:
@@ -102,17 +111,19 @@ def shares(nodes: int, seconds: float) -> dict[str, float]:
                 for title, end in ENDS.items()
                 if " ".join(each.cmdline()).startswith(title)
             }
-            before = {end: (_cpu_s(each), *_counted(watch, each.pid)) for end, each in found.items()}
+            before = {end: (_cpu_s(each), _counted(watch, each.pid)) for end, each in found.items()}
             time.sleep(seconds)
-            after = {end: (_cpu_s(each), *_counted(watch, each.pid)) for end, each in found.items()}
+            after = {end: (_cpu_s(each), _counted(watch, each.pid)) for end, each in found.items()}
     beats = nodes * seconds / BEAT_S
     made: dict[str, float] = {}
     for end in ENDS.values():
-        used_s = after[end][0] - before[end][0] - (after[end][2] - before[end][2])
-        counts = after[end][1] - before[end][1]
-        made[f"{end}, all"] = used_s / beats * 1e3
-        for part, count in counts.most_common():
-            made[f"- {end}: {part}"] = used_s / beats * 1e3 * count / max(1, counts.total())
+        (began_s, counted), (ended_s, counts) = before[end], after[end]
+        all_s = ended_s - began_s
+        parts = {label: used_s - counted.get(label, 0.0) for label, used_s in counts.items()}
+        made[f"{end}, all"] = all_s / beats * 1e3
+        for label, used_s in sorted(parts.items(), key=lambda part: -part[1]):
+            made[f"- {end}: {label}"] = used_s / beats * 1e3
+        made[f"- {end}: {REST}"] = (all_s - sum(parts.values())) / beats * 1e3
     return made
 
 
@@ -121,11 +132,9 @@ def _cpu_s(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def _counted(watch: PassWatch, pid: int) -> tuple[Counter[str], float]:
-    """Return what a process has counted so far, and the CPU time of the thread that counts."""
-    said = [what for point, what, _ in watch.passes(pid) if point == "counts"]
-    last = json.loads(said[-1])
-    return Counter(last["counts"]), last["own_s"]
+def _counted(watch: PassWatch, pid: int) -> dict[str, float]:
+    """Return the CPU time of each part in a process so far."""
+    return json.loads([what for point, what, _ in watch.passes(pid) if point == "used"][-1])
 
 
 def main() -> None:
