@@ -1,4 +1,4 @@
-"""How far the clock of a host is ahead of the clock of the driver's host: measured again and again, with a bound.
+"""Measure, all run long, how far the clock of a host is ahead of the clock of the driver's host, with an error bound.
 
 Pure but for what is passed in: a clock, and a way to ask for the time over there.
 """
@@ -137,7 +137,7 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to the track now and every so often, without an end; a reading that fails is left out."""
+    """Add a reading to the track now and every `every_s` seconds, until cancelled; skip a reading that fails."""
     while True:
         with contextlib.suppress(Exception):  # a fault may keep down who is asked
             track.add(await read())

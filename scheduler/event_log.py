@@ -38,7 +38,7 @@ class EventList:
     """A journal in memory, for JobTrackers that crash in virtual time only."""
 
     EVERY = 20_000
-    """Events from one snapshot to the next, when nobody says how many."""
+    """Default number of events from one snapshot to the next."""
 
     def __init__(self, every: int | None = None) -> None:
         self._every = self.EVERY if every is None else every
@@ -51,7 +51,7 @@ class EventList:
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events after so many, oldest first."""
+        """Return the events after the first `after`, oldest first."""
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:

@@ -77,7 +77,7 @@ class StretchFile:
 
     @property
     def time(self) -> EmulatedTime:
-        """Emulated time as far as it is known now."""
+        """Return emulated time as a function of real time, with the changes known now."""
         if int(self._cells[0]) != len(self._time.changes):
             self._time = self._read()
         return self._time
@@ -121,6 +121,6 @@ class SteadyTime:
         return self._changes.time.emulated_s(time.time()) * self._first
 
     def sleep(self, for_s: float) -> None:
-        """Return when that has passed, at the present stretch."""
+        """Return the real time by which that many seconds have passed, at the present stretch."""
         slower = 1.0 if self._changes is None else self._changes.time.stretch_at(time.time()) / self._first
         time.sleep(for_s * slower)

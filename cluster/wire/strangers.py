@@ -1,4 +1,4 @@
-"""Whoever has connected and not yet shown the token: little time, few places, and a comparison that tells nothing."""
+"""Bound the time and the number of peers that have connected but not shown the token; compare in constant time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATIENCE_S = 5.0
 PLACES = 512
 """How many such peers a server has at a time: several times what a listening socket's backlog brings at once."""
 TICKS = 5
-"""The patience is counted in so many steps: a process that was stopped for a while has then lost one of them only."""
+"""Number of timers that the patience is made of: a process that is stopped for a while loses only one of them."""
 
 
 class Strangers:

@@ -55,7 +55,7 @@ class TriedListener:
 
     @property
     def is_right(self) -> bool:
-        """Return whether strangers got nowhere."""
+        """Return whether the listener refused all strangers."""
         return self.own.is_right and (self.other is None or self.other.is_right)
 
     @property

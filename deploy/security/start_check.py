@@ -1,4 +1,4 @@
-"""At the start of a run: what listens is where it was asked to be, and Ray takes no call without a token."""
+"""Check, as a run starts, that each listener is at an address that was asked for and that Ray asks for a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of a stranger: what a listener says to somebody who does not know its token."""
+"""Call a listener without its token, in each protocol that a run's listeners speak."""
 
 from __future__ import annotations
 

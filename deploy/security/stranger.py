@@ -47,7 +47,7 @@ class StrangerAnswer:
 
     @property
     def is_right(self) -> bool:
-        """Return whether a stranger got nowhere."""
+        """Return whether the listener refused the stranger."""
         return self.answer in (REFUSES, UNREACHABLE, SAME_USER)
 
 

@@ -12,9 +12,9 @@ TEXT_BYTES = 240
 TEXTS = 32
 """Number of texts that the memory holds: a text for each method of a policy, the first one empty."""
 ENDS = 2
-"""So many processes in a row have to end in a call of the policy to blame the policy: a fault may hit one by chance."""
+"""Processes in a row that must end in a call of the policy before the policy is blamed; a fault may end one."""
 SHORT_LIVES = 4
-"""So many processes in a row have to end soon after their start, each with a call, to blame the policy for that."""
+"""Processes in a row that must end soon after their start, with a call, before the policy is blamed."""
 SIZE = 2 + TEXTS * TEXT_BYTES
 """Bytes of a mark: the number of the last call's text, the last 8 bits of a count that is odd in a call, the texts."""
 PID_BYTES = 8
@@ -62,7 +62,7 @@ class CallMark:
             self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
 
     def enter(self, number: int) -> None:
-        """A call begins, whose text has that number."""
+        """Note that the call with that number begins."""
         if self.memory is not None:
             self.inside, self.thread = True, get_ident()
             self.memory[0] = number
@@ -76,7 +76,7 @@ class CallMark:
         return f"{'in' if inside else 'after'} {text}"
 
     def leave(self) -> None:
-        """The call, if one goes on, has ended."""
+        """Note that the call has ended, if one was going on."""
         self.inside = False
         if self.memory is not None:
             self.memory[1] = self.count & 254

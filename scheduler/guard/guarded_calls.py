@@ -47,7 +47,7 @@ class Guard:
                     mark.inside = False
                     if memory is not None:  # as in `CallMark.leave`
                         memory[1] = mark.count & 254
-                    if bound.struck:
+                    if bound.interrupted:
                         bound.settle()
             except BaseException as error:
                 mark.enter(number)  # the error's text may be code of the policy, too

@@ -1,4 +1,4 @@
-"""Whether somebody has closed the files of this process, seen by one that is kept open."""
+"""Detect that a policy has closed this process's files (`os.closerange`), by one file that is kept open."""
 
 from __future__ import annotations
 

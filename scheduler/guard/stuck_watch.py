@@ -1,4 +1,4 @@
-"""Whether the JobTracker's process hangs in a call of the policy, as another process of the host sees that.
+"""Detect, from another process of the host, that the JobTracker's process hangs in a call of the policy.
 
 The JobTracker's own watch bounds each call. It cannot act while code in C, such as `3 ** 10 ** 9`, keeps the
 interpreter's lock.

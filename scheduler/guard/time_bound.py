@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 from schedbed.scheduler.guard.blame import Culprit
 
 LIMIT_S = 5.0
-"""For so long a policy may think about one answer."""
+"""Seconds that one call of a policy may take."""
 GRACE_S = 1.5
-"""For so long after that it may refuse to be interrupted."""
+"""Seconds after that in which an interrupted call must end."""
 TICK_S = 0.25
 
 LastWords = Callable[[str], NoReturn]
@@ -40,14 +40,14 @@ def _say_and_exit(text: str) -> NoReturn:
 
 
 def look_at_nothing() -> None:
-    """Look at nothing else."""
+    """Do nothing: the default of `TimeBound.on_tick`."""
 
 
 class TimeBound:
     """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed.
 
     Who calls sets `thread` and then `now`, what is called and whose code that is, for each call anew; and after it
-    sets `now` to None and calls `settle` when `struck` says that the call was interrupted.
+    sets `now` to None and calls `settle` when `interrupted` says that the call was interrupted.
     """
 
     def __init__(self, last_words: LastWords = _say_and_exit, limit_s: float = LIMIT_S) -> None:
@@ -58,7 +58,7 @@ class TimeBound:
         self.thread = 0
         self.serial = 0
         self.now: tuple[str, Culprit] | None = None
-        self.struck = False
+        self.interrupted = False
         self._lock = Lock()
         self._watcher: Thread | None = None
         self._pid = 0
@@ -75,14 +75,14 @@ class TimeBound:
                 return function(*arguments)
             finally:
                 self.now = None
-                if self.struck:
+                if self.interrupted:
                     self.settle()
         except Overdue:
             self.rest()
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait until a blow that is on its way has come, so that it hits nobody else. Raises Overdue."""
+        """Wait for an interrupt that was already sent, so that no other call gets it. Raises Overdue."""
         with self._lock:
             pass
         for _ in range(1000):
@@ -93,7 +93,7 @@ class TimeBound:
         """Go on after a call that was interrupted."""
         with self._lock:
             self.now = None
-            self.struck = False
+            self.interrupted = False
 
     def watch(self) -> None:
         """Start looking, in this process."""
@@ -106,7 +106,7 @@ class TimeBound:
             self._watcher.start()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.struck and self.now is not None:
+        if self.interrupted and self.now is not None:
             raise Overdue
 
     def _look(self) -> None:
@@ -119,20 +119,20 @@ class TimeBound:
                 continue
             ticks += 1
             if ticks * TICK_S >= self.limit_s:
-                self._strike(seen, ticks * TICK_S - self.limit_s >= GRACE_S)
+                self._interrupt(seen, ticks * TICK_S - self.limit_s >= GRACE_S)
 
-    def _strike(self, serial: int, last: bool) -> None:
+    def _interrupt(self, serial: int, last: bool) -> None:
         with self._lock:
             call = self.now
             if call is None or self.serial != serial:
                 return
             what, culprit = call
-            if not self.struck:
+            if not self.interrupted:
                 place = culprit.line_of_thread(self.thread) or culprit.file
                 self.trouble = f"{what} has not ended after {self.limit_s:g} s ({place})"
             if last:
                 self.last_words(self.trouble)
-            self.struck = True
+            self.interrupted = True
             if self.thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:
                 with suppress(ProcessLookupError):
                     signal.pthread_kill(self.thread, signal.SIGURG)
@@ -143,4 +143,4 @@ class TimeBound:
 
 
 TIME_BOUND = TimeBound()
-"""That of this process."""
+"""The bound of this process."""

@@ -1,4 +1,4 @@
-"""What others use of this host's CPU: all that /proc/stat counts, without this command's processes."""
+"""Measure the host CPU that other processes use: all that /proc/stat counts, without this command's processes."""
 
 from __future__ import annotations
 

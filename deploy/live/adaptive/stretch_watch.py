@@ -1,4 +1,4 @@
-"""Has emulated seconds last longer while something else takes this host's CPU, in a thread beside a live run."""
+"""Raise the stretch of a live run while other processes take this host's CPU, in a thread of the command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StretchWatch:
         self._thread.start()
 
     def begin(self, epoch_s: float) -> None:
-        """The run's time begins."""
+        """Note when the run's time begins."""
         self._clock.begin(epoch_s)
         self._short_s = 0.0
 
@@ -85,7 +85,7 @@ class StretchWatch:
         }
 
     def _roots(self) -> Iterable[int]:
-        """This process, and those of nodes that do not descend from it."""
+        """Return this process, and those of nodes that do not descend from it."""
         yield os.getpid()
         for path in self._nodes.glob(f"*/{HOST_PID}"):
             if (text := path.read_text()).isdigit():
