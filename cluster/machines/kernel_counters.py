@@ -6,14 +6,16 @@ group, the device or the process has gone, or this kernel does not count it.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 SECTOR_BYTES = 512  # the unit of /sys/block/*/stat, whatever the device's own sectors are
-RECLAIMABLE = (
-    "inactive_file",
-    "active_file",
-)  # of memory.stat: page cache, which the kernel takes back at will
+RECLAIMABLE = ("inactive_file", "active_file")
+"""Lines of memory.stat: page cache, which the kernel takes back at will."""
+READ_BYTES = 1 << 14
+"""More than any file of a control group that is read here has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class GroupCounters:
         if self.version == 1:
             used_ns = _number(self.cpu / "cpuacct.usage")
             return None if used_ns is None else used_ns / 1e9
-        used_us = _fields(self.cpu / "cpu.stat").get("usage_usec")
+        used_us = _fields(self.cpu / "cpu.stat", ["usage_usec"]).get("usage_usec")
         return None if used_us is None else used_us / 1e6
 
     def memory_bytes(self) -> int | None:
@@ -42,11 +44,9 @@ class GroupCounters:
         if self.memory is None:
             return None
         held = _number(self.memory / ("memory.usage_in_bytes" if self.version == 1 else "memory.current"))
-        stat = _fields(self.memory / "memory.stat")
         prefix = "total_" if self.version == 1 else ""
-        if held is None:
-            return None
-        return max(0, held - sum(stat.get(prefix + name, 0) for name in RECLAIMABLE))
+        cached = _fields(self.memory / "memory.stat", [prefix + name for name in RECLAIMABLE])
+        return None if held is None else max(0, held - sum(cached.values()))
 
 
 def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[int, int] | None:
@@ -72,17 +72,26 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
     return None
 
 
+def _read(path: Path) -> str:
+    """Return a small file's text; half of the CPU time of `read_text`, and each heartbeat reads three."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, READ_BYTES).decode()
+    finally:
+        os.close(file)
+
+
 def _number(path: Path) -> int | None:
     try:
-        return int(path.read_text())
+        return int(_read(path))
     except (OSError, ValueError):
         return None
 
 
-def _fields(path: Path) -> dict[str, int]:
-    """Return the numbers of a file of lines `name number`; empty when there is none."""
+def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
+    """Return these numbers of a file of lines `name number`; empty when there is no such file."""
     try:
-        lines = [line.split() for line in path.read_text().splitlines()]
+        lines = [line.partition(" ") for line in _read(path).splitlines() if line.startswith(tuple(names))]
     except OSError:
         return {}
-    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
+    return {name: int(number) for name, _, number in lines if name in names and number.isdigit()}
