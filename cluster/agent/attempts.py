@@ -30,7 +30,8 @@ from schedbed.tasks.specs import AttemptSpec, Counters
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.25  # between two looks at what the attempts at work use and come up against
+LOOK_S = 0.25  # emulated, between two looks at what the attempts at work use and come up against
+LOOK_MAX_S = 1.0  # real
 STICKY = 0o1777  # attempts that are users of their own put map outputs there, and take away none but theirs
 _COUNTERS = frozenset(field.name for field in fields(Counters))
 
@@ -186,7 +187,12 @@ class Attempts:
                 running.fail_reason = over
                 self._end(running)
         if self._running:
-            self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        """Look again after a while, which a stretch prolongs: the agents of 200 nodes would take half a core."""
+        after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
+        self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
 
     # -------------------------------------------------------- their course
 
@@ -210,7 +216,7 @@ class Attempts:
                 continue
             spare.order(attempt, {"spec": running.spec.to_json(), "met": self._met}, quota)
             if self._looking is None:
-                self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+                self._look_later()
 
     def _on_said(self, spare: Spare, message: Message) -> None:
         running = self._running.get(spare.attempt or "")
