@@ -52,9 +52,10 @@ class ProcessTree:
             before = self._seen.pop(pid, None)
             own_s += max(0.0, now.own_s - (before.own_s if before else 0.0))
             inherited_s += max(0.0, now.waited_s - (before.waited_s if before else 0.0))
-        # The parent of one that was waited for has its time now, in whole ticks; it was seen in part before.
+        # The parent of one that was waited for has its time, in whole ticks, now or at the next look when it was read
+        # before the child went; the child's time was seen in part before.
         gone_s = sum(seen.own_s + seen.waited_s for seen in self._seen.values())
-        self._inherited_s = max(-TICK_S, self._inherited_s + inherited_s - gone_s)
+        self._inherited_s = max(-TICK_S - gone_s, self._inherited_s + inherited_s - gone_s)
         self.used_s += own_s + max(0.0, self._inherited_s)
         self._inherited_s = min(0.0, self._inherited_s)
         self.resident_bytes = sum(seen.resident_bytes for seen in found.values())

@@ -26,7 +26,7 @@ REST_S = 0.2  # between two looks at one that keeps to its share
 MARGIN_S = 0.012  # of CPU time above its share, until it is stopped for the first time
 ASTRAY_S = 0.001  # of CPU time that processes use between two looks although they are stopped
 BANK_S = 0.05  # of its share that an attempt may have left unused and use later
-PRICE = 20  # times what a look took pass before the next, so that a thousand processes cost no more than one
+PRICE = 20  # times the CPU time of a look pass before the next, so that a thousand processes cost no more than one
 END_SHARE = 0.2  # of a host core, for an attempt that has ended to write its report
 SLACK_BYTES = 16 * 2**20  # its copies of pages that it shared with the process it was forked from
 
@@ -152,7 +152,7 @@ class StoppedGroups:
         place.timer = asyncio.get_running_loop().call_later(after_s, self._look, name, place)
 
     def _look(self, name: str, place: _Place) -> None:
-        began_s = self._clock()
+        began_s = time.thread_time()
         if not place.tree.look():
             return
         used_s = self._count(place)
@@ -163,7 +163,7 @@ class StoppedGroups:
         elif place.stopped and place.debt_s <= 0:
             self._release(place)
         self._check_memory(name, place)
-        price_s = PRICE * (self._clock() - began_s)
+        price_s = PRICE * (time.thread_time() - began_s)
         if place.stopped:
             self._wake(name, place, max(price_s, min(REST_S, place.debt_s / place.share)))
             return

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.cluster.agent.software.process_tree import ProcessTree
+from schedbed.cluster.agent.software.process_tree import ProcessTree, Seen
 from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
 from schedbed.cluster.agent.usage import process_cpu_s
 from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, alive, attempt_spec, below, node_spec
@@ -57,6 +57,26 @@ def test_a_tree_counts_children_in_other_sessions_and_those_waited_for(tree: Pro
         time.sleep(0.01)
     tree.look()
     assert tree.used_s - first_s >= 0.2
+
+
+def test_a_child_that_goes_between_two_readings_of_one_look_counts_once(
+    tree: ProcessTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent is read before it has waited for the child, and the child is looked for after."""
+    root, child = Seen(0.0, 0.0, 0, 1, 1), Seen(0.05, 0.0, 0, 1, 2)
+    looks = [
+        {1: root, 2: child},
+        {1: root},
+        {1: root._replace(waited_s=0.06)},
+        {1: root._replace(waited_s=0.06)},
+    ]
+    monkeypatch.setattr(tree, "_find", lambda: looks.pop(0))
+    seen_s: list[float] = []
+    for _ in range(4):
+        before_s = tree.used_s
+        tree.look()
+        seen_s.append(tree.used_s - before_s)
+    assert seen_s == pytest.approx([0.05, 0.0, 0.01, 0.0])
 
 
 def test_a_stopped_tree_uses_nothing_and_a_killed_one_is_gone(tree: ProcessTree) -> None:
