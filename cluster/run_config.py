@@ -13,9 +13,9 @@ from typing import Any
 
 from schedbed.cluster.agent.cgroups import owner_mark
 from schedbed.cluster.agent.config import LOOPBACK
-from schedbed.cluster.agent.limits import make_uplink
+from schedbed.cluster.agent.link_budgets import make_links
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.spec import NO_LINK_RATES, BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.tasks.stretch_file import StretchFile
 
@@ -60,19 +60,19 @@ class RunConfig:
         """Where that node's agent keeps its files."""
         return self.work / "nodes" / node
 
-    def uplink(self, rack: str) -> Path | None:
-        """The budget that a rack's nodes share towards other racks, None when it has no limit."""
-        return self.work / "nodes" / f"uplink-{rack}" if self.cluster.uplink_bps else None
+    @property
+    def links(self) -> Path | None:
+        """The folder with the budgets of the links between racks, None when no link has a limit."""
+        return None if self.cluster.links == NO_LINK_RATES else self.work / "nodes" / ".links"
 
     def make_work(self) -> None:
-        """Makes on this host what the nodes find there when they start: their folder, and the budgets of uplinks."""
+        """Make on this host what the nodes find there when they start: their folder, and the budgets of links."""
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.changes is not None:
             StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
-        for rack in sorted({node.rack for node in self.cluster.nodes}):
-            path = self.uplink(rack)
-            if path is not None and self.cluster.uplink_bps:
-                make_uplink(path, self.cluster.uplink_bps / self.cluster.stretch)
+        if self.links is not None:
+            racks = {node.rack for node in self.cluster.nodes}
+            make_links(self.links, racks, self.cluster.links.slowed(self.cluster.stretch))
 
     def save(self, control: Path) -> None:
         """Makes this the run that actors of this control folder belong to."""

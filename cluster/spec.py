@@ -50,6 +50,27 @@ class NodeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkRates:
+    """Rates of the links between racks in bytes/s, None for no limit: the nodes of a rack share `up_bps` towards other
+    racks and `down_bps` from other racks, and all racks share `core_bps`."""
+
+    up_bps: float | None = None
+    down_bps: float | None = None
+    core_bps: float | None = None
+
+    def slowed(self, factor: float) -> LinkRates:
+        """Return these rates divided by `factor`."""
+        return LinkRates(
+            up_bps=None if self.up_bps is None else self.up_bps / factor,
+            down_bps=None if self.down_bps is None else self.down_bps / factor,
+            core_bps=None if self.core_bps is None else self.core_bps / factor,
+        )
+
+
+NO_LINK_RATES = LinkRates()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
     """How files are cut and placed. `skew` is the share of nodes that hold everything under `skewed`.
 
@@ -73,9 +94,22 @@ class ClusterSpec:
     nodes: tuple[NodeSpec, ...]
     heartbeat_s: float = 0.5
     uplink_bps: float | None = None  # bytes/s shared by a rack towards other racks
+    downlink_bps: float | None = None  # bytes/s shared by a rack from other racks
+    core_switch_bps: float | None = None  # bytes/s shared by all racks between each other
     limits: str = "auto"
     stretch: float = 1.0
     blocks: BlockSettings = field(default_factory=BlockSettings)
+
+    @property
+    def links(self) -> LinkRates:
+        """Return the rates of the links between racks."""
+        return LinkRates(up_bps=self.uplink_bps, down_bps=self.downlink_bps, core_bps=self.core_switch_bps)
+
+    def with_links(self, links: LinkRates) -> ClusterSpec:
+        """Return the cluster with other rates of the links between racks."""
+        return replace(
+            self, uplink_bps=links.up_bps, downlink_bps=links.down_bps, core_switch_bps=links.core_bps
+        )
 
     def node(self, name: NodeId) -> NodeSpec:
         """The node of that name; KeyError when there is none."""

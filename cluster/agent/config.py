@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 RUNNER = "schedbed.tasks.attempt:run_attempt"
 
 
-PATHS = ("root", "uplink", "quick", "groups", "changes")
+PATHS = ("root", "links", "quick", "groups", "changes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class AgentConfig:
     shaped: bool = False
     quick: Path | None = None
     groups: Path | None = None
-    uplink: Path | None = (
-        None  # the budget of the rack's uplink (`limits.make_uplink`), None when it has no limit
+    links: Path | None = (
+        None  # the budgets of the links between racks (`link_budgets`), None when none has a limit
     )
 
     def __post_init__(self) -> None:

@@ -113,7 +113,7 @@ class DataNode:
         """`PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: {"block", "length", "nodes"}; 507 when the disk is full."""
         block = request.match_info["block"]
         path = self._where.block(block)
-        names = ("disk",) if await self._peers.admit(request) == self._peers.own else ("disk", "rx")
+        names = ("disk", *self._peers.way_in(await self._peers.admit(request)))
         if self._where.disk_is_full:
             return web.Response(status=507, text=f"{self._peers.own}: {os.strerror(errno.ENOSPC)}")
         unpaced = request.query.get("unpaced") == "1"

@@ -14,16 +14,14 @@ from schedbed.cluster.agent.cgroups import PathFiles
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
 from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, Quota, receive_files, slot_groups
+from schedbed.cluster.agent.link_budgets import LinkBudgets
 from schedbed.cluster.agent.node_groups import NodeGroups
 from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
 from schedbed.cluster.agent.warm.privileges import PLACES, can_drop
 from schedbed.tasks.errors import BadInput
-from schedbed.tasks.pacing import WITHHELD, Budget, Stream
+from schedbed.tasks.pacing import NAMES, WITHHELD, Budget, Stream
 
 log = logging.getLogger(__name__)
-
-UPLINK_BUCKET = "tx"  # of a file like a node's, which the nodes of a rack share
-
 
 COOPERATING = "(cooperating code only)"
 """Ends the name of what enforces a limit, where code that does not want to be limited is not."""
@@ -37,11 +35,6 @@ class Losses(NamedTuple):
 
 
 NO_LOSSES = Losses()
-
-
-def make_uplink(path: Path, rate_bps: float) -> None:
-    """The budget of a rack's uplink, for the agents of its nodes on this host."""
-    Budget.create(path, {UPLINK_BUCKET: rate_bps}).close()
 
 
 class NodeStream:
@@ -85,7 +78,7 @@ class NodeLimits:
             where.budget.chmod(
                 0o666
             )  # attempts charge it, and could as well not: no hard limit depends on it
-        self._uplink = None if config.uplink is None or self.budget is None else Budget.open(config.uplink)
+        self._links = None if config.links is None or self.budget is None else LinkBudgets(config.links)
         self.report = self._report()
 
     def join(self, place: int, pid: int) -> None:
@@ -189,12 +182,12 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Begins a stream of bytes that passes each of `disk`, `tx`, `rx` and the rack's `uplink` that is named."""
+        """Begin a stream of bytes that passes each of `disk`, `tx`, `rx` and the links between racks that is named."""
         if self.budget is None:
             return NodeStream(())
-        streams = [self.budget.stream(name) for name in names if name != "uplink"]
-        if "uplink" in names and self._uplink is not None:
-            streams.append(self._uplink.stream(UPLINK_BUCKET))
+        streams = [self.budget.stream(name) for name in names if name in NAMES]
+        if self._links is not None:
+            streams += self._links.streams(name for name in names if name not in NAMES)
         return NodeStream(streams)
 
     def remove(self) -> None:
@@ -205,9 +198,9 @@ class NodeLimits:
             self.budget.close()
             self.budget = None
             self._where.budget.unlink(missing_ok=True)
-        if self._uplink is not None:
-            self._uplink.close()
-            self._uplink = None
+        if self._links is not None:
+            self._links.close()
+            self._links = None
 
     def _report(self) -> dict[str, str]:
         """In the words of `Hello.limits`."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from schedbed.cluster.agent.link_budgets import CORE_SWITCH, downlink_of, uplink_of
 from schedbed.tasks.chance import chance
 
 HEADER = "X-Node"
@@ -49,9 +50,28 @@ class Peers:
                 raise web.HTTPServiceUnavailable(text=f"a connection from {sender} to {self.own} was lost")
         return sender
 
-    def way_to(self, node: str) -> tuple[str, ...]:
-        """The budgets that bytes to `node` pass here: none when they stay, the uplink too when they leave the rack."""
+    def way_out(self, node: str) -> tuple[str, ...]:
+        """Return the budgets that bytes to `node` pass on their way out: none when they stay, the uplink too when they
+        leave the rack."""
         if node == self.own:
             return ()
-        leaves_rack = node in self.racks and self.racks[node] != self.racks.get(self.own)
-        return ("tx", "uplink") if leaves_rack else ("tx",)
+        return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
+
+    def way_in(self, node: str) -> tuple[str, ...]:
+        """Return the budgets that bytes from `node` pass on their way in: none when they stay, the core switch and the
+        downlink too when they come from another rack."""
+        if node == self.own:
+            return ()
+        into = (CORE_SWITCH, downlink_of(self.racks.get(self.own, "")))
+        return ("rx", *into) if self._is_elsewhere(node) else ("rx",)
+
+    def way_to(self, node: str) -> tuple[str, ...]:
+        """Return the budgets that bytes pass which `node` asked for: its agent charges nothing, and its attempts only
+        charge `rx`."""
+        if not self._is_elsewhere(node):
+            return self.way_out(node)
+        return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
+
+    def _is_elsewhere(self, node: str) -> bool:
+        """Return whether the node is known to be in another rack."""
+        return node in self.racks and self.racks[node] != self.racks.get(self.own)

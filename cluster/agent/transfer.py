@@ -58,7 +58,7 @@ class Sender:
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
-        stream = self.limits.stream(*(() if unpaced else self._peers.way_to(reachable[0])))
+        stream = self.limits.stream(*(() if unpaced else self._peers.way_out(reachable[0])))
         return Relay(lambda chunks: self.put(block, reachable, chunks, unpaced), stream.pay)
 
     async def put(
@@ -103,7 +103,7 @@ class Sender:
             raise
 
     async def _from_disk(self, path: Path, corrupt: list[CorruptBlock], to: str) -> AsyncIterator[Chunk]:
-        stream = self.limits.stream("disk", *self._peers.way_to(to))
+        stream = self.limits.stream("disk", *self._peers.way_out(to))
         try:
             for data in read_verified(path):
                 for piece in pieces_of(data, self.piece_bytes):

@@ -53,7 +53,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
         runner=runner,
         listen=config.listen,
         ports=config.ports,
-        uplink=config.uplink(node.rack),
+        links=config.links,
     )
     return KINDS[config.machines]().make(agent, config.owner)
 

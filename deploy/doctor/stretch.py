@@ -35,10 +35,9 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
     """Return the scenario as this host must hold it: rates in real seconds, as `cluster.stretch` makes them."""
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
-    uplink_bps = None if cluster.uplink_bps is None else cluster.uplink_bps / stretch
     heartbeat_s = cluster.heartbeat_s * stretch
-    held = replace(cluster, nodes=nodes, uplink_bps=uplink_bps, heartbeat_s=heartbeat_s, stretch=1.0)
-    return replace(scenario, cluster=held)
+    held = replace(cluster, nodes=nodes, heartbeat_s=heartbeat_s, stretch=1.0)
+    return replace(scenario, cluster=held.with_links(cluster.links.slowed(stretch)))
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:

@@ -141,8 +141,15 @@ def host_loads(
     }
 
 
-def check_uplinks(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """BadInput when the nodes of a rack with a limited uplink lie on several hosts: its budget is a host's own."""
+def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
+    """Raise BadInput when a link between racks would have to be shared by several hosts: a budget is a host's own."""
+    every = sorted({places[node.node].name for node in cluster.nodes})
+    for key, rate_bps in (("downlink", cluster.downlink_bps), ("core_switch", cluster.core_switch_bps)):
+        if rate_bps is not None and len(every) > 1:
+            raise BadInput(
+                f"cluster.{key}: the nodes lie on {', '.join(every)} and what comes from all racks is counted on one "
+                f"host only, expected {key}: none, or one host"
+            )
     if not cluster.uplink_bps:
         return
     for rack in dict.fromkeys(node.rack for node in cluster.nodes):

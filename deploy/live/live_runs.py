@@ -22,7 +22,7 @@ from schedbed.deploy.doctor.stretch import settled
 from schedbed.deploy.failures import RunFailed, one_line
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultInjector
-from schedbed.deploy.live.hosts import check_uplinks, host_loads, racks_by_host
+from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
 from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
@@ -82,7 +82,7 @@ class LiveRuns:
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
         """Fits the scenario to where its nodes lie, and writes that down. Raises BadInput when it cannot be."""
         spec = racks_by_host(self._scenario.cluster, cluster.places)
-        check_uplinks(spec, cluster.places)
+        check_links(spec, cluster.places)
         self._scenario = replace(self._scenario, cluster=spec)
         self._record.scenario = self._scenario.to_json()
         if self._options.address is not None:

@@ -40,6 +40,9 @@ class RunRecord:
     # Of a stretch that may change: changes as [t, stretch, host cores that others used], the largest, the mean, and
     # the share of the run's time for which not even the largest was enough.
     stretches: dict[str, Any] = field(default_factory=dict)
+    # Of a simulation in which some rates were approximate: how often rates were solved (`times`), and how often flows
+    # beyond the reach kept their rates (`cut_short`).
+    rates: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

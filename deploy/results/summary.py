@@ -10,6 +10,7 @@ from typing import Any
 from schedbed.deploy.results import comparison, metrics, stats
 from schedbed.deploy.results.fidelity import assess, doubt_stretch
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
+from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.changed_stretch import changed_stretch
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.recorded import Recorded
@@ -45,6 +46,7 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
         "machines": run.machines,
         **({"stretch": run.stretch} if run.stretch != 1 else {}),
         **changed_stretch(run),
+        **approximate_rates(run),
         **_measured(run),
         "fidelity": combine_hosts(list(fidelity.values())),
         "comparison": comparison.compare(

@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.measures.approximate_rates import rate_notes
 from schedbed.deploy.results.measures.changed_stretch import stretch_notes
 from schedbed.deploy.results.measures.window import sentence
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
@@ -122,6 +123,7 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
     return [
         *stretch_notes(summary),
+        *rate_notes(summary),
         *([sentence(summary["measure"])] if "measure" in summary else []),
         *([STAR] if starred else []),
         *verdicts(summary),

@@ -35,6 +35,8 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
         nodes=nodes,
         heartbeat_s=cluster.heartbeat,
         uplink_bps=cluster.uplink,
+        downlink_bps=cluster.downlink,
+        core_switch_bps=cluster.core_switch,
         limits=cluster.limits,
         blocks=_blocks(scenario, len(nodes), complaints),
     )

@@ -117,6 +117,16 @@ class ClusterModel(Section):
         BeforeValidator(_none_word),
         says("rate that a rack's nodes share towards other racks, or none"),
     ] = None
+    downlink: Annotated[
+        Rate | None,
+        BeforeValidator(_none_word),
+        says("rate that a rack's nodes share from other racks, or none"),
+    ] = None
+    core_switch: Annotated[
+        Rate | None,
+        BeforeValidator(_none_word),
+        says("rate that all racks share between each other, or none"),
+    ] = None
     node: Annotated[NodeDefaults, says("what each node has")] = NodeDefaults()
     heartbeat: Annotated[Heartbeat, says("interval of a node's heartbeats; not scaled")] = 0.5
     limits: Annotated[

@@ -109,6 +109,9 @@ class ResolvedScenario:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as run.json keeps them under `scenario`; see `packed`."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
+        for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
+            if rest["cluster"][link] is None:
+                del rest["cluster"][link]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
         jobs, inputs = [_job_json(job) for job in self.jobs], [_input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}

@@ -155,6 +155,7 @@ class HowItEnded:
     duration_s: float = 0.0
     ends: int = 0
     findings: dict[str, Any] = field(default_factory=dict)
+    rates: dict[str, int] = field(default_factory=dict)
 
 
 class HistoryRows:
@@ -261,7 +262,7 @@ class SimRuns:
             raise
         finally:
             record.state, record.note, record.findings = ended.state, ended.note, ended.findings
-            record.duration_s = ended.duration_s
+            record.duration_s, record.rates = ended.duration_s, ended.rates
             with no_interrupts():
                 history.close()
                 progress.end(ended.duration_s, ended.ends)
@@ -328,6 +329,9 @@ class SimRuns:
                     with suppress(PolicyFailed):
                         ended.findings = ended.findings or simulation.master.report()
                     ended.ends = simulation.statistics.ends
+                    solved = simulation.statistics.solved
+                    if solved.cut_short:
+                        ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
         """In the compiled loop where that can, else with objects: the rows are the same."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import ClusterSpec
+from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import Emulation, Store, TaskCost
 from schedbed.scheduler.core.records import Sink
@@ -119,6 +120,7 @@ class Statistics:
     beats: int = 0  # heartbeats played
     beats_elided: int = 0
     steps: int = 0  # of the driver's own queue and of the emulation's
+    solved: Solved = field(default_factory=Solved)  # rates of attempts that contend
 
 
 class Stuck(Exception):

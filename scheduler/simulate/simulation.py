@@ -235,6 +235,8 @@ class Simulation:
         for node in self.nodes:
             if node.up and not node.always:
                 self.beats.note(self.now_s, node)
+        if isinstance(self.emulation, FluidEmulation):
+            self.statistics.solved = self.emulation.solved
         self.close()
 
     def close(self) -> None:
@@ -365,5 +367,5 @@ class Simulation:
 def make_emulation(setup: Setup, store: Store) -> Emulation:
     """Attempts that share their nodes, or (without contention) each by itself."""
     if setup.contention:
-        return FluidEmulation(store, setup.latencies, setup.cluster.uplink_bps, seek=setup.seek)
+        return FluidEmulation(store, setup.latencies, setup.cluster.links, seek=setup.seek)
     return ExactEmulation(store)

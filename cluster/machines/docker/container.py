@@ -55,7 +55,7 @@ USER = f"{UID}:{UID}"
 DATA = Path("/data")
 QUICK = Path("/run/schedbed")
 GROUPS = Path("/groups")
-UPLINK = Path("/uplink")
+LINKS = Path("/links")
 CHANGES = Path("/stretch")
 PORT = 8480  # of a published agent, in its container
 LOG_TAIL = 4
@@ -73,7 +73,7 @@ class DockerMachine:
         self._host_ports = "" if agent.ports is None else str(agent.ports)
         self._published = "" if agent.listen == LOOPBACK else agent.listen
         self._kernel = agent.limits in ("auto", "cgroup")
-        self._uplink = agent.uplink
+        self._links = agent.links
         self._changes = agent.changes
         self._config = replace(
             agent,
@@ -82,7 +82,7 @@ class DockerMachine:
             listen=agent.node.node,  # its own name, which the engine lets it find its address by
             port=PORT if self._published else 0,
             ports=None,
-            uplink=None if agent.uplink is None else UPLINK,
+            links=None if agent.links is None else LINKS,
             changes=None if agent.changes is None else CHANGES,
         )
         self._image = ""
@@ -252,9 +252,11 @@ class DockerMachine:
     def _host_config(self, api: Any) -> dict[str, Any]:
         config = self._config
         mounts = [Mount(str(DATA), self._name, type="volume")]
-        if self._uplink is not None:
-            self._uplink.chmod(0o666)
-            mounts.append(Mount(str(UPLINK), str(self._uplink), type="bind"))
+        if self._links is not None:
+            self._links.chmod(0o755)
+            for link in self._links.iterdir():
+                link.chmod(0o666)
+            mounts.append(Mount(str(LINKS), str(self._links), type="bind"))
         if self._changes is not None:
             mounts.append(Mount(str(CHANGES), str(self._changes), type="bind", read_only=True))
         if self._limits.groups is not None:

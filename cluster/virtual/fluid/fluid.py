@@ -1,7 +1,7 @@
 """Attempts that share what their nodes have: CPU, disk and network, max-min fair, in virtual time.
 
-A transfer is bound at both ends, and by the uplink of the rack that it leaves. See `runs` for what an attempt does,
-`maxmin` for the rates.
+A transfer is bound at both ends. Between racks the uplink of the sender's rack, the core switch and the downlink of the
+receiver's rack bind it as well. See `running` for what an attempt does, `max_min` for the rates.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from schedbed.cluster.messages import AttemptStatus, MapOutputs, Usage
-from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.spec import NO_LINK_RATES, LinkRates, NodeSpec
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.map_phases import MapRun
+from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.fluid.reduce_phases import ReduceRun
 from schedbed.cluster.virtual.fluid.running import FETCH, READ, WRITE, RunningAttempt
 from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, Stall, World
@@ -25,19 +26,19 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class FluidEmulation:
     """An Emulation in which attempts contend; see the module.
 
-    `uplink_bps` is what a rack's nodes share towards other racks. With `keeps_consumed` it remembers whose output
-    each ended reduce has read, until that is popped.
+    `links` are the rates between racks. With `keeps_consumed` it remembers whose output each ended reduce has read,
+    until that is popped.
     """
 
     def __init__(
         self,
         store: Store,
         latencies: Latencies | None = None,
-        uplink_bps: float | None = None,
+        links: LinkRates = NO_LINK_RATES,
         keeps_consumed: bool = False,
         seek: float = 0.0,
     ) -> None:
-        self._world = World(store, latencies or Latencies(), uplink_bps, keeps_consumed, seek)
+        self._world = World(store, latencies or Latencies(), links, keeps_consumed, seek)
 
     # ---------------------------------------------------------------- nodes
 
@@ -173,6 +174,11 @@ class FluidEmulation:
         world.sharing.advance(now_s)
         told, world.told = world.told, []
         return told
+
+    @property
+    def solved(self) -> Solved:
+        """Return how often rates were solved, and how often not as far as flows were tied to each other."""
+        return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
 

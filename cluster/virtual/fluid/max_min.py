@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 
@@ -94,6 +95,13 @@ class Flow(Item):
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
+class Solved(NamedTuple):
+    """How often rates were solved, and how often flows beyond the reach kept their rates."""
+
+    times: int = 0
+    cut_short: int = 0
+
+
 class Sharing:
     """Starts and stops flows, and gives each its rate. Changes of one instant are solved together, by `settle`."""
 
@@ -102,6 +110,12 @@ class Sharing:
         self._reach = reach
         self._dirty: list[Resource] = []
         self._stamp = 0
+        self._solves = self._cut_short = 0
+
+    @property
+    def solved(self) -> Solved:
+        """Return the counts so far."""
+        return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
         """The flow begins now."""
@@ -195,6 +209,7 @@ class Sharing:
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
         """The flows that a change at `start` concerns, and the resources that bind them."""
         self._stamp = stamp = self._stamp + 1
+        self._solves += 1
         flows: list[Flow] = []
         links = [start]
         start._seen = stamp
@@ -214,10 +229,14 @@ class Sharing:
                         if other._over and other._seen != stamp:
                             other._seen = stamp
                             links.append(other)
+        held = 0
         for link in far:
             outside = [flow.rate for flow in link.flows if flow._seen != stamp]
             link._free = max(0.0, link.given() - sum(outside))
             link._unfixed = len(link.flows) - len(outside)
+            held += len(outside)
+        if held:
+            self._cut_short += 1
         return flows, links
 
     def _set(self, flow: Flow, rate: float) -> None:

@@ -1,13 +1,13 @@
-"""What the attempts of the fluid emulation run on: nodes with shared CPU, disk and network, racks with uplinks."""
+"""What the attempts of the fluid emulation run on: nodes with shared CPU, disk and network, and links between racks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Usage
-from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.spec import LinkRates, NodeSpec
 from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 from schedbed.cluster.virtual.boards import Board
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
@@ -58,6 +58,15 @@ class Stall(Item):
         self.host = host
 
 
+class RackLinks(NamedTuple):
+    """What a rack's traffic with other racks passes, None where nothing limits it: `up` on its way out of the rack,
+    `core` between racks, `down` on its way into the rack."""
+
+    up: Resource | None
+    down: Resource | None
+    core: Resource | None
+
+
 class SharedNode:
     """A node in one life. CPU is in seconds of one emulated core, the rest in bytes; `seek` is of the disk."""
 
@@ -68,6 +77,7 @@ class SharedNode:
         "disk",
         "free_running",
         "full",
+        "links",
         "name",
         "outputs",
         "runs",
@@ -76,13 +86,12 @@ class SharedNode:
         "spec",
         "stall",
         "tx",
-        "uplink",
     )
 
     def __init__(
         self,
         spec: NodeSpec,
-        uplink: Resource | None,
+        links: RackLinks,
         watcher: Owner,
         core_share: float,
         seek: float = 0.0,
@@ -93,7 +102,7 @@ class SharedNode:
         self.disk = Resource(spec.disk_bps, seek)
         self.tx = Resource(spec.network_bps)
         self.rx = Resource(spec.network_bps)
-        self.uplink = uplink  # of its rack, towards other racks
+        self.links = links  # of its rack
         self.cpu_factor = 1.0
         self.full = False  # its disk, by a fault
         self.runs: dict[str, Hosted] = {}
@@ -116,10 +125,17 @@ class SharedNode:
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
-        """What bytes pass on their way to another node: the uplink of the rack that they leave, as live."""
-        if self.uplink is not None and self.spec.rack != other.spec.rack:
-            return [self.tx, self.uplink, other.rx]
-        return [self.tx, other.rx]
+        """Return what bytes pass on their way to another node: between racks, the uplink of the rack that they leave,
+        the core switch, and the downlink of the rack that they enter, as live."""
+        if self.links.up is not None and self.spec.rack != other.spec.rack:
+            return [self.tx, self.links.up, *other.way_in(self)]
+        return [self.tx, *other.way_in(self)]
+
+    def way_in(self, other: SharedNode) -> list[Resource]:
+        """Return what bytes from another node pass once they have left that node and its rack."""
+        if self.spec.rack == other.spec.rack:
+            return [self.rx]
+        return [*(link for link in (self.links.core, self.links.down) if link is not None), self.rx]
 
     def usage(self, now_s: float) -> Usage:
         """Shares of the declared rates since the last call."""
@@ -145,7 +161,7 @@ class World:
         self,
         store: Store,
         latencies: Latencies,
-        uplink_bps: float | None,
+        links: LinkRates,
         remembers: bool,
         seek: float = 0.0,
     ) -> None:
@@ -163,18 +179,18 @@ class World:
         self.told: list[Happening] = []
         self.consumed: dict[str, dict[int, str]] = {}
         self.remembers = remembers  # what reduces consumed
-        self._uplink_bps = uplink_bps
+        self._rates = links
         self._seek = seek
-        self._uplinks: dict[str, Resource] = {}
+        self._core = _link(links.core_bps)
+        self._links: dict[str, RackLinks] = {}  # by rack
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
         """A node begins a life."""
-        uplink = None
-        if self._uplink_bps is not None:
-            uplink = self._uplinks.setdefault(spec.rack, Resource(self._uplink_bps))
-        host = self.hosts[spec.node] = SharedNode(
-            spec, uplink, watcher, self.latencies.core_share, self._seek
-        )
+        links = self._links.get(spec.rack)
+        if links is None:
+            links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
+            self._links[spec.rack] = links
+        host = self.hosts[spec.node] = SharedNode(spec, links, watcher, self.latencies.core_share, self._seek)
         host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
         self.racks[spec.node] = spec.rack
 
@@ -230,11 +246,16 @@ class World:
         return chain
 
 
+def _link(rate_bps: float | None) -> Resource | None:
+    return None if rate_bps is None else Resource(rate_bps)
+
+
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
-    """What a block's bytes pass: each node's disk, and the network between them; the writer's own node charges none."""
+    """Return what a block's bytes pass: each node's disk, and the network between them. On their way out the writer's
+    own node and rack charge nothing, as live."""
     way: dict[Resource, None] = {}
     if chain[0] is not writer:
-        way[chain[0].rx] = None
+        way |= dict.fromkeys(chain[0].way_in(writer))
     for number, host in enumerate(chain):
         way[host.disk] = None
         if number + 1 < len(chain):

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from schedbed.cluster.agent.limits import UPLINK_BUCKET
+from schedbed.cluster.agent.link_budgets import LINK_BUCKET, rates_of
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.machines.machine import HOST_PID
 from schedbed.cluster.run_config import RunConfig
@@ -52,9 +52,9 @@ class StretchWatch:
         self._nodes = config.work / "nodes"
         self._file = StretchFile(config.changes, write=True)
         self._clock = RunClock(0.0, cluster.stretch, config.changes)
-        racks = sorted({node.rack for node in cluster.nodes})
-        self._uplinks = [Budget.open(path) for rack in racks if (path := config.uplink(rack)) is not None]
-        self._uplink_bps = (cluster.uplink_bps or 0.0) / cluster.stretch
+        rates = rates_of({node.rack for node in cluster.nodes}, cluster.links.slowed(cluster.stretch))
+        folder = config.links
+        self._links = [] if folder is None else [(Budget.open(folder / link), rate) for link, rate in rates]
         self._use = OthersUse(self._roots, time.monotonic)
         self._others = [0.0]  # cores that others used at each change of the file
         self._short_s = 0.0  # emulated
@@ -71,8 +71,8 @@ class StretchWatch:
         """End the watch; return what it did, as `RunRecord.stretches`; nothing of a run that has not begun."""
         self._over.set()
         self._thread.join()
-        for uplink in self._uplinks:
-            uplink.close()
+        for link, _ in self._links:
+            link.close()
         epoch_s, now_s = self._clock.epoch_s, self._clock.now_s()
         if not epoch_s or now_s <= 0:
             return {}
@@ -106,13 +106,13 @@ class StretchWatch:
             self._short_s += elapsed_s / self._clock.stretch
 
     def _change(self) -> None:
-        """Tell all processes, and have the uplinks of racks follow; nodes follow by themselves."""
+        """Tell all processes, and have the links between racks follow; nodes follow by themselves."""
         if self._file.is_full:
             log.warning("the stretch stays as it is: it has changed too often")
             return
         self._others.append(self._rule.others)
         last_s, _ = self._file.time.changes[-1]  # the time of day may have been set back
         self._file.append(max(RunClock.host_time_s() + LEAD_S, last_s), self._rule.stretch)
-        if self._uplinks and not self._over.wait(LEAD_S):
-            for uplink in self._uplinks:
-                uplink.set_rate(UPLINK_BUCKET, self._uplink_bps * self._clock.kept)
+        if self._links and not self._over.wait(LEAD_S):
+            for link, rate_bps in self._links:
+                link.set_rate(LINK_BUCKET, rate_bps * self._clock.kept)

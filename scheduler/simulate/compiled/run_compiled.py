@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
 from schedbed.cluster.virtual.plan_arithmetic import block_lengths, write_file
 from schedbed.scheduler.simulate.compiled import columns, covers
@@ -165,6 +166,7 @@ class _Played:
         simulation.queue.now_s = float(self._state.sec.now)
         known.jobs = int(num.n_jobs)
         known.ends, known.beats = int(num.reported), int(num.beats)
+        known.solved = Solved(int(num.solves), int(num.cut_short))
         known.launches = int((self._state.tasks["node"] >= 0).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)
         for node, timers in zip(simulation.nodes, self._state.nodes["timers"].tolist(), strict=True):

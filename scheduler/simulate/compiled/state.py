@@ -77,9 +77,14 @@ class Numbers(Record):
     n_files: i8
     waiting_chains: i8
     is_fluid: i8  # attempts contend; what follows is for that
+    racks: i8
     has_uplinks: i8
+    has_downlinks: i8
+    has_core: i8
     block_bytes: i8  # of output files, 0 for one block each
     stamp: i8
+    solves: i8  # of rates
+    cut_short: i8  # solves in which flows beyond the reach kept their rates
     item_serial: i8
     agenda: i8  # entries
     free_items: i8

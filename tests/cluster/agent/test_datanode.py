@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from schedbed.cluster.agent.limits import UPLINK_BUCKET, make_uplink
+from schedbed.cluster.agent.link_budgets import CORE_SWITCH, LINK_BUCKET, downlink_of, make_links, uplink_of
+from schedbed.cluster.spec import LinkRates
 from schedbed.tasks.pacing import Budget
 from tests.harness.agents import PATIENCE_S, Rig, Story, Talk, node_spec
 
@@ -237,24 +238,24 @@ def test_reads_and_writes_keep_to_the_declared_rates(live: Callable[[Story], Non
 
 def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Callable[[Story], None]) -> None:
     async def story(rig: Rig) -> None:
-        uplink = rig.root / "uplink-r1"
-        make_uplink(uplink, 2e6)
-        one = await rig.start(node_spec("n1", rack="r1"), uplink=uplink)
-        two = await rig.start(node_spec("n2", rack="r1"), uplink=uplink)
+        links = rig.root / "links"
+        make_links(links, ["r1"], LinkRates(up_bps=2e6))
+        one = await rig.start(node_spec("n1", rack="r1"), links=links)
+        two = await rig.start(node_spec("n2", rack="r1"), links=links)
         far = await rig.start(node_spec("n3", rack="r2"))
         await rig.introduce(one, two, far)
         await one.put("/blocks/blk_1?pipeline=n2&unpaced=1", bytes(1_000_000))
 
         async def timed(*readers: tuple[Talk, str]) -> tuple[float, float]:
             """Return the seconds that the reads took, and the bytes that the uplink was charged."""
-            before, began_s = up.used(UPLINK_BUCKET), time.monotonic()
+            before, began_s = up.used(LINK_BUCKET), time.monotonic()
             answers = await asyncio.gather(
                 *(talk.get("/blocks/blk_1", **{"X-Node": to}) for talk, to in readers)
             )
             assert [status for status, _ in answers] == [200] * len(readers)
-            return time.monotonic() - began_s, up.used(UPLINK_BUCKET) - before
+            return time.monotonic() - began_s, up.used(LINK_BUCKET) - before
 
-        up = Budget.open(uplink)
+        up = Budget.open(links / uplink_of("r1"))
         _, through = await timed((one, "n2"))
         assert through == 0
         took_s, through = await timed((one, "n3"))
@@ -262,5 +263,39 @@ def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Call
         took_s, through = await timed((one, "n3"), (two, "n3"))
         assert through == 2_000_000 and took_s > 2e6 / 2e6
         up.close()
+
+    live(story)
+
+
+def test_senders_of_two_racks_share_the_downlink_of_a_third_and_the_core(
+    live: Callable[[Story], None],
+) -> None:
+    """Reads and a written block are each charged once, and together never come faster than the downlink lets them."""
+
+    async def story(rig: Rig) -> None:
+        links, size = rig.root / "links", 1_000_000
+        make_links(links, ["r1", "r2", "r/3"], LinkRates(down_bps=2e6, core_bps=1e9))
+        nodes = [
+            await rig.start(node_spec(f"n{number}", rack=rack), links=links)
+            for number, rack in enumerate(("r1", "r2", "r/3", "r/3"), 1)
+        ]
+        await rig.introduce(*nodes)
+        one, two, three, _ = nodes
+        for sender in (one, two, three):
+            await sender.put("/blocks/blk_1?unpaced=1", bytes(size))
+        down, core = Budget.open(links / downlink_of("r/3")), Budget.open(links / CORE_SWITCH)
+        began_s = time.monotonic()
+        reads = (talk.get("/blocks/blk_1", **{"X-Node": to}) for talk, to in ((one, "n3"), (two, "n4")))
+        assert [status for status, _ in await asyncio.gather(*reads)] == [200, 200]
+        assert time.monotonic() - began_s > 2 * size / 2e6
+        assert (down.used(LINK_BUCKET), core.used(LINK_BUCKET)) == (2 * size, 2 * size)
+        began_s = time.monotonic()
+        status, _ = await one.put("/blocks/blk_2?pipeline=n3,n4", bytes(size), **{"X-Node": "n1"})
+        assert status == 200 and time.monotonic() - began_s > size / 2e6
+        assert (down.used(LINK_BUCKET), core.used(LINK_BUCKET)) == (3 * size, 3 * size)
+        await three.get("/blocks/blk_1", **{"X-Node": "n4"})
+        assert (down.used(LINK_BUCKET), core.used(LINK_BUCKET)) == (3 * size, 3 * size)
+        down.close()
+        core.close()
 
     live(story)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from schedbed.cluster.spec import LinkRates
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import NO_LATENCIES, Latencies
 from tests.harness.simulation import (
@@ -18,8 +21,8 @@ from tests.harness.simulation import (
 )
 
 
-def cluster(store: Blocks | None = None, names: str = "n0 n1 n2", **more: float) -> FluidEmulation:
-    emulation = FluidEmulation(store or Blocks(), NO_LATENCIES, keeps_consumed=True, **more)  # pyright: ignore
+def cluster(store: Blocks | None = None, names: str = "n0 n1 n2", **more: Any) -> FluidEmulation:
+    emulation = FluidEmulation(store or Blocks(), NO_LATENCIES, keeps_consumed=True, **more)
     for name in names.split():
         emulation.node_up(0.0, node(name, rack="r1" if name > "n1" else "r0"))
     return emulation
@@ -75,7 +78,7 @@ def test_a_remote_read_is_bound_at_both_ends() -> None:
 
 def test_an_uplink_binds_what_leaves_the_rack() -> None:
     """n0 and n1 are in r0, n2 in r1: 100 MB to n2 at the uplink's 20 MB/s, to n1 at the other 30 MB/s of n0."""
-    emulation = cluster(Blocks({"a": ["n0"]}), uplink_bps=20.0 * MB)
+    emulation = cluster(Blocks({"a": ["n0"]}), links=LinkRates(up_bps=20.0 * MB))
     emulation.launch(0.0, "n1", map_plan(0, [("a", 90 * MB)]))
     emulation.launch(0.0, "n2", map_plan(1, [("a", 100 * MB)]))
     assert ends(emulation) == pytest.approx({"m_0": 3.0, "m_1": 5.0})

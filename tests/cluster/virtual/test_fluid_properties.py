@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from schedbed.cluster.messages import AttemptReport
+from schedbed.cluster.spec import LinkRates
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.tasks.chance import chance
 from tests.harness.simulation import MB, Blocks, map_plan, node, outputs, reduce_plan
 
 NODES = [f"n{number}" for number in range(6)]
+LINKS = LinkRates(up_bps=60.0 * MB, down_bps=50.0 * MB, core_bps=90.0 * MB)
 ROOT = Path(__file__).parents[3]
 
 
@@ -23,7 +25,7 @@ def play(seed: int) -> tuple[dict[str, AttemptReport], dict[str, int], str]:
     """A job of 30 maps and 4 reduces on six nodes, some slow for a while: reports, output bytes asked, all as text."""
     luck = chance(seed, "fluid")
     store = Blocks({f"b{index}": luck.sample(NODES, 2) for index in range(30)}, others=luck.sample(NODES, 2))
-    emulation = FluidEmulation(store, Latencies(), uplink_bps=60.0 * MB, keeps_consumed=True)
+    emulation = FluidEmulation(store, Latencies(), links=LINKS, keeps_consumed=True)
     for number, name in enumerate(NODES):
         emulation.node_up(0.0, node(name, rack=f"r{number % 2}"))
     asked: dict[str, int] = {}
@@ -68,7 +70,7 @@ def play(seed: int) -> tuple[dict[str, AttemptReport], dict[str, int], str]:
 def check_capacities(emulation: FluidEmulation) -> None:
     emulation.next_s()  # rates are settled
     for host in emulation._world.hosts.values():
-        for resource in (host.cpu, host.disk, host.tx, host.rx, host.uplink):
+        for resource in (host.cpu, host.disk, host.tx, host.rx, *host.links):
             assert resource is not None
             used = sum(flow.rate for flow in resource.flows)
             assert used <= resource.capacity * (1 + 1e-6)

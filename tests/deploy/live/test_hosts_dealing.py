@@ -16,7 +16,7 @@ from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
 from schedbed.deploy.live.hosts import (
     Host,
     HostRecord,
-    check_uplinks,
+    check_links,
     deal_out,
     host_loads,
     hosts_of,
@@ -145,12 +145,16 @@ def test_an_uplink_is_refused_when_its_rack_lies_on_several_hosts() -> None:
     whole, cut = nodes(4, racks=2), nodes(4)
     for each in (whole, cut):
         free = ClusterSpec(nodes=each)
-        check_uplinks(free, deal_out(each, hosts(1, 1)))
+        check_links(free, deal_out(each, hosts(1, 1)))
     held = ClusterSpec(nodes=whole, uplink_bps=1e6)
-    check_uplinks(held, deal_out(whole, hosts(1, 1)))
+    check_links(held, deal_out(whole, hosts(1, 1)))
+    for key in ("downlink", "core_switch"):
+        held = ClusterSpec(nodes=cut, **{f"{key}_bps": 1e6})  # pyright: ignore[reportArgumentType]
+        with pytest.raises(BadInput, match=rf"^cluster.{key}: the nodes lie on h1, h2 and .*{key}: none"):
+            check_links(held, deal_out(cut, hosts(1, 1)))
     held = ClusterSpec(nodes=cut, uplink_bps=1e6)
     with pytest.raises(BadInput, match=r"^cluster.uplink: the nodes of rack r1 lie on h1, h2 and .*by-host"):
-        check_uplinks(held, deal_out(cut, hosts(1, 1)))
+        check_links(held, deal_out(cut, hosts(1, 1)))
 
 
 def test_a_host_says_where_it_is_and_how_far_off_its_clock_is() -> None:

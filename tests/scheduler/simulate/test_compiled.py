@@ -132,7 +132,12 @@ def contended(seed: int, policy: Any) -> Setup:
         contention=True,
         costs=DrawnCosts(seed, known=False),
         latencies=at_once if luck.random() < 0.4 else Latencies(),
-        cluster=dataclasses.replace(setup.cluster, uplink_bps=luck.choice((None, 50.0 * MIB))),
+        cluster=dataclasses.replace(
+            setup.cluster,
+            uplink_bps=luck.choice((None, 50.0 * MIB)),
+            downlink_bps=luck.choice((None, 40.0 * MIB)),
+            core_switch_bps=luck.choice((None, 90.0 * MIB)),
+        ),
     )
 
 
@@ -305,6 +310,7 @@ def compare(setup: Setup) -> int:
         mine = [tuple(row) for row in tape.rows[table]]
         assert len(mine) == len(rows), (table, len(mine), len(rows), _first(mine, rows))
         assert repr(mine) == repr([tuple(row) for row in rows]), (table, _first(mine, rows))
+    assert simulation.statistics.solved == known.simulation.statistics.solved
     return sum(map(len, known.rows.values()))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from schedbed.cluster.spec import LinkRates
 from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
@@ -80,9 +81,12 @@ def fluid(simulation: Simulation, tasks: int) -> Arrays:
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
     racks = len({node.spec.rack for node in nodes})
-    resources = 4 * len(nodes) + racks
+    resources = 4 * len(nodes) + 2 * racks + 1
     replication = simulation.setup.cluster.blocks.replication
-    items, width = ITEMS_A_SLOT * slots + MORE_ITEMS, max(4, 4 * replication - 2)
+    items, width = (
+        ITEMS_A_SLOT * slots + MORE_ITEMS,
+        _longest_way(simulation.setup.cluster.links, replication),
+    )
     sources = _sources(simulation)
     return {
         "hosts": _hosts(simulation),
@@ -113,6 +117,19 @@ def fluid(simulation: Simulation, tasks: int) -> Arrays:
     }
 
 
+def _longest_way(links: LinkRates, replication: int) -> int:
+    """Return the most resources that a flow passes: a read from another rack's node, or a pipeline over racks.
+
+    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink a hop, and a downlink a node.
+    """
+    read, pipeline = 4, 4 * replication - 2
+    if links.down_bps is not None:
+        read, pipeline = read + 1, pipeline + replication
+    if links.core_bps is not None:
+        read, pipeline = read + 1, pipeline + 1
+    return max(read, pipeline)
+
+
 def _hosts(simulation: Simulation) -> Table[kinds.HostEntry]:
     table, latencies = records(len(simulation.nodes), kinds.HostEntry), simulation.setup.latencies
     table["seen"] = simulation.setup.timing.begin_s
@@ -126,14 +143,17 @@ def _hosts(simulation: Simulation) -> Table[kinds.HostEntry]:
 
 def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]:
     nodes, setup = simulation.nodes, simulation.setup
-    table = records(4 * len(nodes) + racks, kinds.ResourceEntry)
+    table = records(4 * len(nodes) + 2 * racks + 1, kinds.ResourceEntry)
     capacity = table["capacity"]
     capacity[: 4 * len(nodes)] = [
         rate
         for spec in (node.spec for node in nodes)
         for rate in (spec.cores * setup.latencies.core_share, spec.disk_bps, *(spec.network_bps,) * 2)
     ]
-    capacity[4 * len(nodes) :] = setup.cluster.uplink_bps or 0.0
+    links, first = setup.cluster.links, 4 * len(nodes)
+    capacity[first : first + racks] = links.up_bps or 0.0
+    capacity[first + racks : first + 2 * racks] = links.down_bps or 0.0
+    capacity[first + 2 * racks] = links.core_bps or 0.0
     table["head"] = table["tail"] = -1
     return table
 
@@ -142,7 +162,11 @@ def begin(simulation: Simulation, state: State) -> None:
     """The numbers to begin with."""
     num, setup = state.num, simulation.setup
     num.is_fluid = 1
-    num.has_uplinks = setup.cluster.uplink_bps is not None
+    links = setup.cluster.links
+    num.racks = len({node.spec.rack for node in simulation.nodes})
+    num.has_uplinks = links.up_bps is not None
+    num.has_downlinks = links.down_bps is not None
+    num.has_core = links.core_bps is not None
     num.block_bytes = setup.cluster.blocks.size_bytes
     num.free_items, num.free_work = len(state.item_free), len(state.work_free)
     num.free_baskets = len(state.basket_free)

@@ -171,6 +171,7 @@ def _solve(state: State, number: int, instant: int) -> None:
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
     """Mirrors `Sharing._collect`: how many flows and links were found."""
     state.num.stamp += 1
+    state.num.solves += 1
     stamp, width = state.num.stamp, state.way.shape[1]
     found, links, resources = state.found, state.links, state.resources
     links[0] = number
@@ -201,14 +202,17 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
                         links[count] = other
                         count += 1
             link = state.after[link]
+    held = 0
     for place in range(far):
-        _hold_outside(state, state.far[place], stamp)
+        held += _hold_outside(state, state.far[place], stamp)
+    if held > 0:
+        state.num.cut_short += 1
     return flows, count
 
 
 @compiled
-def _hold_outside(state: State, number: int, stamp: int) -> None:
-    """A link beyond the reach: its flows there keep their rates."""
+def _hold_outside(state: State, number: int, stamp: int) -> int:
+    """Let the flows of a link that were not found keep their rates, and return how many these are."""
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
     link = resource.head
@@ -220,6 +224,7 @@ def _hold_outside(state: State, number: int, stamp: int) -> None:
         link = state.after[link]
     resource.free = max(0.0, resource.capacity - outside)
     resource.unfixed = resource.count - held
+    return held
 
 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._set")

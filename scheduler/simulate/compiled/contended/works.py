@@ -13,9 +13,7 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     CPU,
     DISK,
     END,
-    IN,
     MAPPING,
-    OUT,
     OWN_DISK,
     READ,
     REDUCING,
@@ -23,42 +21,12 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     SORTING,
     WRITE,
 )
+from schedbed.scheduler.simulate.compiled.contended.flow_ways import go_in, go_over, narrowest, pass_through
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 
 # ---------------------------------------------------------------------- flows
-
-
-@compiled
-def pass_through(state: State, item: int, number: int) -> None:
-    """The flow passes one more resource, if that is new to it."""
-    flow = state.flows[item]
-    for place in range(flow.ways):
-        if state.way[item, place] == number:
-            return
-    state.way[item, flow.ways] = number
-    flow.ways += 1
-
-
-@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
-@compiled
-def go_over(state: State, item: int, node: int, other: int) -> None:
-    """Mirrors `Host.way_to`: the flow leaves one node for another."""
-    pass_through(state, item, 4 * node + OUT)
-    rack = state.nodes[node].rack
-    if state.num.has_uplinks and rack != state.nodes[other].rack:
-        pass_through(state, item, 4 * len(state.nodes) + rack)
-    pass_through(state, item, 4 * other + IN)
-
-
-@compiled
-def narrowest(state: State, item: int) -> float:
-    """The least capacity on the flow's way."""
-    least = state.resources[state.way[item, 0]].capacity
-    for place in range(1, state.flows[item].ways):
-        least = min(least, state.resources[state.way[item, place]].capacity)
-    return least
 
 
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
@@ -191,7 +159,7 @@ def write(state: State) -> None:
     item = new_item(state, work, WRITE)
     chain, count = state.targets, state.num.targets
     if chain[0] != entry.node:
-        pass_through(state, item, 4 * chain[0] + IN)
+        go_in(state, item, entry.node, chain[0])
     for place in range(count):
         pass_through(state, item, 4 * chain[place] + DISK)
         if place + 1 < count:

@@ -1,0 +1,41 @@
+"""What a simulated run says of rates that are approximate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from schedbed.cluster.virtual.fluid.max_min import REACH
+
+if TYPE_CHECKING:
+    from schedbed.deploy.results.runfile import RunFile
+
+KEY = "approximate_rates"
+
+
+def approximate_rates(run: RunFile) -> dict[str, Any]:
+    """Return what `summary.json` says of approximate rates; nothing of runs in which all rates were exact."""
+    told = [record.rates for record in run.runs if record.rates]
+    if not told:
+        return {}
+    return {
+        KEY: {
+            "reach": REACH,
+            "runs": len(told),
+            "solved": sum(rates["times"] for rates in told),
+            "cut_short": sum(rates["cut_short"] for rates in told),
+        }
+    }
+
+
+def rate_notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return the sentence below the table, if any rates were approximate."""
+    found = summary.get(KEY)
+    if found is None:
+        return []
+    share = 100 * found["cut_short"] / found["solved"]
+    shown = f"{share:.1f}%" if share >= 0.1 else "less than 0.1%"
+    return [
+        f"Rates are approximate: in {shown} of the changes of rates more than {found['reach']} flows were tied to each "
+        "other, and those farther away kept their rates until something changed near them."
+    ]
