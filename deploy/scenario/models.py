@@ -118,12 +118,12 @@ class ClusterModel(Section):
         says("rate that a rack's nodes share towards other racks, or none"),
     ] = None
     downlink: Annotated[
-        Rate | None,
+        Annotated[Rate, Field(gt=0)] | None,
         BeforeValidator(_none_word),
         says("rate that a rack's nodes share from other racks, or none"),
     ] = None
     core_switch: Annotated[
-        Rate | None,
+        Annotated[Rate, Field(gt=0)] | None,
         BeforeValidator(_none_word),
         says("rate that all racks share between each other, or none"),
     ] = None

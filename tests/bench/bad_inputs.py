@@ -61,6 +61,8 @@ KEYS = (
     "cluster.nodes",
     "cluster.racks",
     "cluster.uplink",
+    "cluster.downlink",
+    "cluster.core_switch",
     "cluster.heartbeat",
     "cluster.node.cores",
     "cluster.node.core_speed",

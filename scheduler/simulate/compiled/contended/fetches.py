@@ -6,7 +6,7 @@ from schedbed.cluster.virtual.fluid.reduce_phases import PARALLEL_COPIES
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import own_board
 from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_item, new_item
 from schedbed.scheduler.simulate.compiled.contended.flow_records import COPY, DISK, FETCH, SHUFFLING
-from schedbed.scheduler.simulate.compiled.contended.flow_ways import go_over, narrowest, pass_through
+from schedbed.scheduler.simulate.compiled.contended.link_ways import go_over, narrowest, pass_through
 from schedbed.scheduler.simulate.compiled.contended.sharing import start, stop
 from schedbed.scheduler.simulate.compiled.contended.works import phases, stream_over
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of

@@ -21,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     SORTING,
     WRITE,
 )
-from schedbed.scheduler.simulate.compiled.contended.flow_ways import go_in, go_over, narrowest, pass_through
+from schedbed.scheduler.simulate.compiled.contended.link_ways import go_in, go_over, narrowest, pass_through
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
