@@ -91,7 +91,7 @@ def _number(path: Path) -> int | None:
 def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
     """Return these numbers of a file of lines `name number`; empty when there is no such file."""
     try:
-        lines = [line.partition(" ") for line in _read(path).splitlines() if line.startswith(tuple(names))]
+        lines = [line.partition(" ") for line in _read(path).splitlines()]
     except OSError:
         return {}
     return {name: int(number) for name, _, number in lines if name in names and number.isdigit()}

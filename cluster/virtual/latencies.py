@@ -22,9 +22,7 @@ class Latencies:
     block_s: float = 0.004  # asking the NameNode for a block to write, and ending it
     block_cpu_s: float = 0.001
     core_share: float = 1.01  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
-    launch_later_s: tuple[
-        float, ...
-    ] = ()  # by which launches were slower than the fastest; each attempt draws one
+    launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
         """Seconds from a launch order to the first line of task code; what the driver puts into a plan's `start_s`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -112,13 +113,14 @@ def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
     waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
     if not len(waits_s):
         raise ValueError("no attempt was launched in these runs")
-    timing = Timing()
     least_s = float(waits_s[0])
-    return Latencies(
-        launch_s=max(0.0, least_s - timing.decision_s - timing.reply_s),
-        launch_cpu_s=0.0,
-        launch_later_s=tuple(float(wait) - least_s for wait in waits_s),
-    )
+    return replace(launches_after(least_s), launch_later_s=tuple(float(wait) - least_s for wait in waits_s))
+
+
+def launches_after(wait_s: float) -> Latencies:
+    """Return latencies whose launches take that long from an attempt's assignment to its first line of code."""
+    timing = Timing()
+    return Latencies(launch_s=max(0.0, wait_s - timing.decision_s - timing.reply_s), launch_cpu_s=0.0)
 
 
 def _launches_s(run: RunTables) -> pd.Series:

@@ -16,14 +16,14 @@ from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s
+from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s, launches_after
 from schedbed.deploy.simulated.simulated_runs import SimRuns, setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.core.rows import AttemptRow
 from schedbed.scheduler.history import frame, read_tables
-from schedbed.scheduler.simulate.setup import CostModel, Timing
+from schedbed.scheduler.simulate.setup import CostModel
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import InputFile
@@ -190,12 +190,7 @@ class _Attempts(NoSink):
 
 def _latencies(record: RecordedRun) -> Latencies:
     """An attempt starts as fast as recorded; a simulation's record has the default already."""
-    usual = Latencies()
-    if record.run.machines == "sim":
-        return usual
-    timing = Timing()
-    rest_s = launch_s(record.tables) - timing.decision_s - timing.reply_s
-    return replace(usual, launch_s=max(0.0, rest_s), launch_cpu_s=0.0)
+    return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 
 def _left_out(record: RecordedRun) -> list[str]:

@@ -106,9 +106,10 @@ def hops(limits: str, tasks: int) -> dict[str, np.ndarray]:
             times[row["attempt"]] |= {key: epoch_s + row[key] for key in ("assigned", "start", "end")}
         used_s: list[float] = []
         for hop, attempt, at_s in watch.passes():
-            times[attempt].setdefault(hop, at_s)
             if hop.startswith("cpu "):
                 used_s.append(float(hop.removeprefix("cpu ")))
+            else:
+                times[attempt].setdefault(hop, at_s)
     found = {label: _between(times, begin, end) for begin, end, label in (*LAUNCH, *END)}
     nodes = dict(zip(rows["attempt"], rows["node"], strict=True))
     found[NEXT] = _to_next(times, nodes)

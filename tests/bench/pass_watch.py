@@ -58,7 +58,7 @@ if "{FOLDER}" in os.environ:
 
 @dataclass(frozen=True, slots=True)
 class PassWatch:
-    """What the processes that are started with `environment` write."""
+    """The lines written by the processes that were started with `environment`."""
 
     said: Path
     environment: dict[str, str]

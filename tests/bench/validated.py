@@ -25,7 +25,7 @@ from tests.bench.proctree import SCHEDBED
 
 SCENARIOS = "quickstart,shuffle_heavy,cpu_heavy,io_heavy,mixed"
 CLOSE_MAX = {"io_heavy": 0.03, "shuffle_heavy": 0.03}
-"""Of the mean completion, where disks and NICs decide; elsewhere COMPLETION_MAX."""
+"""Bounds of the mean completion where disks and NICs decide; COMPLETION_MAX elsewhere."""
 
 
 def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:

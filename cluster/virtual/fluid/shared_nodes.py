@@ -1,4 +1,4 @@
-"""What the attempts of the fluid emulation run on: nodes with shared CPU, disk and network, and links between racks."""
+"""Nodes of the fluid emulation, whose attempts share CPU, disk and network, and the links between racks."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """What a rack's traffic with other racks passes, None where nothing limits it: `up` on its way out of the rack,
-    `core` between racks, `down` on its way into the rack."""
+    """The links that limit a rack's traffic with other racks, None without a limit: `up` out of the rack, `core`
+    between racks, `down` into the rack."""
 
     up: Resource | None
     down: Resource | None

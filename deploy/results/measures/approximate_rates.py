@@ -1,4 +1,4 @@
-"""What a simulated run says of rates that are approximate."""
+"""Say in the summary and below the table how many solves of a simulated run gave approximate rates."""
 
 from __future__ import annotations
 

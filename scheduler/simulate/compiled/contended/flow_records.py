@@ -20,7 +20,7 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """As `maxmin.Resource`; four a node (CPU, disk, out, in), then racks' uplinks, downlinks, and the core."""
+    """Mirrors `max_min.Resource`: four a node (CPU, disk, out, in), then the uplinks, the downlinks, the core."""
 
     capacity: f8
     demand: f8

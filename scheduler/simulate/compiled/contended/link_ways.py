@@ -1,4 +1,4 @@
-"""Which resources a flow passes, as in `cluster.virtual.fluid.shared_nodes` (compiled)."""
+"""Find the resources that a flow passes; mirrors `cluster.virtual.fluid.shared_nodes` (compiled)."""
 
 from __future__ import annotations
 
