@@ -15,7 +15,7 @@ import numpy as np
 
 from schedbed.tasks.chance import array_chance
 
-ROUNDS = 15
+ROUNDS = 10
 WORDS = 20_000
 NUMBERS = 100_000
 TURNS = 60_000

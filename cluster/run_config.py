@@ -7,7 +7,7 @@ told it when they are begun.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from schedbed.cluster.agent.link_budgets import make_links
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import NO_LINK_RATES, BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.wire.port_range import PortRange
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.stretch_file import StretchFile
 
 
@@ -44,6 +45,7 @@ class RunConfig:
     owner: str = field(default_factory=owner_mark)  # the process for which all is made
     host_speed: float = 1.0  # of a core of the host, where 1 is a core of the slowest host
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
+    tls: Tls | None = None  # what agents serve with, None for clear text
     adaptive: bool = False  # the stretch may change in mid-run, `cluster.stretch` is the first
     listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
 
@@ -75,8 +77,10 @@ class RunConfig:
             make_links(self.links, racks, self.cluster.links.slowed(self.cluster.stretch))
 
     def save(self, control: Path) -> None:
-        """Makes this the run that actors of this control folder belong to."""
-        raw = asdict(self) | {"work": str(self.work)}
+        """Makes this the run that actors of this control folder belong to. The file has no private key: attempts may
+        read it."""
+        known = self if self.tls is None else replace(self, tls=self.tls.public())
+        raw = asdict(known) | {"work": str(self.work)}
         temporary = control / "current.json.tmp"
         temporary.write_text(json.dumps(raw))
         temporary.chmod(0o600)
@@ -93,6 +97,7 @@ class RunConfig:
         cluster["nodes"] = tuple(NodeSpec(**node) for node in cluster["nodes"])
         cluster["blocks"] = BlockSettings(**cluster["blocks"])
         raw["ports"] = None if raw["ports"] is None else PortRange(**raw["ports"])
+        raw["tls"] = None if raw["tls"] is None else Tls(**raw["tls"])
         return RunConfig(**{**raw, "work": Path(raw["work"]), "cluster": ClusterSpec(**cluster)})
 
     @staticmethod

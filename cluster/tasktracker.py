@@ -52,7 +52,8 @@ class TaskTracker:
 
     `epoch_s` 0 means that the run's clock has not started yet: the machine comes up and holds blocks, and joins
     the JobTracker when `introduce` names the epoch. `scale` turns the host's times and CPU seconds into the run's.
-    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first.
+    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first. `open_session` gives a
+    client of agents.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class TaskTracker:
         masters: Masters,
         *,
         epoch_s: float,
-        token: str,
+        open_session: Callable[[], aiohttp.ClientSession],
         seed: int = 0,
         stretch: float = 1.0,
         changes: Path | None = None,
@@ -73,7 +74,7 @@ class TaskTracker:
         self._make_machine = make_machine
         self._masters = masters
         self._clock = RunClock(epoch_s, stretch, changes)
-        self._token = token
+        self._open_session = open_session
         self._machine: Machine | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -191,7 +192,7 @@ class TaskTracker:
         self.url, self.limits = hello.url, dict(hello.limits)
         self._usage = NodeUsage(self._real_node)
         self._tracker.begin_life(self._next_incarnation())
-        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        self._session = self._open_session()
         self._socket = await self._session.ws_connect(f"{self.url}/control", max_msg_size=0)
         first = await self._socket.receive_json()
         if self._peers:

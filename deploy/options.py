@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.machines.make import KINDS
+from schedbed.cluster.wire.certificates import check_certificates
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.tasks.errors import BadInput
 
 MACHINES = (*KINDS, "sim")
 """What `--machines` takes: the kinds of machine of a live run, and virtual time."""
 
-IN_CLEAR = "note: --address: data and tokens cross the network between hosts in clear, without TLS"
-"""What a run over many hosts says of its network."""
+IN_CLEAR = "note: --address: data and tokens cross the network between hosts in clear, without --tls"
+"""What a run over many hosts says of its network when it has no TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class RunOptions:
     live: bool = True
     check: bool = True  # that outputs are right, for applications that can be checked
     plots: bool = True  # the pictures beside the report, which take longer than a small run
+    tls: bool = False  # whether what crosses the network between hosts is TLS
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
     private: bool = False  # whether nobody else may read the results
@@ -44,6 +46,20 @@ class RunOptions:
             raise BadInput(
                 f"--ports: a simulation listens nowhere, expected --machines {' or '.join(KINDS)} beside it"
             )
+        check_tls(self.tls, self.address)
+
+    @property
+    def is_in_clear(self) -> bool:
+        """Return whether data crosses a network in clear."""
+        return self.address is not None and not self.tls
+
+
+def check_tls(tls: bool, address: str | None) -> None:
+    """Raise BadInput when TLS is asked for and cannot be had, or is of no use."""
+    if tls and address is None:
+        raise BadInput("--tls: nothing crosses a network without --address, expected --address beside it")
+    if tls:
+        check_certificates()
 
 
 def check_machines_name(machines: str) -> None:

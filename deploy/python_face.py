@@ -123,6 +123,7 @@ def run(
     policies: Sequence[str | Mapping[str, Any] | type[Policy] | Policy] | None = None,
     machines: Machines = "process",
     address: str | None = None,
+    tls: bool = False,
     nodes: int | None = None,
     scale: float | None = None,
     repeats: int | None = None,
@@ -141,8 +142,9 @@ def run(
     A policy is a SPEC as on the command line, a class, or an object. A simulation copies the object for each run. A
     live run imports the class's file in another process and needs, for an object, a dataclass of plain values.
 
-    `address` is that of a Ray cluster to run on. `out` keeps the results, also of a failed run, `private` from other
-    users, `keep_outputs` with the jobs' outputs. `check` compares these with what they must be, `show` prints as `run`.
+    `address` is that of a Ray cluster to run on, with `tls` between its hosts. `out` keeps the results, also of a
+    failed run, `private` from other users, `keep_outputs` with the jobs' outputs. `check` compares these with what they
+    must be, `show` prints as `run`.
     """
     from schedbed.cluster.machines.make import KINDS
     from schedbed.deploy.scenario.own_policies import live_spec
@@ -161,14 +163,8 @@ def run(
                 live_spec(policy)
     folder = _temporary_folder() if out is None else Path(out)
     kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
-    options = RunOptions(
-        **kept,
-        machines=machines,
-        address=address,
-        live=show,
-        check=check,
-        plots=out is not None,
-    )
+    where: dict[str, Any] = {"machines": machines, "address": address, "tls": tls}
+    options = RunOptions(**kept, **where, live=show, check=check, plots=out is not None)
     try:
         with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
             run_scenario(resolved, options)

@@ -19,7 +19,7 @@ class NodeContext:
     `root` holds `blocks/` (replicas), `mapout/<attempt>/` (map outputs that reducers fetch) and
     `attempts/<attempt>/` (scratch, `status`, `report.json`). `budget` is the mmapped file of the node's
     software budgets (`tasks.pacing`), None when limits are off. `pace_cpu` is False when a cgroup holds
-    the CPU limit already.
+    the CPU limit already. `authority` is the certificate (PEM) that agents are told by, "" where they speak in clear.
     """
 
     node: NodeId
@@ -35,6 +35,7 @@ class NodeContext:
     changes: Path | None = None  # the run's `StretchFile` where it may
     budget: Path | None = None
     pace_cpu: bool = True
+    authority: str = ""
 
     def distance(self, other: NodeId) -> int:
         """0 for this node, 1 for its rack, 2 for anything else, as HDFS counts."""

@@ -1,4 +1,4 @@
-"""The agent of a node: `python -m schedbed.cluster.agent.agent`, told what to be by one JSON line on standard input.
+"""The agent of a node: `python -m schedbed.cluster.agent.agent`, told what to be by `AgentConfig` on standard input.
 
 It says one JSON line on standard output when it is up, and ends with everything it started when standard input
 closes: whoever holds the other end need not live to clean up.
@@ -38,6 +38,7 @@ from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.priority import go_first
 from schedbed.cluster.wire.port_range import listen_at
+from schedbed.cluster.wire.tls import scheme_of
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.pacing import socket_bytes
@@ -60,7 +61,7 @@ class Agent:
         self._clock = RunClock(config.epoch_s, config.stretch, config.changes)
         self._limits = NodeLimits(config, where)
         self._peers = Peers(config.node.node)
-        self._sender = Sender(config.token, self._peers, self._limits, config.node)
+        self._sender = Sender(config.token, self._peers, self._limits, config.node, config.tls)
         self._control = Control(self._hello, self._hear)
         self._data = DataNode(where, self._limits, self._peers, self._sender, self._control.say)
         self._keeper = Keeper(where, self._limits, self._sender, self._data)
@@ -106,8 +107,8 @@ class Agent:
     async def _listen(self) -> web.AppRunner:
         gate = make_gate(self._config.token)
         app = make_app(gate, self._control, self._data, self._keeper, self._shuffle, self._local)
-        runner = await gate.serve(app, self._socket(), read_bufsize=2**18)
-        self._url = "http://{}:{}".format(*runner.addresses[0][:2])
+        runner = await gate.serve(app, self._socket(), tls=self._config.tls, read_bufsize=2**18)
+        self._url = "{}://{}:{}".format(scheme_of(self._config.tls), *runner.addresses[0][:2])
         self._peers.meet(
             {self._config.node.node: self._url}, {self._config.node.node: self._config.node.rack}
         )
@@ -172,6 +173,7 @@ class Agent:
             rack=config.node.rack,
             agent_url=self._url,
             token=config.token,
+            authority="" if config.tls is None else config.tls.authority,
             root=config.root,
             peers=self._peers.urls,
             racks=self._peers.racks,
@@ -258,17 +260,25 @@ def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     try:
-        config = AgentConfig.from_line(sys.stdin.readline())
+        config = AgentConfig.from_line(_read_line())
         privileges.name_process(f"agent {config.node.node}")
         where = AgentDir(config.root, config.quick)
         lock = where.lock()
         where.prepare()
         link = first_zygote(lock)  # before all else, so that it imports while this process goes on
+        if config.tls is not None:
+            config = config.with_secret(_read_line())  # not before: a fork would have the key in its memory
         return asyncio.run(_live(config, where, lock, link))
     except (BadInput, RootInUse, ZygoteDied, ValueError, TypeError, KeyError, OSError) as error:
         log.exception("cannot start")
         print(json.dumps({"error": str(error)}), flush=True)
         return EXIT_BAD_INPUT if isinstance(error, BadInput) else EXIT_FAILED
+
+
+def _read_line() -> str:
+    """Return the next line of standard input, and hold nothing of what follows."""
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:
+        return raw.readline().decode()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from schedbed.cluster.agent.attempt_reports import (
     status_of,
 )
 from schedbed.cluster.agent.cgroup_find import CgroupError
+from schedbed.cluster.agent.cpu_shares import FIRST_LOOK_S
 from schedbed.cluster.agent.folder import AgentDir, BadRequest
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.usage import process_cpu_s
@@ -189,6 +190,10 @@ class Attempts:
         if self._running:
             self._look_later()
 
+    def _share_anew(self) -> None:
+        if self._running:
+            self._limits.rebalance()
+
     def _look_later(self) -> None:
         """Look again after a while, which a stretch prolongs: the agents of 200 nodes would take half a core."""
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
@@ -227,6 +232,7 @@ class Attempts:
                 setup_cpu_s = setup_of(message)
                 running.begun_s, running.begun = running.begun_s + setup_cpu_s, True
                 self._limits.begun(spare.place, setup_cpu_s)
+                asyncio.get_running_loop().call_later(FIRST_LOOK_S, self._share_anew)
             case "done":
                 self._note_cpu(running)
                 running.done = True

@@ -1,14 +1,15 @@
-"""What an agent is told at its start: one JSON line on its standard input."""
+"""What an agent is told at its start: one JSON line on its standard input, and one with its private key."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.port_range import PortRange
+from schedbed.cluster.wire.tls import Tls
 
 LIMIT_MODES = ("auto", "cgroup", "software", "off")
 LOOPBACK = "127.0.0.1"
@@ -28,7 +29,7 @@ class AgentConfig:
     that is not the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk,
     where that is not `root`; `groups` the socket where whoever holds the node hands over its control groups
     (`group_files.receive_files`), None where the agent makes them itself; `changes` the run's `StretchFile` where the
-    stretch may change, `stretch` then the first.
+    stretch may change, `stretch` then the first; `tls` what the agent serves with, None for clear text.
     """
 
     node: NodeSpec
@@ -44,6 +45,7 @@ class AgentConfig:
     listen: str = LOOPBACK
     port: int = 0
     ports: PortRange | None = None
+    tls: Tls | None = None
     url: str = ""
     shaped: bool = False
     quick: Path | None = None
@@ -58,14 +60,24 @@ class AgentConfig:
         if not self.heartbeat_s > 0:
             raise ValueError(f"heartbeat: {self.heartbeat_s!r}, expected more than 0 seconds")
 
-    def to_line(self) -> str:
-        """The JSON line, with its newline."""
-        return json.dumps(asdict(self), default=str) + "\n"
+    def to_lines(self) -> str:
+        """Return the JSON line without what serves TLS, then that as a line of its own, where there is TLS.
+
+        The agent forks a process for attempts between the two, in whose memory the key must not be.
+        """
+        known = self if self.tls is None else replace(self, tls=self.tls.public())
+        secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"
+        return json.dumps(asdict(known), default=str) + "\n" + secret
+
+    def with_secret(self, line: str) -> AgentConfig:
+        """Return the whole, told the second line of `to_lines`. Raises ValueError or TypeError on anything else."""
+        return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """The inverse of `to_line`; raises ValueError, TypeError or KeyError on anything else."""
+        """Return what the first line of `to_lines` says; raises ValueError, TypeError or KeyError on anything else."""
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])
-        return AgentConfig(**{**raw, **paths, "ports": ports, "node": NodeSpec(**raw["node"])})
+        tls = None if raw["tls"] is None else Tls(**raw["tls"])
+        return AgentConfig(**{**raw, **paths, "ports": ports, "tls": tls, "node": NodeSpec(**raw["node"])})

@@ -2,7 +2,8 @@
 
 The kernel's own quota of a whole node is handed out in slices of 5 ms, so that below that one CPU of the host takes
 each period's: three attempts of a node of 0.2 host cores got 0.063, 0.065 and 0.028. So each attempt has a quota, and
-the node none: as their sum is the node's rate, it holds the node too.
+the node none. An attempt that waits keeps a quota to wake up with, and the others get what it does not use: what the
+node has then used above its rate is its debt, which it pays back at once.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 
 HUNGRY = 0.9  # of its share: who uses as much would use more
 ROOM = 1.5  # times what the others use, so that they can grow until the next look
-LEAST = 0.25  # of an even share, which nobody loses
+LEAST = 0.5  # of an even share, which nobody loses
 LOOK_S = 0.2  # what was used in less says little: a quota's period is 20 ms and more
+FIRST_LOOK_S = 0.06
+"""The same after an attempt has begun, which has taken half of the node from the others and may not use it."""
 HORIZON_S = 1.0  # in which a node pays back what it had above its rate
-PAYBACK = 0.2  # of its rate at most
+PAYBACK = 0.3  # of its rate at most: those who wait and wake together never get into debt faster
 CHANGE = 0.02  # smaller ones are not worth it: each gives the attempt a new period's quota at once
 
 Used = Mapping[str, float | None]
@@ -31,17 +34,18 @@ class _Held:
     seen_s: float | None  # and what it was then
     counted_s: float | None  # of its use, what the node's debt holds already
     rate: float | None = None  # of its use, None before the second look
+    look_s: float = FIRST_LOOK_S  # from one look to the next at least
 
     def look(self, now_s: float, used_s: float | None) -> float:
         """Notes its use; returns what was used since the last time, 0 when that is not known."""
         new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
         self.counted_s = used_s
         elapsed_s = now_s - self.since_s
-        if elapsed_s >= LOOK_S:
+        if elapsed_s >= self.look_s:
             self.rate = None
             if used_s is not None and self.seen_s is not None:
                 self.rate = (used_s - self.seen_s) / elapsed_s
-            self.since_s, self.seen_s = now_s, used_s
+            self.since_s, self.seen_s, self.look_s = now_s, used_s, LOOK_S
         return new_s
 
 
@@ -120,17 +124,21 @@ class CpuShares:
         return dict(sorted(changed.items(), key=lambda item: item[1]))
 
     def _even(self) -> dict[str, float]:
-        """Max-min: nobody gets more than a core or than it can use, the rest is shared evenly."""
+        """Max-min: nobody gets more than a core or than it uses, the rest is shared evenly. Then those that would get
+        little have room to grow."""
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)
-        demand = {name: self._demand(held, even) for name, held in self._held.items()}
+        demand = {name: self._demand(held) for name, held in self._held.items()}
         shares: dict[str, float] = {}
         for count, name in enumerate(sorted(demand, key=lambda name: demand[name])):
             shares[name] = min(demand[name], left / (len(demand) - count))
             left -= shares[name]
-        return shares
+        return {
+            name: share if share < demand[name] else min(self._core, max(share * ROOM, LEAST * even))
+            for name, share in shares.items()
+        }
 
-    def _demand(self, held: _Held, even: float) -> float:
+    def _demand(self, held: _Held) -> float:
         if held.rate is None or held.rate >= HUNGRY * held.share:
             return self._core
-        return min(self._core, max(held.rate * ROOM, LEAST * even))
+        return min(self._core, held.rate)

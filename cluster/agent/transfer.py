@@ -13,6 +13,8 @@ import aiohttp
 from schedbed.cluster.agent.limits import NodeLimits
 from schedbed.cluster.agent.peers import Peers
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.agent_session import agent_session
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.blockfile import CorruptBlock, read_verified
 from schedbed.tasks.pacing import PIECE_S
 
@@ -39,15 +41,15 @@ class Sender:
     is there, so that longer ones would make the nodes of a pipeline wait for each other.
     """
 
-    def __init__(self, token: str, peers: Peers, limits: NodeLimits, node: NodeSpec) -> None:
+    def __init__(
+        self, token: str, peers: Peers, limits: NodeLimits, node: NodeSpec, tls: Tls | None = None
+    ) -> None:
         self._peers = peers
         self.limits = limits
         paced_bytes = max(PIECE_BYTES, int(min(node.disk_bps, node.network_bps) * PIECE_S))
         self.piece_bytes = 2**20 if limits.budget is None else min(2**20, paced_bytes)
-        headers = {"Authorization": f"Bearer {token}", "X-Node": peers.own}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=STALL_S)
-        connector = aiohttp.TCPConnector(limit=0)
-        self._session = aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector)
+        self._session = agent_session(token, tls, headers={"X-Node": peers.own}, timeout=timeout)
 
     async def close(self) -> None:
         """Breaks off what is still being sent."""

@@ -154,6 +154,8 @@ class BlockManager:
             self._journal.begin_life(block, node, length, now_s, expected or cause)
             if cause == DARE and expected is None:
                 self._replication.keep(block, node, length)
+        if node in self.map.blocks[block].corrupt:
+            self._replication.replica_went(block, node)  # of another length than it should have
         self._replicas_changed(block)
 
     def _replica_gone(self, now_s: float, block: str, node: NodeId) -> None:

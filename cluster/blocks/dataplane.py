@@ -10,6 +10,8 @@ from typing import Any
 import aiohttp
 
 from schedbed.cluster.blocks.block_errors import BlockUnavailable
+from schedbed.cluster.wire.agent_session import agent_session
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.specs import NodeId
 
 Body = Callable[[], AsyncIterator[bytes]]
@@ -29,16 +31,14 @@ class DataPlane:
     Transfers are not paced: who loads input or looks at output is no part of the emulated cluster.
     """
 
-    def __init__(self, peers: Mapping[NodeId, str], token: str) -> None:
+    def __init__(self, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None) -> None:
         self.peers = peers
         self._token = token
+        self._tls = tls
 
     async def __aenter__(self) -> DataPlane:
-        self._session = aiohttp.ClientSession(
-            headers={"Authorization": f"Bearer {self._token}"},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=STALLED_S),
-            connector=aiohttp.TCPConnector(limit=0),
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=STALLED_S)
+        self._session = agent_session(self._token, self._tls, timeout=timeout)
         return self
 
     async def __aexit__(self, *_: object) -> None:

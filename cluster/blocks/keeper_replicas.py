@@ -69,8 +69,12 @@ class Kept:
 
     def settle(self, block: str, good: list[NodeId], target: int) -> None:
         """The good replicas of a block have changed: copies that are gone, or adopted, are none any more."""
-        for node in list(self._copies.get(block, ())):
-            if node not in good or len(good) <= target:
+        copies = list(self._copies.get(block, ()))
+        there = [node for node in copies if node in good]
+        # The oldest take the places of lost replicas, so that what counts as a copy is on top of the target.
+        adopted = there[: max(0, len(there) - max(0, len(good) - target))]
+        for node in copies:
+            if node not in there or node in adopted:
                 self.drop(block, node)
         for node in self.let_go(block):
             if node not in good or len(good) <= target:

@@ -14,6 +14,7 @@ from schedbed.cluster.blocks.block_errors import BlockUnavailable
 from schedbed.cluster.blocks.dataplane import PIECE_BYTES, Body, DataPlane
 from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
@@ -39,6 +40,7 @@ async def upload_all(
     peers: Mapping[NodeId, str],
     token: str,
     settings: BlockSettings,
+    tls: Tls | None = None,
 ) -> None:
     """Put input files into the block store, several blocks at a time.
 
@@ -50,7 +52,7 @@ async def upload_all(
     room = asyncio.Semaphore(max(1, min(streams, MEMORY_BYTES // max(largest, 1))))
     # One plan after the other: their order decides block ids, and by them every toss of placement.
     plans = [(file, await _plan(file, name_node, settings)) for file in files]
-    async with DataPlane(peers, token) as plane:
+    async with DataPlane(peers, token, tls) as plane:
         try:
             async with asyncio.TaskGroup() as group:
                 sent = [(file.path, await _send(file, plan, plane, group, room)) for file, plan in plans]
@@ -182,14 +184,14 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 
 
 async def fetch_file(
-    blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str
+    blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
     """The bytes of a located file (what the NameNode's `locate` answered for the whole of it).
 
     A replica that is bad or gone is left for the next one; BlockUnavailable when none is left.
     """
     end = max((block["offset"] + block["length"] for block in blocks), default=0)
-    async with DataPlane(peers, token) as plane:
+    async with DataPlane(peers, token, tls) as plane:
         async for piece in plane.read(blocks, 0, end):
             yield piece
 

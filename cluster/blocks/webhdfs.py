@@ -28,6 +28,7 @@ from schedbed.cluster.masters import NameNodeDoor
 from schedbed.cluster.spec import BlockSettings
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange, listen_at
+from schedbed.cluster.wire.tls import Tls
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"
@@ -50,12 +51,20 @@ class WebHdfs:
     """Answers WebHDFS requests by asking a NameNode and the agents.
 
     The token comes as parameter `delegation` or as `Authorization: Bearer`. `clock` is the run's.
-    `settings` give block size and replication of files that say nothing else.
+    `settings` give block size and replication of files that say nothing else. `tls` is what agents are asked with.
     """
 
-    def __init__(self, name_node: NameNodeDoor, token: str, settings: BlockSettings, clock: RunClock) -> None:
+    def __init__(
+        self,
+        name_node: NameNodeDoor,
+        token: str,
+        settings: BlockSettings,
+        clock: RunClock,
+        tls: Tls | None = None,
+    ) -> None:
         self._name_node = name_node
         self._token = token
+        self._tls = tls
         self._gate = HttpGate(token, _refusal(), parameter="delegation")
         self._settings = settings
         self._clock = clock
@@ -145,7 +154,7 @@ class WebHdfs:
             raise BadPath(f"{path}: offset={offset} is beyond its end ({size} bytes)")
         end = size if length is None else min(size, offset + length)
         blocks = await self._name_node.locate(path, offset=offset, length=end - offset)
-        async with DataPlane(await self._peers(), self._token) as plane:
+        async with DataPlane(await self._peers(), self._token, self._tls) as plane:
             pieces = plane.read(blocks, offset, end)
             first = await anext(pieces, b"")  # what fails at once is still answered as an error
             response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
@@ -167,7 +176,7 @@ class WebHdfs:
         )
         if _flag(request, "overwrite"):
             await self._make_room(path)
-        async with DataPlane(await self._peers(), self._token) as plane:
+        async with DataPlane(await self._peers(), self._token, self._tls) as plane:
             await store_file(path, _pieces(request), self._name_node, plane, settings)
         return web.Response(status=201, headers={"Location": f"{request.url.origin()}{PREFIX}{path}"})
 
@@ -178,7 +187,7 @@ class WebHdfs:
         old = await self._name_node.stat(path)
         size_bytes = old["block_bytes"] or self._settings.size_bytes
         settings = BlockSettings(size_bytes=size_bytes, replication=old["replication"])
-        async with DataPlane(await self._peers(), self._token) as plane:
+        async with DataPlane(await self._peers(), self._token, self._tls) as plane:
             await append_file(path, _pieces(request), self._name_node, plane, settings)
         return web.Response()
 

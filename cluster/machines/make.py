@@ -53,6 +53,7 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
         runner=runner,
         listen=config.listen,
         ports=config.ports,
+        tls=config.tls,
         links=config.links,
     )
     return KINDS[config.machines]().make(agent, config.owner)

@@ -137,7 +137,7 @@ class ProcessMachine:
         self._config.root.mkdir(parents=True, exist_ok=True)
         process = TEMPLATE.fork(self._log)
         with contextlib.suppress(OSError):  # an agent that has died already is seen by its silence
-            process.stdin.write(self._config.to_line().encode())
+            process.stdin.write(self._config.to_lines().encode())
             process.stdin.flush()
         return process
 

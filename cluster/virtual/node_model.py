@@ -24,6 +24,8 @@ class TaskCost:
     each reduce's share of a map's output, None for equal shares. With `duration_s` the whole attempt takes that long
     on a node that holds its input (a reduce: from the moment that its last map output is there), and nothing
     contends; what it reads from elsewhere comes on top, and of a reduce `shuffle_s`, where a framework has that.
+    While a reduce fetches it computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each byte, where
+    attempts contend.
     """
 
     cpu_s: float = 0.0
@@ -36,6 +38,8 @@ class TaskCost:
     merges: bool = True
     duration_s: float | None = None
     shuffle_s: float | None = None
+    fetch_cpu_s: float = 0.0
+    fetched_byte_cpu_s: float = 0.0
     records_in: int = 0
     records_out: int = 0
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.wire.handshake import handshakes
 from schedbed.cluster.wire.port_range import PortRange, listen_at
+from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.tls import Tls
 
 PATH_BYTES = 100
 """The longest path that a unix socket may have, on any system."""
@@ -19,13 +22,17 @@ SILENT_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A unix socket at `path`, or TCP at `host` where there is none; port 0, any of `ports`, before it serves."""
+    """A unix socket at `path`, or TCP at `host` where there is none; port 0, any of `ports`, before it serves.
+
+    On TCP all is TLS where there is a `tls`.
+    """
 
     path: str = ""
     host: str = ""
     port: int = 0
     ports: PortRange | None = None
     token: str = field(default="", repr=False)
+    tls: Tls | None = None
 
     @staticmethod
     def on_one_host(path: Path, host: str, token: str) -> Endpoint:
@@ -35,24 +42,40 @@ class Endpoint:
         return Endpoint(host=host, token=token)
 
 
-async def listen(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> tuple[asyncio.Server, Endpoint]:
-    """Serve at a place; return the server, and the place with its port. Raises OSError, BadInput when none is free."""
+async def listen(
+    place: Endpoint, make: Callable[[], asyncio.Protocol], strangers: Strangers | None = None
+) -> tuple[asyncio.Server, Endpoint]:
+    """Serve at a place; return the server, and the place as clients need it: with its port, without a private key.
+
+    `strangers` are the server's, among which are those whose TLS handshake goes on. Raises OSError, BadInput when no
+    port is free.
+    """
     loop = asyncio.get_running_loop()
     if place.path:
         server = await loop.create_unix_server(make, place.path)
         Path(place.path).chmod(0o600)
         return server, place
+    make = handshakes(make, place.tls, strangers or Strangers(place.token))
     server = await loop.create_server(make, sock=listen_at(place.host, place.port, place.ports))
-    return server, replace(place, port=server.sockets[0].getsockname()[1])
+    tls = None if place.tls is None else place.tls.public()
+    return server, replace(place, port=server.sockets[0].getsockname()[1], tls=tls)
 
 
 async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to a place. Raises OSError."""
+    """Connect to a place. Raises OSError, at once when the server is none of the run's."""
     loop = asyncio.get_running_loop()
     if place.path:
         await loop.create_unix_connection(make, place.path)
-    else:
+    elif place.tls is None:
         await loop.create_connection(make, place.host, place.port)
+    else:
+        try:
+            await loop.create_connection(
+                make, place.host, place.port, ssl=place.tls.connecting(), ssl_handshake_timeout=SILENT_S
+            )
+        except OSError as error:
+            why = str(error) or type(error).__name__
+            raise ConnectionError(f"{place.host}:{place.port}: no TLS of this run there: {why}") from error
 
 
 def notice_silence(sock: Any) -> None:

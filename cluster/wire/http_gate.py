@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
 
+from schedbed.cluster.wire.handshake import handshakes
 from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.tls import Tls, scheme_of
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
@@ -20,6 +22,8 @@ HEAD_BYTES = 32 * 2**10
 """The longest head of a first request; aiohttp takes lines of 8 KiB."""
 HEAD_END = b"\r\n\r\n"
 SCHEME = b"Bearer "
+TLS_HELLO = 0x16
+"""The first byte of a client that takes this for a TLS server; no method begins with that. It would wait for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +83,39 @@ class HttpGate:
         shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
         return shown.startswith(SCHEME) and self.strangers.is_token(shown[len(SCHEME) :])
 
-    async def serve(self, app: web.Application, listening: socket.socket, **options: Any) -> web.AppRunner:
+    async def serve(
+        self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
+    ) -> web.AppRunner:
         """Serve an application behind the gate. The runner's `addresses` tell where, its `cleanup` ends it."""
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
-        await _GatedSite(runner, self, listening).start()
+        await _GatedSite(runner, self, listening, tls).start()
         return runner
 
 
 class _GatedSite(web.BaseSite):
     """As `aiohttp.web.SockSite`, with a gate."""
 
-    def __init__(self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket) -> None:
+    def __init__(
+        self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket, tls: Tls | None
+    ) -> None:
         super().__init__(runner)
         self._gate = gate
+        self._tls = tls
         self._listening = listening
 
     @property
     def name(self) -> str:
         """As in `aiohttp.web.BaseSite`."""
-        return "http://{}:{}".format(*self._listening.getsockname()[:2])
+        return "{}://{}:{}".format(scheme_of(self._tls), *self._listening.getsockname()[:2])
 
     async def start(self) -> None:
         """As in `aiohttp.web.BaseSite`."""
         await super().start()
         server = cast(web.Server, self._runner.server)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Caller(self._gate, server), sock=self._listening)
+        make = handshakes(lambda: _Caller(self._gate, server), self._tls, self._gate.strangers)
+        self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
         """As in `aiohttp.web.BaseSite`."""
@@ -140,7 +150,7 @@ class _Caller(asyncio.Protocol):
         self._held += data
         end = self._held.find(HEAD_END, looked_at, HEAD_BYTES)
         if end < 0:
-            if len(self._held) >= HEAD_BYTES:
+            if len(self._held) >= HEAD_BYTES or self._held[0] == TLS_HELLO:
                 self._refuse()
         elif self._shows_token(bytes(self._held[:end])):
             self._hand_over()

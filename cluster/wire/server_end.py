@@ -74,7 +74,7 @@ class ServerEnd:
     async def listen(self, place: Endpoint) -> Endpoint:
         """Serve at a place, to those that know its token; return the place with its port."""
         self._strangers = Strangers(place.token)
-        self._server, found = await listen(place, self._connection)
+        self._server, found = await listen(place, self._connection, self._strangers)
         return found
 
     async def close(self) -> None:

@@ -41,6 +41,10 @@ Machines = Annotated[
 Private = Annotated[
     bool, typer.Option("--private", help="Results that nobody else can read: folder 0700, files 0600.")
 ]
+Tls = Annotated[
+    bool,
+    typer.Option("--tls", help="With --address: TLS between the hosts, with certificates made for the run."),
+]
 Ports = Annotated[
     PortRange | None,
     typer.Option(

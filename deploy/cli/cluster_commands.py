@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Ports, Private, Scenario
+from schedbed.deploy.cli.arguments import Ports, Private, Scenario, Tls
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.options import IN_CLEAR
+from schedbed.deploy.options import IN_CLEAR, check_tls
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def up(
             metavar="ADDR", help="A running Ray cluster to deal the nodes over: host:port, or auto."
         ),
     ] = None,
+    tls: Tls = False,
     ports: Ports = None,
     name: Annotated[str | None, typer.Option(help="The cluster's name; the scenario's unless given.")] = None,
     with_workload: Annotated[
@@ -67,6 +68,7 @@ def up(
 
     Example: schedbed up quickstart --name lab --policy fair
     """
+    check_tls(tls, address)
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import StartOrder
@@ -79,7 +81,7 @@ def up(
     check_no_framework(resolved)
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
-    where = {"machines": machines, "address": address, "ports": ports}
+    where = {"machines": machines, "address": address, "tls": tls, "ports": ports}
     kept = {"out": out, "keep_outputs": keep_outputs, "private": private}
     name = check_name(name or resolved.name)
     _up(StartOrder(name=name, scenario=resolved, **where, **kept), foreground)
@@ -94,7 +96,7 @@ def _up(order: StartOrder, stays: bool) -> None:
         typer.echo(f"note: {line}", err=True)
     if not stays:
         started = start(order)
-        if order.address is not None:
+        if order.address is not None and not order.tls:
             typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
         show_up(started)
         return

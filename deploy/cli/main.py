@@ -11,7 +11,16 @@ import typer
 
 from schedbed import __version__
 from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands, validate_command
-from schedbed.deploy.cli.arguments import Machines, NoLive, Ports, Private, Scenario, SetKey, show_warnings
+from schedbed.deploy.cli.arguments import (
+    Machines,
+    NoLive,
+    Ports,
+    Private,
+    Scenario,
+    SetKey,
+    Tls,
+    show_warnings,
+)
 from schedbed.deploy.cli.endings import Commands
 from schedbed.deploy.cli.hosts_command import hosts_app
 from schedbed.deploy.cli.policy_commands import policy_app
@@ -79,6 +88,7 @@ def run(
         str | None,
         typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
     ] = None,
+    tls: Tls = False,
     ports: Ports = None,
     nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
     scale: Annotated[float | None, typer.Option(help="Factor on every duration and amount of data.")] = None,
@@ -119,7 +129,7 @@ def run(
 
     from schedbed.deploy.whole_run import RunOptions, run_scenario
 
-    where = RunOptions(out=out, machines=machines, address=address, ports=ports, webhdfs=webhdfs)
+    where = RunOptions(out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs)
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
     what["private"] = private
     run_scenario(resolved, replace(where, **what))

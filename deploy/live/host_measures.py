@@ -8,6 +8,8 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.core_trial import CoreTrial, relative_speeds
 from schedbed.cluster.host_clock import ROUND_TRIPS, ClockReading, Exchange, least_round_trip
 
+PASSES = 4
+
 
 def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
     """Return how far the clock that `ask` reads is ahead of this host's, at a time of this host's clock."""
@@ -23,11 +25,11 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     """Return how fast the cores of hosts are, where 1 is the slowest host; `own` is this host's name if it counts.
 
-    One host after the other is measured: hosts that share a machine would slow each other down.
+    One host after the other is measured, for hosts that share a machine would slow each other down; and that `PASSES`
+    times, for a slow moment of one would make the others seem fast. The least of each host counts.
     """
-    if len(others) + (own is not None) < 2:
-        return dict.fromkeys([*([own] if own is not None else []), *others], 1.0)
-    trial_s = {} if own is None else {own: CoreTrial().least_s()}
-    for name, ask in others.items():
-        trial_s[name] = ask()
-    return relative_speeds(trial_s)
+    asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
+    if len(asked) < 2:
+        return dict.fromkeys(asked, 1.0)
+    passes = [{name: ask() for name, ask in asked.items()} for _ in range(PASSES)]
+    return relative_speeds({name: min(each[name] for each in passes) for name in asked})

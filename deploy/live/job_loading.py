@@ -59,7 +59,9 @@ class JobLoader:
     def upload(self, files: Sequence[InputFile]) -> None:
         """Puts input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
         settings = self._config.cluster.blocks
-        asyncio.run(upload_all(files, self.name_node, self._peers, self._config.token, settings))
+        asyncio.run(
+            upload_all(files, self.name_node, self._peers, self._config.token, settings, self._config.tls)
+        )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
         """The jobs with where their input is, now that it is placed; `paths` are all that they read."""
@@ -87,7 +89,7 @@ class JobLoader:
 
     def _read(self, blocks: list[dict[str, Any]], offset: int, size: int) -> bytes:
         async def read() -> bytes:
-            async with DataPlane(self._peers, self._config.token) as plane:
+            async with DataPlane(self._peers, self._config.token, self._config.tls) as plane:
                 return b"".join([piece async for piece in plane.read(blocks, offset, offset + size)])
 
         return asyncio.run(read())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from schedbed.cluster.blocks.loader import fetch_file
 from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import app_of, check_output
 from schedbed.tasks.appkit.part_files import Ran
 from schedbed.tasks.errors import BadInput
@@ -40,10 +41,13 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 class Outputs:
     """The block store's files as files of the host. `peers` are the agents' present URLs."""
 
-    def __init__(self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str) -> None:
+    def __init__(
+        self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
+    ) -> None:
         self._name_node = name_node
         self._peers = peers
         self._token = token
+        self._tls = tls
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
         """Copies the committed parts of each job to folder/<job>/part-NNNNN."""
@@ -101,7 +105,7 @@ class Outputs:
     async def read(self, path: str) -> AsyncIterator[bytes]:
         """The bytes of a file of the block store. Raises BlockStoreError."""
         blocks = await self._name_node.locate(path)
-        async for piece in fetch_file(blocks, self._peers, self._token):
+        async for piece in fetch_file(blocks, self._peers, self._token, self._tls):
             yield piece
 
     async def _copy_parts(self, job: str, folder: Path) -> None:

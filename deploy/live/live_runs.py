@@ -17,6 +17,8 @@ from schedbed.cluster.conditions import by_nature
 from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
+from schedbed.cluster.wire.certificates import make_certificates
+from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.doctor.stretch import settled
 from schedbed.deploy.failures import RunFailed, one_line
@@ -46,6 +48,7 @@ class LiveRuns:
         check_machines(options.machines)
         self._scenario = settled(scenario, options.address)
         self._options = options
+        self._tls = make_certificates() if options.tls else None
         self._before: frozenset[Listener] = frozenset()  # what listens in this process for somebody else
 
     def play(self, folder: Path, record: RunFile) -> None:
@@ -59,12 +62,11 @@ class LiveRuns:
             stack.enter_context(machines_ready(self._options.machines))
             base = stack.enter_context(scratch())
             display.stage(f"starting Ray and the masters of {nodes}")
-            ray = RayCluster(
-                self._scenario.cluster.nodes, base, self._options.address, ports=self._options.ports
-            )
+            over_tcp = Endpoint(ports=self._options.ports, tls=self._tls)
+            ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address, over_tcp=over_tcp)
             cluster = stack.enter_context(ray)
             check_ray(cluster.gcs)
-            if self._options.address is not None:
+            if self._options.is_in_clear:
                 print(IN_CLEAR, file=sys.stderr)
             self._settle_on_hosts(cluster)
             for number, (repeat, index) in enumerate(order):
@@ -107,6 +109,7 @@ class LiveRuns:
             ),
             machines=self._options.machines,
             ports=self._options.ports,
+            tls=self._tls,
             adaptive=self._scenario.adaptive_stretch and self._scenario.cluster.limits != "off",
         )
 

@@ -276,7 +276,7 @@ class Session:
 
     def outputs(self) -> Outputs:
         """What the jobs have written, from the addresses that are known."""
-        return Outputs(self._loader.name_node, self._peers, self._config.token)
+        return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:
         return [job for job in self.jobs if self.ended.get(job.job) == "succeeded"]

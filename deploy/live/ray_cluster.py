@@ -35,7 +35,6 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.endpoint import Endpoint
-from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors.jobtracker_actor import JobTrackerActor
 from schedbed.deploy.live.actors.namenode_actor import NameNodeActor
@@ -74,7 +73,8 @@ class RayCluster:
 
     It is a Ray of its own on this host, or the running one at `address` (host:port of its GCS, or `auto` for the one
     of this host). There the nodes are dealt over the cluster's hosts; the masters stay on the driver's. Once entered,
-    `places` says which host each node lies on, and does not change: the nodes of a lost host are lost.
+    `places` says which host each node lies on, and does not change: the nodes of a lost host are lost. `over_tcp` has
+    the ports and the TLS of masters that serve on a network.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RayCluster:
         base: Path,
         address: str | None = None,
         *,
-        ports: PortRange | None = None,
+        over_tcp: Endpoint = Endpoint(),  # noqa: B008 - it does not change
     ) -> None:
         self.control = base / "control"
         self.control.mkdir(parents=True)
@@ -91,7 +91,7 @@ class RayCluster:
         self._nodes = list(nodes)
         self._temporary = base / "ray"
         self._address = address
-        self._ports = ports
+        self._over_tcp = over_tcp
         self._config: RunConfig | None = None
         self.hosts: dict[str, HostRecord] = {}
         self.places: dict[str, Host] = {}
@@ -201,7 +201,7 @@ class RayCluster:
         """Where a master serves: a unix socket, or the address of the driver's host when there may be others."""
         token = secrets.token_hex(32)
         if self._address is not None:
-            return Endpoint(host=own.address, ports=self._ports, token=token)
+            return replace(self._over_tcp, host=own.address, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:

@@ -26,7 +26,7 @@ from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.security.listeners import Listener, listeners_of
 from schedbed.deploy.security.start_check import ports_of
-from schedbed.deploy.security.stranger import NOBODY, StrangerAnswer, try_all
+from schedbed.deploy.security.stranger import NOBODY, TLS, StrangerAnswer, try_all
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.deploy.workspace import owned
@@ -80,7 +80,9 @@ class TriedListener:
             return f"unix socket {self.modes}"
         is_rays = self.own.way == "gRPC" or self.listener.process in _RAYS
         token = "Ray's token" if is_rays else "a token of its own"
-        return token if self.listener.is_loopback else f"{token}; not on loopback"
+        if self.listener.is_loopback:
+            return token
+        return f"{token}; not on loopback, {'TLS' if self.own.way == TLS else 'in clear'}"
 
     def row(self) -> tuple[str, ...]:
         """Return the cells of the table."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import struct
 from contextlib import suppress
 
@@ -79,6 +80,18 @@ def frames_refuse(listener: Listener) -> str:
     return REFUSES if ended else UNKNOWN
 
 
+def tls_refuses(listener: Listener) -> str:
+    """Return whether a server that speaks TLS refuses HTTP with a wrong token and frames with one. Raises OSError.
+
+    Its certificate is not looked at: a stranger does not know the run's authority.
+    """
+    heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
+    if heard:
+        return REFUSES if HTTP_REFUSAL.match(heard) else OPEN
+    heard, ended = _heard_in_tls(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
+    return OPEN if heard else REFUSES if ended else UNKNOWN
+
+
 def connect(listener: Listener) -> socket.socket:
     """Return a connection to a listener. Raises OSError, PermissionError where the file system keeps strangers out."""
     if listener.is_unix:
@@ -99,20 +112,38 @@ def connect(listener: Listener) -> socket.socket:
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
     """Say something; return what comes back until it is enough or time is over, and whether the peer has ended it."""
-    heard = b""
     with connect(listener) as line:
         with suppress(ConnectionError):  # it may have spoken and gone already
             line.sendall(said)
-        while not enough.search(heard) and len(heard) < ANSWER_BYTES:
-            try:
-                piece = line.recv(ANSWER_BYTES)
-            except TimeoutError:
-                return heard, False
-            except ConnectionError:
-                return heard, True
-            if not piece:
-                return heard, True
-            heard += piece
+        return _heard_on(line, enough)
+
+
+def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
+    """As `_heard`, after a handshake; from a server without TLS nothing comes back, and nothing ends."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with connect(listener) as line:
+        try:
+            secure = context.wrap_socket(line)
+        except OSError:
+            return b"", False
+        with secure:
+            secure.sendall(said)
+            return _heard_on(secure, enough)
+
+
+def _heard_on(line: socket.socket, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
+    heard = b""
+    while not enough.search(heard) and len(heard) < ANSWER_BYTES:
+        try:
+            piece = line.recv(ANSWER_BYTES)
+        except TimeoutError:
+            return heard, False
+        except (ConnectionError, ssl.SSLEOFError):
+            return heard, True
+        if not piece:
+            return heard, True
+        heard += piece
     return heard, False
 
 

@@ -24,6 +24,7 @@ from schedbed.deploy.security.strange_calls import (
     frames_refuse,
     http_refuses,
     ray_refuses,
+    tls_refuses,
 )
 
 NOBODY = 65534
@@ -31,9 +32,11 @@ UNREACHABLE = "cannot be reached"
 SAME_USER = "same user only"
 """The answer of a unix socket of Ray to the user whose it is."""
 FRAMES = "frames"
+TLS = "TLS"
 CALLS: Mapping[str, Callable[[Listener], str]] = {
     "gRPC": ray_refuses,
     "HTTP": http_refuses,
+    TLS: tls_refuses,
     FRAMES: frames_refuse,
 }
 

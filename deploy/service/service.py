@@ -227,6 +227,7 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         out=order.out,
         machines=order.machines,
         address=order.address,
+        tls=order.tls,
         ports=order.ports,
         keep_outputs=order.keep_outputs,
         private=order.private,

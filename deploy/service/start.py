@@ -31,6 +31,7 @@ class StartOrder:
     machines: str
     keep_outputs: bool
     address: str | None = None
+    tls: bool = False
     ports: PortRange | None = None
     private: bool = False
 

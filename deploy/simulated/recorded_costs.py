@@ -12,13 +12,14 @@ import numpy as np
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.deploy.results.metrics import RunTables, useful
+from schedbed.deploy.simulated.task_costs import HANDLING, fetching
 from schedbed.scheduler.simulate.setup import Timing
 from schedbed.tasks.specs import JobSpec, TaskKind, task_id
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort")
+MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 
 class RecordedCosts:
@@ -31,6 +32,7 @@ class RecordedCosts:
         self.extra_s: dict[str, float] = {}
         self._worked_s = worked_s(run.attempts)
         speeds = {str(node["node"]): float(node["core_speed"]) for node in run.nodes}
+        self._core_speed = fmean(speeds.values())
         good = _unsplit(_amounts(useful(run.attempts), speeds))
         self._rows: dict[str, Mapping[Any, Any]] = {row["task"]: row for row in good.to_dict("records")}
         means = good.groupby(["job", "kind"])[list(MEANS)].mean()
@@ -53,15 +55,18 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`; CPU that fits into the recorded merge is the merge's."""
+        """As in `CostModel`; of the CPU some is the shuffle's, and what fits into the recorded merge is the merge's."""
         row = self._row(job, TaskKind.REDUCE, index)
-        sort_cpu_s = min(row["cpu"], row["sort"])
+        fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
+        left_s = max(0.0, row["cpu"] - fetching_s)
+        sort_cpu_s = min(left_s, row["sort"])
         extra_s = self._extra_s(job, TaskKind.REDUCE, index)
-        return TaskCost(
-            cpu_s=max(0.0, row["cpu"] - sort_cpu_s + extra_s),
+        cost = TaskCost(
+            cpu_s=max(0.0, left_s - sort_cpu_s + extra_s),
             sort_cpu_s=sort_cpu_s,
             output_bytes=round(row["output_bytes"]),
         )
+        return fetching(cost, self._core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
         """Lets each task work as long as recorded: what the replay's attempts lack or have too much becomes extra.
@@ -147,10 +152,8 @@ def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
     """Both parts of a map that was split are one row: what the whole would have used."""
-    amounts = [*MEANS, "shuffle_bytes"]
-    return (
-        attempts.assign(task=_whole(attempts)).groupby(["job", "kind", "task"], as_index=False)[amounts].sum()
-    )
+    whole = attempts.assign(task=_whole(attempts))
+    return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 
 
 def _shared(total: int, weights: list[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from schedbed.cluster.virtual.node_model import TaskCost
@@ -21,26 +21,43 @@ from schedbed.tasks.workloads.planned import PlannedJob
 class Handling:
     """What moving data and being an attempt cost live, in core-seconds of the host.
 
-    Fitted to live runs of the shipped scenarios at 0.08 of a core a node's core (`schedbed validate --phases`).
+    Measured with synthetic tasks that compute nothing at 0.1 of a core a node's core (`tests/bench/handling.py`).
     A synthetic task's CPU counts from its process's start (`tasks.apps.synthetic`): these are part of it, not on top.
     """
 
-    attempt_s: float = 0.003  # from the fork to the first line
-    read_byte_s: float = 3.5e-9
-    written_byte_s: float = 3e-9
-    fetch_s: float = 0.002  # a map's output, and the waiting for it
-    fetched_byte_s: float = 5.5e-9
+    attempt_s: float = 0.0033  # from the fork to the first line
+    read_byte_s: float = 1.0e-9
+    written_byte_s: float = 0.7e-9  # of a file
+    spilled_byte_s: float = 3.3e-9  # of a map's output for reduces
+    fetch_s: float = 0.001  # a map's output, and the waiting for it
+    fetched_byte_s: float = 1.4e-9
 
-    def map_s(self, read_bytes: float, written_bytes: float) -> float:
+    def map_s(self, cost: Cost, *, spills: bool) -> float:
         """Of a map that only moves data."""
-        return self.attempt_s + self.read_byte_s * read_bytes + self.written_byte_s * written_bytes
+        written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
+        return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
 
     def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
         """Of a reduce until it has all its input."""
-        return self.attempt_s + self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
+        return self.attempt_s + self.fetching_s(maps, fetched_bytes)
+
+    def fetching_s(self, maps: int, fetched_bytes: float) -> float:
+        """Of that only what it does with the outputs of so many maps."""
+        return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
 HANDLING = Handling()
+
+
+def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
+    """Return the cost of a reduce with that share of what fetching takes; none where its time is known."""
+    if cost.duration_s is not None:
+        return cost
+    return replace(
+        cost,
+        fetch_cpu_s=share * HANDLING.fetch_s / core_speed,
+        fetched_byte_cpu_s=share * HANDLING.fetched_byte_s / core_speed,
+    )
 
 
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
@@ -102,11 +119,13 @@ class ScenarioCosts:
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
         """As in `CostModel`."""
         if job.map_costs:
-            cost = job.map_costs[index]
-            found = self._specified.get((cost, 0, 0))
+            cost, spills = job.map_costs[index], job.reduces > 0
+            found = self._specified.get((cost, 0, spills))
             if found is None:
-                moving_s = HANDLING.map_s(cost.read_bytes, cost.write_bytes)
-                found = self._specified[cost, 0, 0] = self._specify(cost, max(self._host(cost), moving_s))
+                moving_s = HANDLING.map_s(cost, spills=spills)
+                found = self._specified[cost, 0, spills] = self._specify(
+                    cost, max(self._host(cost), moving_s)
+                )
             return found
         length = job.splits[index].length
         found = self._maps.get((job.job, length))
@@ -122,7 +141,7 @@ class ScenarioCosts:
             if found is None:
                 left_s = self._host(cost) - HANDLING.shuffle_s(job.maps, fetched)
                 write_s = HANDLING.written_byte_s * cost.write_bytes
-                found = self._specify(cost, max(left_s, write_s))
+                found = fetching(self._specify(cost, max(left_s, write_s)), self._core_speed)
                 self._specified[cost, job.maps, fetched] = found
             return found
         if job.job not in self._apps:
@@ -175,11 +194,12 @@ class ScenarioCosts:
         work = sum(app_of(job).work_of(job.params, split.length, job.maps) for split in job.splits)
         rate = self._core_speed
         fetched = sum(self.map_cost(job, index).output_bytes for index in range(job.maps)) / job.reduces
-        return TaskCost(
+        cost = TaskCost(
             cpu_s=(law.reduce_start_s + law.reduce_cpu_s * fetched) / rate,
             sort_cpu_s=law.reduce_sort_s * fetched / rate,
             output_bytes=round(law.output.of(work) / job.reduces),
         )
+        return fetching(cost, rate)
 
 
 FREE = TaskCost()

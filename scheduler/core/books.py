@@ -73,6 +73,7 @@ class Books:
         self.launches = 0
         self.submissions = 0
         self.live_attempts = 0
+        self._possible: policies.Proposal | None = None  # was checked, and nothing has changed since
         self.nodes: dict[NodeId, Node] = {}
         self.jobs: dict[str, Job] = {}
         self.avoiding: dict[Job, None] = {}  # jobs that avoid a node

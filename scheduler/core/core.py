@@ -202,9 +202,6 @@ class Core:
             self._offer_copies(self._speculation, node, actions)
         if node.feeds:
             _feed(node, actions)
-        if node.outbox:
-            actions += node.outbox
-            node.outbox = []
         reply = node.reply = Reply(sequence, tuple(actions), self._heartbeat_s)
         return reply
 
@@ -234,6 +231,7 @@ class Core:
             if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
                 if attempt.state is KILLING:
                     self._ledger.end_attempt(attempt, KILLED, attempt.reason)
+                    self._ledger.forget_outputs(attempt)
                 else:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 

@@ -5,7 +5,7 @@ It knows nothing of heartbeats; `scheduler.core.core` does.
 
 from __future__ import annotations
 
-from schedbed.cluster.messages import AttemptReport, MapOutput
+from schedbed.cluster.messages import AttemptReport, ForgetJob, MapOutput
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import policy as policies
 from schedbed.scheduler.core.books import count
@@ -76,7 +76,8 @@ class Ledger(JobBooks):
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
-        fault = self.why_not(node, kind, task, proposal)
+        fault = None if proposal is self._possible else self.why_not(node, kind, task, proposal)
+        self._possible = None
         if fault is not None:
             raise policies.PolicyError(f"{task.task} on {node.node} at {self.now_s:.3f} s: {fault}")
         stage = task.stage
@@ -122,10 +123,12 @@ class Ledger(JobBooks):
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Why the task of a running job cannot be launched as proposed; None when it can."""
+        """Why the task of a running job cannot be launched as proposed; None when it can, and then it counts as checked
+        if it is what is launched next."""
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
             fault = self._uncut(task, proposal)
+        self._possible = proposal if fault is None else None
         return fault
 
     @staticmethod
@@ -200,6 +203,7 @@ class Ledger(JobBooks):
         job = task.stage.job
         if job.state is not JOB_RUNNING:
             self.end_attempt(attempt, KILLED, attempt.reason or f"job {job.state}")
+            self.forget_outputs(attempt)
         elif task.state is not TASK_RUNNING:
             self.end_attempt(attempt, KILLED, "superseded")
         elif task.stage.shuffled:
@@ -224,6 +228,13 @@ class Ledger(JobBooks):
         if task.attempts:
             self._kill_others(task)
         self._open_reduces(job)
+
+    @staticmethod
+    def forget_outputs(attempt: Attempt) -> None:
+        """A map of an ended job may have left its output after its node was told to forget the job: tell it again."""
+        stage = attempt.task.stage
+        if stage.shuffled and not stage.job.active:
+            attempt.node.outbox.append(ForgetJob(job=stage.job.job))
 
     def _lose_outputs(self, job: Job, node: Node) -> None:
         """What the job's maps have left on the node is gone; in the order in which they ended."""

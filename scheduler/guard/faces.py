@@ -33,7 +33,8 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 class Faces(dict[Any, Any]):
     """The faces by the core's objects, made when first asked for.
 
-    `withheld` are jobs that the offer of the moment is not for: they say that they have nothing to start.
+    `withheld` are jobs that the offer of the moment is not for: they say that they have nothing to start. Their faces
+    are of another class for that time, so that all other faces need not ask.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -44,6 +45,21 @@ class Faces(dict[Any, Any]):
     def __missing__(self, raw: Any) -> Any:
         face = self[raw] = _FACES[type(raw)](self, raw)
         return face
+
+    def withhold(self, job: Job) -> None:
+        """Keep the job out of the offers until `offer_all`."""
+        self.withheld[job] = None
+        put(self[job], "__class__", _WithheldJobFace)
+        for stage in (job.maps, job.reduces):
+            put(self[stage], "__class__", _WithheldStageFace)
+
+    def offer_all(self) -> None:
+        """Withhold no job any more."""
+        for job in self.withheld:
+            put(self[job], "__class__", JobFace)
+            for stage in (job.maps, job.reduces):
+                put(self[stage], "__class__", StageFace)
+        self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
         """Return the core's object of that type behind a face of ours; None when there is none (any more)."""
@@ -112,12 +128,7 @@ class TallyFace(Face):
 class TaskFace(Face):
     """As in `TaskView`."""
 
-    __slots__ = ("job",)
-
-    def __init__(self, faces: Faces, raw: Task) -> None:
-        super().__init__(faces, raw)
-        put(self, "job", faces[raw.stage.job])
-
+    __slots__ = ()
     task = live("task")
     kind = live("stage.kind")
     index = live("index")
@@ -126,6 +137,11 @@ class TaskFace(Face):
     racks = live("racks")
     state = live("state")
     failures = live("failures")
+
+    @property
+    def job(self) -> Any:
+        """As in `TaskView`."""
+        return faces_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
@@ -171,12 +187,10 @@ class AttemptFace(Face):
 class StageFace(Face):
     """As in `StageView`."""
 
-    __slots__ = ("__faces", "__raw", "_tasks", "demand", "kind", "queue", "user")
+    __slots__ = ("_tasks", "demand", "kind", "queue", "user")
 
     def __init__(self, faces: Faces, raw: Stage) -> None:
         super().__init__(faces, raw)
-        put(self, "_StageFace__faces", faces)  # found sooner than those of `Face`
-        put(self, "_StageFace__raw", raw)
         put(self, "_tasks", ())
         put(self, "kind", raw.kind)
         put(self, "demand", replace(raw.demand))
@@ -188,12 +202,7 @@ class StageFace(Face):
     running = live("running")
     killing = live("killing")
     done = live("done")
-
-    @property
-    def ready(self) -> bool:
-        """As in `StageView`."""
-        raw, withheld = self.__raw, self.__faces.withheld
-        return raw.ready and not (withheld and raw.job in withheld)
+    ready = live("ready")
 
     @property
     def tasks(self) -> tuple[Any, ...]:
@@ -203,6 +212,13 @@ class StageFace(Face):
             faces = faces_of(self)
             put(self, "_tasks", tuple([faces[task] for task in raw]))
         return self._tasks
+
+
+class _WithheldStageFace(StageFace):
+    """Of a job that is withheld."""
+
+    __slots__ = ()
+    ready = property(lambda _: False)
 
 
 class JobFace(Face):
@@ -258,36 +274,44 @@ class JobFace(Face):
         """As in `JobView`."""
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
-    def _found(self, task: Task | None) -> Any:
-        faces = self.__faces
-        if task is None or self.__raw in faces.withheld:
-            return None
-        return faces[task]
-
     def local_map(self, node: NodeId) -> Any:
         """As in `JobView`."""
         task = self.__raw.local_map(node)
-        return None if task is None else self._found(task)
+        return None if task is None else self.__faces[task]
 
     def rack_map(self, rack: str) -> Any:
         """As in `JobView`."""
-        return self._found(self.__raw.rack_map(rack))
+        task = self.__raw.rack_map(rack)
+        return None if task is None else self.__faces[task]
 
     def free_map(self) -> Any:
         """As in `JobView`."""
-        return self._found(self.__raw.free_map())
+        task = self.__raw.free_map()
+        return None if task is None else self.__faces[task]
 
     def any_map(self) -> Any:
         """As in `JobView`."""
-        return self._found(self.__raw.any_map())
+        task = self.__raw.any_map()
+        return None if task is None else self.__faces[task]
 
     def whole_map(self, rack: str) -> Any:
         """As in `JobView`."""
-        return self._found(self.__raw.whole_map(rack))
+        task = self.__raw.whole_map(rack)
+        return None if task is None else self.__faces[task]
 
     def any_reduce(self) -> Any:
         """As in `JobView`."""
-        return self._found(self.__raw.any_reduce())
+        task = self.__raw.any_reduce()
+        return None if task is None else self.__faces[task]
+
+
+class _WithheldJobFace(JobFace):
+    """Of a job that is withheld: it has nothing to start."""
+
+    __slots__ = ()
+
+    _nothing: Any = lambda *_: None
+    local_map = rack_map = free_map = any_map = whole_map = any_reduce = _nothing
 
 
 class NodeFace(Face):
@@ -371,3 +395,4 @@ _FACES: dict[type, Callable[[Faces, Any], Face]] = {
     Node: NodeFace,
     Ledger: ViewFace,
 }
+JOB_FACES = (JobFace, _WithheldJobFace)

@@ -67,9 +67,9 @@ class Guard:
             raise error
         if isinstance(error, KeyboardInterrupt) and not is_raised(error):
             raise error  # Ctrl-C while the policy thinks
-        raise self._blamed(what, error) from error
+        raise self.blamed(what, error) from error
 
-    def _blamed(self, what: str, error: BaseException) -> PolicyFailed:
+    def blamed(self, what: str, error: BaseException) -> PolicyFailed:
         """Return the failure that the error is; its text may be code of the policy that hangs."""
         place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:

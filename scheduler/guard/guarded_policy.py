@@ -21,9 +21,10 @@ from schedbed.scheduler.guard.blame import Culprit
 from schedbed.scheduler.guard.faces import Faces
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.idle_watch import IdleWatch
+from schedbed.scheduler.guard.own_order import HOOKS, MakeHook, composed, is_shipped, method_of, takes_core
 from schedbed.scheduler.guard.read_only import clean, is_plain
 from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import Kill, Limits, Policy, Proposal, says
+from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal, says
 from schedbed.tasks.specs import TaskKind
 
 REJECTS = 100
@@ -40,35 +41,59 @@ class GuardedPolicy:
         self._ledger: Ledger | None = None
         self._rejects = 0
         self._answers: Answers | None = None
+        self._own_ended: Callable[..., Any] | None = None
+        self._own_finished: Callable[..., Any] | None = None
+        self._propose: Callable[[Ledger, Node, TaskKind], Proposal | None]
         self._guard.call("__init__", self._take_over)
+        self.decide = self._propose
+        """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
 
     # ------------------------------------------------------------- what it says
 
     def _take_over(self) -> None:
         """Look at what the policy has and says of itself."""
         own = self.own
-        self._ask = self._guard.wrap("decide", _method(own, "decide"))
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
         patience_s = getattr(own, "patience_s", 0.0)
         self._idle = IdleWatch(float(patience_s))
-        self._own_ended = self._wrapped("ended")
-        self._own_finished = self._wrapped("finished")
-        for name in ("submitted", "beat", "changed", "tick"):
-            if hasattr(own, name):
-                setattr(self, name, self._hook(name, _method(own, name)))
-        if hasattr(own, "preempt"):
-            self._own_preempt = _method(own, "preempt")
-            self._listing = self._guard.wrap("preempt", self._listed)
-            self.preempt = self._preempt
+        if takes_core(own):
+            self._take_core(own)
+        else:
+            self._take_faces(own)
         self._say(own)
         if getattr(own, "speculation", None) is not None:
             self.speculation = self._speculation_of(own.speculation)
         if getattr(own, "admission", None) is not None:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
-    def _wrapped(self, name: str) -> Callable[..., Any] | None:
-        return self._guard.wrap(name, _method(self.own, name)) if hasattr(self.own, name) else None
+    def _take_faces(self, own: Any) -> None:
+        """Have the policy see nothing but faces."""
+        ask = self._guard.wrap("decide", method_of(own, "decide"))
+        self._propose = partial(self._first_possible, "decide", ask)
+        for name in HOOKS:
+            if hasattr(own, name):
+                self._set_hook(name, self._hook(name, method_of(own, name)))
+        if hasattr(own, "preempt"):
+            self._own_preempt = method_of(own, "preempt")
+            self._listing = self._guard.wrap("preempt", self._listed)
+            self.preempt = self._preempt
+
+    def _take_core(self, own: Any) -> None:
+        """Have the shipped axes of the policy see the core's own objects."""
+        core: Any = composed(own, self._guard, self._hook, self._faces_of)
+        self._core_decide = core.decide
+        self._propose = self._propose_core
+        for name in HOOKS:
+            if hasattr(core, name):
+                self._set_hook(name, method_of(core, name))
+        if hasattr(core, "preempt"):
+            self._core_preempt = core.preempt
+            self.preempt = self._preempt_core
+
+    def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
+        """Take the hook for the core's: as it is, or where something is to be done after it, beside that."""
+        setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
         if says(own, "elidable") is True:
@@ -81,17 +106,18 @@ class GuardedPolicy:
             self.keeping = Keeping(*keeping)
         waiting = [part for part in (own, *getattr(own, "axes", ())) if hasattr(part, "awaits_beat")]
         if waiting:
-            asked = [_method(part, "awaits_beat") for part in waiting]
-            self.awaits_beat = self._guard.wrap(
-                "awaits_beat", asked[0] if len(asked) == 1 else lambda: any(each() for each in asked)
-            )
+            asked = [method_of(part, "awaits_beat") for part in waiting]
+            ask = asked[0] if len(asked) == 1 else lambda: any(each() for each in asked)
+            self.awaits_beat = ask if all(map(is_shipped, waiting)) else self._guard.wrap("awaits_beat", ask)
         if hasattr(own, "report"):
-            self.report = self._guard.wrap("report", partial(_json_report, _method(own, "report")))
+            self.report = self._guard.wrap("report", partial(_json_report, method_of(own, "report")))
 
     def _speculation_of(self, own: Any) -> Any:
         if type(own).__module__.startswith("schedbed."):
             return own
-        return GuardedSpeculation(own, self._hook, self._guard.wrap, self._answer)
+        return GuardedSpeculation(
+            own, self._hook, partial(self._copy, self._guard.wrap("copy", method_of(own, "copy")))
+        )
 
     def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the method as the core calls it, those without a detour that are called most often."""
@@ -112,7 +138,13 @@ class GuardedPolicy:
             faces = self._faces if view is self._ledger else self._met(view)
             return call(faces[view], faces[job], kind)
 
-        return {"tick": of_view, "submitted": of_one, "beat": of_one, "changed": of_kind}.get(name, hook)
+        special = {"tick": of_view, "changed": of_kind} | dict.fromkeys(
+            ("submitted", "beat", "ended", "finished"), of_one
+        )
+        return special.get(name, hook)
+
+    def _faces_of(self, view: Ledger) -> Faces:
+        return self._faces if view is self._ledger else self._met(view)
 
     def _shown(self, argument: Any) -> Any:
         if argument is not self._ledger and isinstance(argument, Ledger):
@@ -126,8 +158,9 @@ class GuardedPolicy:
         return self._faces
 
     def keep_answers(self) -> Answers:
-        """Keep all answers from now on, for a journal."""
+        """Keep all answers, for a journal; the core must not have asked for `decide` before."""
         self._answers = Answers(self._guard.line_of)
+        self.decide = self._decide_kept
         return self._answers
 
     def line_of(self, method: str) -> str:
@@ -145,7 +178,7 @@ class GuardedPolicy:
         speculation = getattr(self, "speculation", None)
         if speculation is not None and not isinstance(speculation, GuardedSpeculation):
             raise Unkept("a policy of one's own has copies made by speculation that is shipped")
-        state = self._guard.call("state", _method(own, "state"))
+        state = self._guard.call("state", method_of(own, "state"))
         if not is_plain(state):
             raise Unkept(f"state() gives more than plain values ({self._guard.line_of('state')})")
         difference = "" if self._answers is None else self._answers.difference
@@ -156,7 +189,7 @@ class GuardedPolicy:
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
-        self._guard.call("restore", _method(self.own, "restore"), self._shown(view), state)
+        self._guard.call("restore", method_of(self.own, "restore"), self._shown(view), state)
 
     # -------------------------------------------------------------------- hooks
 
@@ -165,13 +198,13 @@ class GuardedPolicy:
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
-            self._own_ended(self._shown(view), self._faces[attempt])
+            self._own_ended(view, attempt)
         self._faces.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
         """As in `Hooks`; the job's tasks are forgotten after it."""
         if self._own_finished is not None:
-            self._own_finished(self._shown(view), self._faces[job])
+            self._own_finished(view, job)
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
@@ -189,6 +222,12 @@ class GuardedPolicy:
             trouble = self._idle.killed(view)
             if trouble:
                 raise self._guard.failed(trouble, "preempt")
+        return self._counting_kills(view, kills)
+
+    def _preempt_core(self, view: Ledger) -> list[Kill]:
+        return self._counting_kills(view, list(self._core_preempt(view)))
+
+    def _counting_kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
         return kills if self._answers is None else self._answers.kills(view, kills)
 
     def _reject_kill(self, view: Ledger, own: Any, attempt: Attempt | None) -> None:
@@ -205,23 +244,47 @@ class GuardedPolicy:
 
     # ------------------------------------------------------------------- offers
 
-    def decide(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
-        return self._answer(view, node, kind, "decide", self._ask)
-
-    def _answer(
-        self, view: Ledger, node: Node, kind: TaskKind, method: str, ask: Callable[..., Any]
-    ) -> Proposal | None:
+    def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
         """Return the answer that counts, which in a replay is the one of before the crash."""
-        proposal = self._first_possible(view, node, kind, method, ask)
+        return self._counting(view, self._propose(view, node, kind), "decide")
+
+    def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
+        """Return the first copy that can be of what a user's speculation proposes."""
+        return self._counting(view, self._first_possible("copy", ask, view, node, kind), "copy")
+
+    def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
         return proposal if self._answers is None else self._answers.proposal(view, proposal, method)
 
+    def _propose_core(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
+        faces = self._faces if view is self._ledger else self._met(view)
+        if view.avoiding:
+            self._withhold(faces, view, node, kind)
+        try:
+            proposal = self._core_decide(view, node, kind)
+        except PolicyFailed:
+            raise
+        except Exception as error:
+            raise self._guard.blamed("decide", error) from error
+        if faces.withheld:
+            faces.offer_all()
+        if proposal is not None:
+            self._idle.launched()
+        elif trouble := self._idle.none(view):
+            raise self._guard.failed(trouble, "decide")
+        return proposal
+
+    @staticmethod
+    def _withhold(faces: Faces, view: Ledger, node: Node, kind: TaskKind) -> None:
+        for job in view.avoiding:
+            if view.avoids(job, node, kind):
+                faces.withhold(job)
+
     def _first_possible(
-        self, view: Ledger, node: Node, kind: TaskKind, method: str, ask: Callable[..., Any]
+        self, method: str, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind
     ) -> Proposal | None:
         faces = self._faces if view is self._ledger else self._met(view)
         if view.avoiding:
-            faces.withheld = {job: None for job in view.avoiding if view.avoids(job, node, kind)}
+            self._withhold(faces, view, node, kind)
         try:
             while True:
                 answer = ask(faces[view], faces[node], kind)
@@ -238,10 +301,10 @@ class GuardedPolicy:
                 self._reject(view, node.node, task, kind.value, fault, method)
                 if task is None or task.stage.job in faces.withheld:
                     return None
-                faces.withheld[task.stage.job] = None
+                faces.withhold(task.stage.job)
         finally:
             if faces.withheld:
-                faces.withheld = {}
+                faces.offer_all()
 
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
@@ -268,31 +331,21 @@ class GuardedPolicy:
             raise self._guard.failed(text, method)
 
 
-MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
-
-
 class GuardedAdmission:
     """A user's admission as copies of running tasks ask it."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
-        self.room = hook("room", _method(own, "room"))
-        self.refuses = hook("refuses", _method(own, "refuses"))
+        self.room = hook("room", method_of(own, "room"))
+        self.refuses = hook("refuses", method_of(own, "refuses"))
 
 
 class GuardedSpeculation:
     """A user's own speculation."""
 
-    def __init__(
-        self, own: Any, hook: MakeHook, wrap: MakeHook, answer: Callable[..., Proposal | None]
-    ) -> None:
-        self._own_copy = wrap("copy", _method(own, "copy"))
-        self._answer = answer
+    def __init__(self, own: Any, hook: MakeHook, copy: Callable[..., Proposal | None]) -> None:
+        self.copy = copy  # as in `Speculation`
         for name in ("tick", "ended", "finished"):
             setattr(self, name, hook(name, getattr(own, name, _nothing)))
-
-    def copy(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """As in `Speculation`: the first copy that can be."""
-        return self._answer(view, node, kind, "copy", self._own_copy)
 
 
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
@@ -303,13 +356,6 @@ def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Pol
     culprit = Culprit(file) if file is not None else Culprit.of_class(made)
     policy: Any = GuardedPolicy(make, culprit, made)
     return policy
-
-
-def _method(own: Any, name: str) -> Callable[..., Any]:
-    method = getattr(own, name)
-    if not callable(method):
-        raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
-    return method
 
 
 def _limits(own: Any) -> Limits:

@@ -34,7 +34,7 @@ def _refuse(self: object, name: str, *_: object) -> NoReturn:
 
 
 def _label(of: object) -> str:
-    return type(of).__name__.removesuffix("Face").lower()
+    return type(of).__name__.removeprefix("_Withheld").removesuffix("Face").lower()
 
 
 def live(name: str) -> property:

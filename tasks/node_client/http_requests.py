@@ -6,6 +6,7 @@ import errno
 import http.client
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 from schedbed.tasks.blockfile import READ_BYTES
 from schedbed.tasks.context import NodeContext
+from schedbed.tasks.node_client.server_trust import trusting
 from schedbed.tasks.pacing import Budget, socket_bytes
 from schedbed.tasks.specs import NodeId
 
@@ -35,19 +37,25 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """One whose kernel buffer holds no more than `buffer_bytes`, 0 for as much as the kernel likes."""
+    """One whose kernel buffer holds no more than `buffer_bytes`, 0 for as much as the kernel likes; `tls` None is clear
+    text."""
 
-    def __init__(self, host: str, port: int | None, timeout_s: float, buffer_bytes: int) -> None:
+    def __init__(
+        self, host: str, port: int | None, timeout_s: float, buffer_bytes: int, tls: ssl.SSLContext | None
+    ) -> None:
         super().__init__(host, port, timeout=CONNECT_S)
+        self._tls = tls
         self._timeout_s = timeout_s
         self._buffer_bytes = buffer_bytes
 
     def connect(self) -> None:
-        """As any, then limits the buffer and waits for answers as long as it is to."""
+        """As any, then limits the buffer, waits for answers as long as it is to, and shakes hands."""
         super().connect()
         self.sock.settimeout(self._timeout_s)
         if self._buffer_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+        if self._tls is not None:
+            self.sock = self._tls.wrap_socket(self.sock)
 
 
 class AgentLink:
@@ -131,7 +139,11 @@ class AgentLink:
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
         buffer_bytes = socket_bytes(self.budget.rate("rx")) if self.budget is not None else 0
-        return _Connection(where.hostname, where.port, timeout_s, buffer_bytes)
+        authority = self.context.authority
+        if authority and where.scheme != "https":
+            raise OSError(f"{url}: expected https, as the run has TLS")
+        tls = trusting(authority) if authority else None
+        return _Connection(where.hostname, where.port, timeout_s, buffer_bytes, tls)
 
     def drop(self, url: str) -> None:
         """Close this thread's connection to that agent, if there is one."""

@@ -26,6 +26,8 @@ from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.machines.machine import Hello
 from schedbed.cluster.machines.process import ProcessMachine
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.agent_session import agent_session
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.specs import AttemptSpec, BlockRange, TaskKind
 from tests.harness.memory_node import a_spec
 
@@ -141,13 +143,12 @@ class Rig:
         return ProcessMachine(AgentConfig(**plain | changes))
 
     async def start(self, spec: NodeSpec | None = None, limits: str = "software", **changes: Any) -> Talk:
-        return await self.connect(self.machine(spec, limits, **changes))
+        return await self.connect(self.machine(spec, limits, **changes), changes.get("tls"))
 
-    async def connect(self, machine: ProcessMachine) -> Talk:
+    async def connect(self, machine: ProcessMachine, tls: Tls | None = None) -> Talk:
         self._open.push_async_callback(machine.stop)
         hello = await machine.start()
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        session = await self._open.enter_async_context(aiohttp.ClientSession(headers=headers))
+        session = await self._open.enter_async_context(agent_session(TOKEN, tls))
         # A frozen or killed agent answers no close.
         soon = aiohttp.ClientWSTimeout(ws_close=0.2)  # pyright: ignore[reportCallIssue]
         socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0, timeout=soon)
@@ -195,7 +196,9 @@ Story = Callable[[Rig], Awaitable[None]]
 class MiniCluster:
     """`async with MiniCluster(...)`: agents up. `files` maps a path to its blocks."""
 
-    def __init__(self, root: Path, count: int = 1, limits: str = "off", **node: Any) -> None:
+    def __init__(
+        self, root: Path, count: int = 1, limits: str = "off", tls: Tls | None = None, **node: Any
+    ) -> None:
         plain: dict[str, Any] = {"rack": "a", "core_speed": 1.0, "memory_bytes": 4 * 2**30, "reduce_slots": 2}
         self.nodes = [node_spec(f"n{index + 1}", **(plain | node)) for index in range(count)]
         self.names = [each.node for each in self.nodes]
@@ -203,7 +206,7 @@ class MiniCluster:
         self.files: dict[str, list[BlockRange]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.talks: dict[str, Talk] = {}
-        self._limits = limits
+        self._limits, self._tls = limits, tls
         self._rig = Rig(root)
         self._numbers = itertools.count(1)
         self._ended: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -212,7 +215,8 @@ class MiniCluster:
     async def __aenter__(self) -> MiniCluster:
         try:
             for node in self.nodes:
-                talk = await self._rig.start(node, self._limits, runner=REAL_RUNNER, heartbeat_s=0.5)
+                how: dict[str, Any] = {"runner": REAL_RUNNER, "heartbeat_s": 0.5, "tls": self._tls}
+                talk = await self._rig.start(node, self._limits, **how)
                 self.talks[node.node] = talk
             await self._rig.introduce(*self.talks.values())
         except BaseException:

@@ -131,6 +131,14 @@ def _exit(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
     os._exit(3)
 
 
+def _show_environment(_spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
+    """All that it was told, as its reason, and then it waits to be looked at."""
+    told = json.dumps({"context": repr(node), "environment": dict(os.environ)})
+    (node.root / "mapout" / "told").write_text(told)
+    time.sleep(60)
+    return {}
+
+
 def _raise(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
     raise RuntimeError("thrown past the runtime")
 
@@ -173,6 +181,7 @@ _DO = {
     "die": _die,
     "exit": _exit,
     "raise": _raise,
+    "show_environment": _show_environment,
     "map_output": _map_output,
     "look": _look,
 }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from schedbed.deploy.security.listeners import Listener
 
 
 @contextmanager
-def answering(said: bytes) -> Iterator[Listener]:
-    """Serve on a loopback port: answer every connection with these bytes, and end it."""
+def answering(said: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Listener]:
+    """Serve on a loopback port, in TLS or in clear: answer every connection with these bytes, and end it."""
 
     def serve(line: socket.socket) -> None:
         while True:
@@ -20,12 +21,16 @@ def answering(said: bytes) -> Iterator[Listener]:
                 peer, _ = line.accept()
             except OSError:
                 return
-            with peer:
-                peer.recv(4096)
-                peer.sendall(said)
-                peer.shutdown(socket.SHUT_WR)
-                while peer.recv(4096):
-                    pass
+            with peer, suppress(OSError):  # A caller in clear, where TLS is spoken.
+                talk(peer if tls is None else tls.wrap_socket(peer, server_side=True))
+
+    def talk(peer: socket.socket) -> None:
+        with peer:
+            peer.recv(4096)
+            peer.sendall(said)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(4096):
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as line:
         threading.Thread(target=serve, args=(line,), daemon=True).start()

@@ -14,6 +14,7 @@ LONGEST = (
     "accidents",
     "installed",
     "hosts",
+    "hosts_tls",
     "up",
     "docker",
     "own_apps_live",

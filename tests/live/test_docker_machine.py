@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import schedbed
@@ -21,6 +22,8 @@ from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.machines.docker.container import AGENT_BYTES, DockerMachine
 from schedbed.cluster.machines.docker.engine import connect, labels, sweep_containers
 from schedbed.cluster.machines.machine import MachineFailed
+from schedbed.cluster.wire.agent_session import agent_session
+from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.deploy.doctor.loads import Loads, connected
 from schedbed.deploy.doctor.rate_fit import FittedRate
 from tests.harness.agents import TOKEN, node_spec
@@ -251,5 +254,23 @@ def test_a_container_ends_with_its_holder_and_its_owners_leftovers_are_swept(
                 for name in ("foreign", "mine"):
                     client.api.remove_volume(f"{rig.run_id}-{name}")
         sweep_groups(rig)
+
+    told(story)
+
+
+def test_a_container_that_other_hosts_reach_speaks_tls_only(told: Callable[[Story], None]) -> None:
+    tls = make_certificates()
+
+    async def story(rig: Rig) -> None:
+        hello = await rig.machine(listen="127.0.0.2", tls=tls).start()
+        assert hello.url.startswith("https://127.0.0.2:")
+        async with (
+            agent_session(TOKEN, tls.public()) as session,
+            session.get(f"{hello.url}/peers") as response,
+        ):
+            assert response.status == 200 and set((await response.json())["peers"]) == {"n1"}
+        async with agent_session(TOKEN, None) as session:
+            with pytest.raises(aiohttp.ClientError):
+                await session.get(hello.url.replace("https", "http") + "/peers")
 
     told(story)

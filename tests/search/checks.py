@@ -27,7 +27,13 @@ LAUNCHES = ("launch", "split")  # answers that start an attempt
 class Rows:
     """All rows of a play, and what can be said when one is written. `sim` must be set before the first step."""
 
-    def __init__(self, faults: Sequence[StoryFault] = (), *, audits: bool = False) -> None:
+    def __init__(
+        self,
+        faults: Sequence[StoryFault] = (),
+        *,
+        audits: bool = False,
+        avoidance: AvoidanceRule | None = None,
+    ) -> None:
         self.audits = audits
         self.sim: Simulation | None = None
         self._story_faults = faults
@@ -38,7 +44,7 @@ class Rows:
         self.state_by_attempt: dict[str, str] = {}
         self._failures: dict[tuple[str, str], int] = {}  # by job and node
         self._rules = RowRules()
-        self.avoidance = AvoidanceRule()
+        self.avoidance = avoidance if avoidance is not None else AvoidanceRule()
         self.news: list[AttemptRow] = []  # attempts that ended since somebody looked
 
     def decision(self, row: DecisionRow) -> None:

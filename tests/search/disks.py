@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.scheduler.simulate.replication_upkeep import NAMENODE_BEAT_S
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
 from tests.search.violation import hold
@@ -20,6 +21,7 @@ class Disks:
         self._sim: Any = sim
         self._storage: Any = sim.storage
         self._held: dict[str, dict[str, int]] = {}
+        self._kept_s = -NAMENODE_BEAT_S * 2  # when a copy of a fetched block was kept last
         for node in sim.nodes:
             blocks = sim.storage.blocks_on(node.node)
             self._held[node.node] = {each["block"]: each["length"] for each in blocks}
@@ -40,6 +42,8 @@ class Disks:
         def block_event(
             names: NameNode, now_s: float, node: str, event: str, block: str, length: int
         ) -> None:
+            if event == "kept":
+                self._kept_s = now_s
             if event in ("added", "kept"):
                 held[node][block] = length
             elif event == "removed":
@@ -94,10 +98,18 @@ class Disks:
         names = self._storage.names
         owned = {block for _, blocks in names.files() for block in blocks}
         for name in names.nodes():
-            known, held = {each["block"] for each in names.blocks_on(name)}, set(self._held[name])
+            # Orders that wait for a heartbeat are as good as carried out.
+            ordered = names._blocks._replication._unwanted.get(name, {})
+            known, held = (
+                {each["block"] for each in names.blocks_on(name)},
+                set(self._held[name]) - set(ordered),
+            )
             hold(known == held, "disks hold what the NameNode knows", f"{name}: {sorted(known ^ held)}")
             hold(held <= owned, "nothing is left on disks", f"{name}: {sorted(held - owned)}")
         for block in owned:
             extra = names._blocks._replication.kept.count(block)
+            if self._sim.now_s < self._kept_s + 2 * NAMENODE_BEAT_S:
+                # Copies that the last one has evicted: within two beats every node is told what to delete.
+                extra += len(names._blocks._replication.kept.let_go(block))
             many = len(names.holders(block)) > replication + extra
             hold(not many, "replicas above the target are trimmed", f"{block}: {names.holders(block)}")

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from schedbed.tasks.chance import chance
-from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy
+from tests.search.alone.parts import PARTS
+from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy, with_rare_settings
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode
 
 NEWER = 1000
@@ -20,6 +21,9 @@ NEWER = 1000
 LATER = 2000
 """Stories from this seed on also have jobs of 100 maps, users' policies and jobs that are killed, tell of the same end
 twice, lose messages between TaskTrackers and agents, and have DataNodes that know what they hold."""
+
+ALONE = 3000
+"""Of the stories from this seed on every fourth plays one part of the system alone, which takes milliseconds."""
 
 FURTHER = (
     "delay",
@@ -36,13 +40,26 @@ CALM_S = 90.0
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
-    """Return so many seeds: a quarter each of the first two kinds of stories, the rest of the third."""
-    few = count // 4
-    return [*range(few), *range(NEWER, NEWER + few), *range(LATER, LATER + count - 2 * few)]
+    """Return so many seeds: a fifth each of the first two kinds, the rest of the third; and as many of parts alone,
+    which take milliseconds, as of the first two."""
+    few = count // 5
+    return [
+        *range(few),
+        *range(NEWER, NEWER + few),
+        *range(ALONE, ALONE + 8 * few, 4),
+        *range(LATER, LATER + count - 2 * few),
+    ]
+
+
+def plays_alone(seed: int) -> bool:
+    """Tell whether the story of that seed is of one part alone."""
+    return seed >= ALONE and seed % 4 == 0
 
 
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     """The story of that seed, under one of `policies` (all that there are, when None)."""
+    if policies is None and plays_alone(seed):
+        return Story(seed=seed, alone=list(PARTS)[seed // 4 % len(PARTS)])
     luck = chance(seed, "story")
     nodes = _nodes(chance(seed, "nodes"))
     jobs = tuple(_job(chance(seed, "job", number)) for number in range(luck.choice((1, 2, 3, 3, 5, 8))))
@@ -77,7 +94,9 @@ def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
     for _ in range(luck.choice((0, 0, 0, 1, 2))):
         at_s = round(luck.uniform(0.2, 25.0), 2)
         faults.append(StoryFault(at_s=at_s, kind="kill_job", luck=luck.randrange(1000) / 1000))
-    policy = story.policy if policies is not None else draw_later_policy(luck)
+    policy = story.policy
+    if policies is None:
+        policy = with_rare_settings(chance(story.seed, "rare"), draw_later_policy(luck))
     return replace(
         story,
         jobs=tuple(jobs),

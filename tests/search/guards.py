@@ -107,6 +107,7 @@ def _any_registration(self: Core, now_s: float, node: NodeSpec, incarnation: int
 
 
 def _same_life(self: Core, now_s: float, node: NodeSpec, incarnation: int) -> None:
+    self._ledger.now_s = now_s
     known = self._ledger.nodes.get(node.node)
     if known is not None and known.alive and incarnation > known.incarnation:
         known.incarnation, known.sequence, known.reply = incarnation, -1, None
@@ -257,7 +258,7 @@ GUARDS = (
         "the life before",
         "A node that has restarted has lost what ran there.",
         166,
-        ("no record is lost or doubled", "every job ends", "a node is told what it needs"),
+        ("a new life begins with nothing", "no record is lost or doubled", "every job ends"),
         swap(Core, "register", _same_life),
     ),
     Guard(
@@ -355,7 +356,7 @@ GUARDS = (
         "unfinished commits",
         "A JobTracker that has recovered asks again for commits of which it does not know the end.",
         101,
-        ("every job ends",),
+        ("what may not have been done is done again", "every job ends"),
         swap(Driver, "recover", _recovers_only),
     ),
     Guard(

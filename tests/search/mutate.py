@@ -51,7 +51,12 @@ def _options() -> argparse.Namespace:
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
     )
     parser.add_argument("--stories", type=int, default=240, help="stories that are tried (default 240)")
-    parser.add_argument("--tries", type=int, default=20, help="stories for each mutant at most (default 20)")
+    parser.add_argument(
+        "--tries",
+        type=int,
+        default=20,
+        help="stories for each mutant at most (default 20), beside parts alone",
+    )
     parser.add_argument("--verbose", action="store_true", help="print also who killed which mutant")
     return parser.parse_args()
 

@@ -12,7 +12,7 @@ from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import INJECTED
 from tests.search.checks import LAUNCHES, Rows
-from tests.search.oracles.forgetting import kept_jobs
+from tests.search.oracles.forgetting import check_ended, kept_jobs
 from tests.search.play import HIDE_BLOCKS, LAST_JOB, Played, make_policy
 from tests.search.policies import OWN
 from tests.search.postman import replay
@@ -27,11 +27,16 @@ SOON_S = 20.0
 def check_outcome(played: Played) -> None:
     """Raises Violation for the first thing that is wrong."""
     check_rows(played)
+    launches = sum(row.answer in LAUNCHES for row in played.rows.decisions)
+    played.postman.rules.check_counts(played.sim.core, launches)
     for name, job in zip(played.story.job_names(), played.story.jobs, strict=True):
         state = next(row.state for row in played.rows.jobs if row.job == name)
         finish_s = next(row.finish for row in played.rows.jobs if row.job == name)
         by_order = played.killed.get(name) == finish_s
-        hold((state == "killed") is (name in played.killed and by_order), "a job that is killed ends", name)
+        # A job without tasks is done as soon as it is submitted, also by an order that comes before its time.
+        done = by_order and not job.maps and not job.reduces and finish_s < job.submit_s
+        killed = by_order and not (done and state == "succeeded")
+        hold((state == "killed") is killed, "a job that is killed ends", name)
         if state == "killed":
             pass
         elif state == "succeeded":
@@ -179,19 +184,8 @@ def check_forgotten(played: Played) -> None:
     """
     master: Any = played.sim.master
     ledger = master.core.ledger
-    for job in ledger.ended.values():
-        kept = (
-            job.maps.tasks,
-            job.reduces.tasks,
-            job.attempts,
-            job.outputs,
-            job.blocks,
-            job.wholes,
-            job.spec.splits,
-        )
-        hold(not any(kept), "an ended job is small", f"{job.job}: {kept}")
-        indices = (job.maps.index.first(), job.reduces.index.first(), job.any_map(), job.local_map("n0"))
-        hold(not any(indices), "an ended job is small", f"{job.job}: {indices}")
+    check_ended(ledger)
+    hold(not any(job.attempts for job in ledger.ended.values()), "an ended job is small", "attempts are left")
     hold(not ledger.avoiding and not ledger.committing, "an ended job is small", ledger.avoiding)
     ledger.settle()
     master.core.tick(played.sim.now_s)

@@ -12,6 +12,7 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.scheduler.core.records import Commit, NodeLost
 from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.framework import Framework
@@ -94,7 +95,7 @@ def _play(story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> P
 
 
 def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> Played:
-    rows = Rows(story.faults, audits=audit)
+    rows = Rows(story.faults, audits=audit, avoidance=postman.avoidance)
     setup = make_setup(story, references=audit and not snapshots)
     setup = replace(setup, play_all_beats=play_all_beats or bool(story.lost_orders))
     sim = Simulation(setup, rows)
@@ -340,6 +341,18 @@ def _watch_recovery(played: Played) -> None:
         effects = inner(now_s)
         played.postman.replays = False
         hold(master.core.status() == before, "a replay gives the same state", "after a crash")
+        played.postman.rules.recovered(master.core, now_s)
+        _check_effects(master.core.ledger, effects)
         return effects
 
     master.recover = recover
+
+
+def _check_effects(ledger: Any, effects: list[Any]) -> None:
+    """After a crash just those commits come again whose end nobody has told, and no node is lost that lives."""
+    again = {effect.attempt for effect in effects if isinstance(effect, Commit)}
+    check = "what may not have been done is done again"
+    hold(again == set(ledger.committing), check, f"{again} instead of {set(ledger.committing)}")
+    lost = [effect.node for effect in effects if isinstance(effect, NodeLost)]
+    hold(not any(ledger.nodes[node].alive for node in lost), check, f"{lost} are lost")
+    hold(not ledger.effects, check, f"{ledger.effects} twice")

@@ -130,3 +130,26 @@ def _builds(spec: Any) -> bool:
     except BadInput:
         return False
     return True
+
+
+def with_rare_settings(luck: Random, policy: Any) -> Any:
+    """A policy of `draw_later_policy`, sometimes with sized slots or with a queue that is promised nothing."""
+    if not isinstance(policy, dict) or "order" not in policy:
+        return policy
+    if "split" in policy["locality"] and luck.random() < 0.6:
+        chosen: Any = policy["locality"]["split"] if isinstance(policy["locality"], dict) else {}
+        policy = {**policy, "locality": {"split": {**chosen, "p": "auto"}}}
+    if "capacity" not in policy["order"]:
+        return policy
+    asked: Any = policy["order"]["capacity"] if isinstance(policy["order"], dict) else {}
+    rare: dict[str, Any] = {}
+    if luck.random() < 0.5:
+        rare["map_slot_memory"] = luck.choice(("512MiB", "1GiB"))
+    if luck.random() < 0.5:
+        rare["reduce_slot_memory"] = luck.choice(("512MiB", "1GiB"))
+    if luck.random() < 0.4:
+        rare["queues"] = luck.choice(
+            ({"default": {"capacity": 100}}, {"etl": {"capacity": 100, "max_capacity": 100}})
+        )
+    spec = {**policy, "order": {"capacity": {**asked, **rare}}}
+    return spec if _builds(spec) else policy

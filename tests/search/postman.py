@@ -15,12 +15,14 @@ from unittest.mock import patch
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Reply, Reregister
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import driver
-from schedbed.scheduler.core.core import Core, Discard
+from schedbed.scheduler.core.core import Core, Discard, JobEnded
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.elision import Awaits
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import JobSpec, NodeId
+from tests.search.oracles.avoidance_rule import AvoidanceRule
+from tests.search.oracles.core_rules import CoreRules
 from tests.search.oracles.replies_rule import RepliesRule
 from tests.search.story import Story
 from tests.search.violation import hold
@@ -36,6 +38,9 @@ class Postman:
 
     def __init__(self, story: Story, *, audits: bool = False) -> None:
         self._rule = RepliesRule() if audits else None
+        self.audits = audits
+        self.rules = CoreRules()
+        self.avoidance = AvoidanceRule()
         self.news: list[Any] = []  # rows of attempts that the core has just ended
         self._story = story
         self._zombies = not story.lost_orders  # else other orders would get lost
@@ -93,8 +98,11 @@ class Postman:
         beat = replace(beat, finished=(*beat.finished, *old), running=(*beat.running, *zombies))
         reply = self._pass_on(core, now_s, "heartbeat", (beat,))
         dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
+        ended = {effect.job for effect in core.ledger.effects if isinstance(effect, JobEnded)}
         for attempt, wanted in unwanted.items():
-            hold((attempt in dropped) is wanted, "a stray report discards what nobody wants", attempt)
+            # A report beside it may end its job: then all that the job wrote aside goes, not each by itself.
+            alone = wanted and attempt.rsplit("_", 3)[0] not in ended
+            hold((attempt in dropped) is alone, "a stray report discards what nobody wants", attempt)
         return reply
 
     def _pass_on(self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...]) -> Any:
@@ -108,8 +116,14 @@ class Postman:
         node = ledger.nodes.get(arguments[0].node) if kind == "heartbeat" else None
         again = node is not None and node.reply is not None and arguments[0].sequence <= node.sequence
         self.news.clear()
+        fresh = self.rules.before(core, kind, arguments)
+        if fresh and kind == "heartbeat":
+            self.avoidance.beat(arguments[0].node, full=arguments[0].disk_full)
+        elif fresh and kind == "register":
+            self.avoidance.beat(arguments[0].node, full=False)
         answer = getattr(Core, kind)(core, now_s, *arguments)
         rule.discarded(core, self.news)
+        self.rules.after(core, now_s, kind, arguments, fresh)
         if kind == "heartbeat" and not again:
             rule.answered(core, arguments[0], answer)
         elif kind == "replicas_changed":
@@ -166,6 +180,9 @@ class WatchedCore(Core):
     def __init__(self, postman: Postman, *arguments: Any, **named: Any) -> None:
         self._postman = postman
         super().__init__(*arguments, **named)
+        if postman.audits:
+            for name in ("_on_tick", "_preempt", "_decide"):
+                setattr(self, name, _settled(getattr(self, name)))
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
         """As in `Core`."""
@@ -202,6 +219,16 @@ class WatchedCore(Core):
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
         """As in `Core`."""
         self._postman.do(self, now_s, "replicas_changed", block, tuple(hosts))
+
+
+def _settled(hook: Any) -> Any:
+    """The hook of a policy, which was told of all changes before (`Hooks.changed`)."""
+
+    def call(view: Any, *arguments: Any) -> Any:
+        hold(not view.unsettled, "a policy is told what changed before it is asked", f"{view.now_s}: {hook}")
+        return hook(view, *arguments)
+
+    return hook and call
 
 
 @contextmanager

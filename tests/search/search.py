@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tests.search.alone.parts import play_alone
 from tests.search.generate import make_story
 from tests.search.outcome import check_outcome
 from tests.search.play import Played, play
@@ -19,6 +20,9 @@ HARMLESS = (*LOSSES, "slow")
 def examine(story: Story) -> Violation | None:
     """The first check that does not hold; None when all do."""
     try:
+        if story.alone:
+            play_alone(story.alone, story.seed, story.steps)
+            return None
         played = play(story)
         check_outcome(played)
         _check_repeats(played)

@@ -71,7 +71,8 @@ class Story:
     into place, which takes `commit_s`; `repeats`: of messages to the JobTracker that come again, at once or late;
     `strays`: of heartbeats that tell again of attempts that ended long ago; `lost_orders`: of launches, kills and
     reports that are lost between a TaskTracker and its agent. `disks`: DataNodes tell of what they really hold, and
-    outputs are put into place twice.
+    outputs are put into place twice. `alone` names a part (`alone.parts.PARTS`) that is played for so many `steps`
+    without the rest, when it is not empty; then the seed says all else.
     """
 
     seed: int = 0
@@ -89,6 +90,8 @@ class Story:
     per_heartbeat: int = 0  # maps, and reduces, that one reply starts at most; 0 for any number
     skip_rows: bool = True
     commit_s: float = 0.008
+    alone: str = ""
+    steps: int = 80
     nodes: tuple[StoryNode, ...] = (StoryNode(),)
     jobs: tuple[StoryJob, ...] = ()
     faults: tuple[StoryFault, ...] = ()

@@ -12,11 +12,12 @@ import pytest
 from schedbed.scheduler.core.core import Core
 from tests.search.generate import LATER, make_story
 from tests.search.mutation.edits import edited, edits
+from tests.search.mutation.equivalent import EQUIVALENT
 from tests.search.mutation.forks import Forks
-from tests.search.mutation.mutant import Mutant, all_mutants
-from tests.search.mutation.places import functions_of
+from tests.search.mutation.mutant import Mutant, all_mutants, labelled
+from tests.search.mutation.places import functions_of, nodes_of, tree_of
 from tests.search.mutation.reach import Hits
-from tests.search.mutation.targets import EQUIVALENT, LEFT_OUT, MODULES
+from tests.search.mutation.targets import LEFT_OUT, MODULES
 from tests.search.mutation.trial import Verdict
 from tests.search.mutation.verdicts import print_verdicts
 from tests.search.play import play
@@ -78,6 +79,15 @@ def test_there_are_mutants_of_each_module_and_what_is_left_out_is_there() -> Non
     for name in (*LEFT_OUT, *EQUIVALENT):
         module, _, function = name.partition(":")
         assert module not in MODULES or function in functions_of(module), name
+
+
+def test_what_is_called_equivalent_is_still_made() -> None:
+    """Each entry is a change that the generator makes, with a reason."""
+    for name, changes in EQUIVALENT.items():
+        module, _, function = name.partition(":")
+        made = {label for label, _ in labelled(edits(nodes_of(tree_of(module))[function]))}
+        assert changes.keys() <= made, f"{name}: {changes.keys() - made}"
+        assert all(len(why) > 20 for why in changes.values())
 
 
 def found(function: str, change: str) -> Mutant:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from schedbed.cluster.wire.certificates import make_certificates
+from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.appkit.app_catalogue import generate
 from schedbed.tasks.apps.sort import check_sorted, record_sum, sample_boundaries
 from schedbed.tasks.apps.wordcount import check_wordcount
@@ -21,6 +23,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 TEXT = b"".join(generate("text", 900_000, 3))
 BLOCKS = [TEXT[:300_000], TEXT[300_000:600_001], TEXT[600_001:]]
+with_and_without_tls = pytest.mark.parametrize("tls", [None, make_certificates()], ids=["clear", "TLS"])
 
 
 def on_cluster(root: Path, story: Callable[[MiniCluster], Awaitable[None]], **settings: Any) -> None:
@@ -43,7 +46,10 @@ def spec_of_map(cluster: MiniCluster, **changes: Any) -> Any:
     return a_spec(TaskKind.MAP, 0, **{"memory_bytes": 2**30, **common, **changes})
 
 
-def test_wordcount_over_two_nodes_is_right_and_its_output_is_replicated(tmp_path: Path) -> None:
+@with_and_without_tls
+def test_wordcount_over_two_nodes_is_right_and_its_output_is_replicated(
+    tmp_path: Path, tls: Tls | None
+) -> None:
     async def story(cluster: MiniCluster) -> None:
         await cluster.put("/in", BLOCKS, ["n1"])
         counters = succeeded(await cluster.job("wordcount", 2, replication=2))
@@ -54,7 +60,7 @@ def test_wordcount_over_two_nodes_is_right_and_its_output_is_replicated(tmp_path
         cluster.files["/copy"] = [cluster.other_replica(block) for block in cluster.files["/out/1"]]
         assert cluster.read("/copy") == cluster.read("/out/1")
 
-    on_cluster(tmp_path, story, count=2)
+    on_cluster(tmp_path, story, count=2, tls=tls)
 
 
 def test_sort_writes_blocks_of_the_size_asked_for(tmp_path: Path) -> None:
@@ -71,7 +77,10 @@ def test_sort_writes_blocks_of_the_size_asked_for(tmp_path: Path) -> None:
     on_cluster(tmp_path, story)
 
 
-def test_a_bad_a_missing_and_an_unreachable_replica_are_left_for_the_next(tmp_path: Path) -> None:
+@with_and_without_tls
+def test_a_bad_a_missing_and_an_unreachable_replica_are_left_for_the_next(
+    tmp_path: Path, tls: Tls | None
+) -> None:
     async def story(cluster: MiniCluster) -> None:
         await cluster.put("/in", BLOCKS, ["n1", "n2", "n3"])
         first, second, third = (block.block for block in cluster.files["/in"])
@@ -87,7 +96,7 @@ def test_a_bad_a_missing_and_an_unreachable_replica_are_left_for_the_next(tmp_pa
         told = [(args["block"], args["node"]) for method, args in cluster.calls if method == "report_bad"]
         assert {(first, "n1"), (second, "n1"), (third, "n1")} <= set(told)
 
-    on_cluster(tmp_path, story, count=3)
+    on_cluster(tmp_path, story, count=3, tls=tls)
 
 
 def test_a_block_without_a_replica_fails_the_attempt_and_says_which(tmp_path: Path) -> None:
@@ -113,7 +122,8 @@ def test_a_disk_budget_holds_a_map(tmp_path: Path) -> None:
     on_cluster(tmp_path, story, limits="software", disk_bps=1e6)
 
 
-def test_a_network_budget_holds_a_remote_read(tmp_path: Path) -> None:
+@with_and_without_tls
+def test_a_network_budget_holds_a_remote_read(tmp_path: Path, tls: Tls | None) -> None:
     async def story(cluster: MiniCluster) -> None:
         await cluster.put("/in", BLOCKS, ["n1"])
         report = await cluster.run(spec_of_map(cluster), "n2")
@@ -121,7 +131,7 @@ def test_a_network_budget_holds_a_remote_read(tmp_path: Path) -> None:
         assert counters["read_remote_bytes"] >= len(TEXT) and counters["read_local_bytes"] == 0
         assert report["end_s"] - report["start_s"] >= len(TEXT) / 1e6
 
-    on_cluster(tmp_path, story, count=2, limits="software", network_bps=1e6)
+    on_cluster(tmp_path, story, count=2, limits="software", network_bps=1e6, tls=tls)
 
 
 def test_a_synthetic_attempt_takes_its_time_on_one_emulated_core(tmp_path: Path) -> None:

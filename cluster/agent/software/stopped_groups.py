@@ -140,7 +140,9 @@ class StoppedGroups:
         """What each has used and paid for: one that is stopped, or runs on for a slice, so uses just its share."""
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
-            self._pass_time(place)
+            if self._shares.crowded:  # what one used until its last look says little of now
+                place.tree.look()
+            self._count(place)
         return {name: place.counted_s - max(0.0, place.debt_s) for name, place in places.items()}
 
     def _put(self, shares: dict[str, float]) -> None:

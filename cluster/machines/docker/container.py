@@ -20,6 +20,7 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import docker
 from docker.errors import APIError, DockerException, NotFound
@@ -39,6 +40,7 @@ from schedbed.cluster.machines.docker.image import node_image
 from schedbed.cluster.machines.docker.streams import Streams
 from schedbed.cluster.machines.machine import HOST_PID, Hello, KernelTotals, MachineFailed
 from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.wire.tls import scheme_of
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -207,7 +209,7 @@ class DockerMachine:
             limits=self._agent_limits(),
             groups=None if self._limits.groups is None else GROUPS,
         )
-        streams.send(config.to_line())
+        streams.send(config.to_lines())
         hello = self._greeting(streams)
         _check_reachable(hello.url)
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
@@ -228,7 +230,7 @@ class DockerMachine:
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
-        return f"http://{self._published}:{port}"
+        return f"{scheme_of(self._config.tls)}://{self._published}:{port}"
 
     def _greeting(self, streams: Streams) -> Hello:
         text = streams.first(START_S)
@@ -307,7 +309,7 @@ class DockerMachine:
 
 def _check_reachable(url: str) -> None:
     """Raises BadInput when the containers' addresses lead nowhere from here."""
-    host, _, port = url.removeprefix("http://").rpartition(":")
+    host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
     except OSError as error:

@@ -45,8 +45,10 @@ class ReduceRun(RunningAttempt):
         "failures",
         "fetched",
         "fetching",
+        "handling",
         "known",
         "on_disk",
+        "owed_s",
         "pending",
         "picks",
         "retry",
@@ -64,6 +66,8 @@ class ReduceRun(RunningAttempt):
         self.buffered = 0.0
         self.on_disk = 0.0
         self.copied = False
+        self.handling: Flow | None = None  # the CPU time that fetching takes, one thread's
+        self.owed_s = 0.0  # what comes after it
         self.known: dict[int, None] = {}  # maps of whose output it was told
 
     # -------------------------------------------------------------- shuffle
@@ -145,6 +149,7 @@ class ReduceRun(RunningAttempt):
         total = float(sum(at_source[output.attempt][index] for output in found))
         batch = Batch(name, found, total)
         latency_s = len(found) * world.latencies.fetch(self.host.spec.core_speed)
+        self._handle(len(found) * plan.cost.fetch_cpu_s + total * plan.cost.fetched_byte_cpu_s)
         if plan.cost.duration_s is not None:
             self._keep(batch)
         elif total:
@@ -158,6 +163,26 @@ class ReduceRun(RunningAttempt):
             world.agenda.at(world.agenda.now_s + latency_s, item)
         else:
             self._keep(batch)
+
+    def _handle(self, cpu_s: float) -> None:
+        """So much CPU time for what is fetched, beside it."""
+        self.owed_s += cpu_s
+        if self.handling is None and self.owed_s > 0.0:
+            self.streams += 1
+            self._handle_owed()
+
+    def _handle_owed(self) -> None:
+        owed_s, self.owed_s = self.owed_s, 0.0
+        self.handling = self.compute_at(owed_s, self.world.latencies.core_share)
+
+    def over(self, flow: Flow) -> None:
+        """As any attempt; CPU time that has come up meanwhile goes on in the same stream."""
+        if flow is self.handling and self.owed_s > 0.0:
+            self._handle_owed()
+            return
+        if flow is self.handling:
+            self.handling = None
+        super().over(flow)
 
     def fire(self, item: Item) -> None:
         """As any attempt; fetches are the reduce's own."""

@@ -138,10 +138,7 @@ class RunningAttempt:
         """Start a flow of this attempt; one that a fault delays goes so much slower instead."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
-        flow = Flow(self, role, total, cap, way, detail)
-        self.flows[flow] = None
-        self.world.sharing.start(flow)
-        return flow
+        return self._start(Flow(self, role, total, cap, way, detail))
 
     def drop(self, flow: Flow) -> None:
         """The flow is no more."""
@@ -163,19 +160,23 @@ class RunningAttempt:
         """The phase's CPU time (on one emulated core) as a stream; none when it is 0."""
         if cpu_s > 0:
             self.streams += 1
-            cpu = self.host.cpu
-            flow = Flow(self, CPU, cpu_s, cpu_s / self.pace_s * self.host.cpu_factor, (cpu,))
-            flow.nominal = cpu_s / self.pace_s
-            self.flows[flow] = None
-            self.world.sharing.start(flow)
+            self.compute_at(cpu_s, cpu_s / self.pace_s)
+
+    def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
+        """CPU time as a flow that gets so many of the node's cores at most; as `KNOWN` it shares nothing."""
+        flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
+        flow.cap *= self.host.cpu_factor
+        return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
         """Work of known duration as a stream, which shares nothing; its length is the node's CPU's matter."""
         self.streams += 1
-        flow = Flow(self, KNOWN, max(seconds, 1e-9), self.host.cpu_factor, ())
-        flow.nominal = 1.0
-        self.flows[flow] = self.host.free_running[flow] = None
+        self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
+
+    def _start(self, flow: Flow) -> Flow:
+        self.flows[flow] = None
         self.world.sharing.start(flow)
+        return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
         """Reading and writing local files as one stream; `back_bytes` are read but not counted."""
@@ -323,8 +324,7 @@ class RunningAttempt:
 
     def succeed(self) -> None:
         """The last line of task code, unless it was to fail here; its report follows."""
-        world, plan = self.world, self.plan
-        now_s = world.agenda.now_s
+        world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
             return

@@ -73,6 +73,7 @@ class MasterActor(RunActor, ABC):
         async with self._listening:
             if self._serves_at is None:
                 self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
+                self._place = self._serves_at  # without the private key
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:

@@ -37,7 +37,7 @@ class NameNodeActor(MasterActor):
         config = self._config()
         await self._service_of_run()
         assert self._names is not None
-        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock())
+        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock(), config.tls)
         self._web = await web.serve(port, config.ports)
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
 

@@ -15,6 +15,7 @@ from schedbed.cluster.machines.make import make_machine
 from schedbed.cluster.masters import MasterGone, Masters
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.tasktracker import TaskTracker
+from schedbed.cluster.wire.agent_session import agent_session
 from schedbed.deploy.live.actors.actor_base import RunActor
 from schedbed.tasks.specs import NodeId
 
@@ -60,7 +61,7 @@ class TaskTrackerActor(RunActor):
             partial(make_machine, config, node),
             self._masters,
             epoch_s=config.epoch_s,
-            token=config.token,
+            open_session=partial(agent_session, config.token, config.tls),
             seed=config.seed,
             stretch=config.cluster.stretch,
             changes=config.changes,

@@ -131,7 +131,7 @@ def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Val
         "reason": nothing,
         "offset": splits[0][which],
         "length": splits[1][which],
-        "cpu_s": (costs["cpu"] + costs["sort_cpu"]) * state.nodes["speed"][nodes],
+        "cpu_s": (tasks["fetch_cpu"] + costs["sort_cpu"] + costs["cpu"]) * state.nodes["speed"][nodes],
         "read_local_bytes": tasks["local_bytes"],
         "read_remote_bytes": tasks["remote_bytes"],
         "shuffle_bytes": tasks["shuffle_bytes"],

@@ -100,6 +100,7 @@ class TaskEntry(Record):
     since: f8
     shuffle_end: f8
     sort_end: f8
+    fetch_cpu: f8
     node: i4  # -1 while it is unstarted
     is_map: i1
     reads_block: i1
@@ -112,6 +113,8 @@ class CostEntry(Record):
 
     cpu: f8
     sort_cpu: f8
+    fetch_cpu: f8
+    fetched_byte_cpu: f8
     duration: f8  # NaN: none
     read: i8
     output: i8

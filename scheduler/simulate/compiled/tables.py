@@ -64,6 +64,8 @@ class Costs:
         for column, field in (
             ("cpu", "cpu_s"),
             ("sort_cpu", "sort_cpu_s"),
+            ("fetch_cpu", "fetch_cpu_s"),
+            ("fetched_byte_cpu", "fetched_byte_cpu_s"),
             ("read", "read_bytes"),
             ("output", "output_bytes"),
             ("spill", "spill_bytes"),

@@ -26,7 +26,7 @@ def config(**changes: object) -> AgentConfig:
 
 
 def test_a_configuration_survives_its_line() -> None:
-    assert AgentConfig.from_line(config().to_line()) == config()
+    assert AgentConfig.from_line(config().to_lines()) == config()
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", "nonsense", json.dumps({"node": {}})])

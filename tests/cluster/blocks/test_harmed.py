@@ -44,3 +44,18 @@ def test_a_replica_is_picked_for_a_fault_where_another_survives() -> None:
     (lonely,) = world.names.locate("/in/b")
     assert world.names.pick_replica(up, "/in/b", (), 0.5) == (lonely["block"], lonely["nodes"][0])
     assert world.names.pick_replica(up, "/in/c", (), 0.5) is None
+
+
+def test_a_replica_that_comes_back_with_another_length_is_not_sent_on() -> None:
+    """The copy was ordered while the replica was good. It is the last one, so it is not deleted either."""
+    world = World(3)
+    (planned,) = world.upload("/in/a", [10], 2, preferred=[["n1", "n2"]])
+    world.kill("n2")
+    assert world.beat("n3") == []  # plans a copy from n1
+    world.disks["n1"][planned["block"]] = 7
+    world.names.block_event(world.now_s, "n1", "added", planned["block"], 7)
+    assert world.beat("n1") == [] and world.disks["n3"] == {}
+    world.revive("n2")
+    world.settle()
+    assert all(disk.get(planned["block"], 10) == 10 for disk in world.disks.values())
+    assert len(world.known("/in/a")[planned["block"]]) == 2

@@ -76,6 +76,17 @@ def test_a_copy_takes_the_place_of_a_lost_replica_and_leaves_the_budget() -> Non
     assert "n5" in world.known("/in/a")[blocks[0]]
 
 
+def test_one_of_two_copies_takes_the_place_of_a_lost_replica_and_leaves_the_budget() -> None:
+    """Two replicas of 10 bytes: room for two copies. The older one is none any more when n1 is lost."""
+    world, blocks = a_world(blocks=1, replication=2)
+    assert fetched(world, "n4", blocks[0], budget=1.0) and fetched(world, "n5", blocks[0], budget=1.0)
+    assert not fetched(world, "n3", blocks[0], budget=1.0)
+    world.kill("n1")
+    assert fetched(world, "n3", blocks[0], budget=1.0)
+    world.settle()
+    assert world.known("/in/a")[blocks[0]] == ["n2", "n3", "n4", "n5"] and world.deleted == []
+
+
 def test_a_name_node_that_has_restarted_knows_its_copies(tmp_path: Path) -> None:
     world, blocks = a_world(journal=tmp_path / "journal")
     assert fetched(world, "n4", blocks[0])

@@ -78,4 +78,4 @@ def test_an_agent_is_told_the_range(tmp_path) -> None:
         run_id="r",
         ports=PortRange(20000, 20010),
     )
-    assert AgentConfig.from_line(told.to_line()) == told
+    assert AgentConfig.from_line(told.to_lines()) == told

@@ -10,6 +10,7 @@ import pytest
 
 from schedbed.cluster.doors import make_stub
 from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.wire.tls import Tls
 from schedbed.deploy.live import job_outputs
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.tasks.specs import Demand
@@ -37,7 +38,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """A block store as a dict of paths; blocks are paths."""
     files: dict[str, bytes] = {"/in/text": b"a b a\n"}
 
-    async def fetch(blocks: Sequence[str], peers: Mapping[str, str], token: str) -> AsyncIterator[bytes]:
+    async def fetch(
+        blocks: Sequence[str], peers: Mapping[str, str], token: str, tls: Tls | None
+    ) -> AsyncIterator[bytes]:
         for path in blocks:
             yield files[path]
 

@@ -16,17 +16,26 @@ from unittest.mock import AsyncMock
 import pytest
 
 from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
 from schedbed.deploy.security import strange_calls
-from schedbed.deploy.security.doctor_table import try_listeners
+from schedbed.deploy.security.doctor_table import TriedListener, try_listeners
 from schedbed.deploy.security.listeners import Listener
 from schedbed.deploy.security.strange_calls import OPEN, REFUSES, UNKNOWN
-from schedbed.deploy.security.stranger import NOBODY, SAME_USER, UNREACHABLE, answer_of, try_all
+from schedbed.deploy.security.stranger import (
+    NOBODY,
+    SAME_USER,
+    UNREACHABLE,
+    StrangerAnswer,
+    answer_of,
+    try_all,
+)
 from schedbed.deploy.service.api import Api
 from tests.harness.fake_server import answering
 
 TOKEN = "s3cret"
+CERTIFICATES = make_certificates()
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root: only it can be another user")
 
 
@@ -124,6 +133,25 @@ def talking(path: Path, mode: int) -> Iterator[Listener]:
             line.shutdown(socket.SHUT_RDWR)
             thread.join()
             path.unlink()
+
+
+def test_servers_with_tls_are_known_as_such_and_an_open_one_is_found(tmp_path: Path) -> None:
+    with served(Endpoint(host="127.0.0.2", token=TOKEN, tls=CERTIFICATES)) as place:
+        listener = Listener(place.host, place.port, "master", 1)
+        (said,) = try_all([listener])
+        (clear,) = try_all([Listener(place.host, place.port, "agent n1", 1)])
+    assert said == clear == StrangerAnswer("TLS", REFUSES)
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", CERTIFICATES.serving()) as server:
+        (said,) = try_all([Listener("127.0.0.1", server.port, "open", 1)])
+    assert said == StrangerAnswer("TLS", OPEN) and not said.is_right
+
+
+@pytest.mark.parametrize(
+    ("way", "words"), [("TLS", "not on loopback, TLS"), ("HTTP", "not on loopback, in clear")]
+)
+def test_the_table_says_of_a_listener_that_others_reach_whether_it_speaks_tls(way: str, words: str) -> None:
+    tried = TriedListener(Listener("10.0.0.1", 7, "agent n1", 1), StrangerAnswer(way, REFUSES), None)
+    assert words in tried.protection and words in tried.row()[3]
 
 
 def test_a_silent_listener_is_not_taken_for_one_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,10 @@ def test_a_fault_by_hand_is_scaled_and_begins_now() -> None:
 
 def test_an_order_survives_its_line() -> None:
     scenario = resolve(SCENARIO | {"policies": ["fair", {"delay": {"node_wait": "5s"}}]}, idle=True)
-    order = StartOrder(name="lab", scenario=scenario, out=None, machines="process", keep_outputs=True)
+    where = {"address": "auto", "tls": True}
+    order = StartOrder(
+        name="lab", scenario=scenario, out=None, machines="process", keep_outputs=True, **where
+    )
     assert StartOrder.from_line(order.to_line()) == order
 
 

@@ -90,10 +90,13 @@ def test_moving_data_is_part_of_what_a_synthetic_task_computes() -> None:
     }
     (job,) = a_scenario({**job_of, "reduce": {"cpu": "9s", "write": "1MiB"}}).jobs
     costs, spec = ScenarioCosts({}, 0.1), build_job(replace(job, input=None), locate)
-    # 3 ms + 64 MiB x (3.5 + 3) ns = 0.439 core-seconds of the host, more than the 0.1 that the job asks for.
-    assert costs.map_cost(spec, 0).cpu_s == pytest.approx(4.392, abs=0.001)
-    # Of 9 s, the shuffle has used 3 ms + 4 x 2 ms + 128 MiB x 5.5 ns = 0.749 core-seconds; 0.9 are asked for.
-    assert costs.reduce_cost(spec, 0).cpu_s == pytest.approx(1.508, abs=0.001)
+    # 3.3 ms + 64 MiB x (1 + 3.3) ns = 0.292 core-seconds of the host, more than the 0.1 that the job asks for.
+    assert costs.map_cost(spec, 0).cpu_s == pytest.approx(2.919, abs=0.001)
+    # Of 9 s, the shuffle uses 3.3 ms + 4 x 1 ms + 128 MiB x 1.4 ns = 0.195 core-seconds; 0.9 are asked for.
+    reduce = costs.reduce_cost(spec, 0)
+    assert reduce.cpu_s == pytest.approx(7.048, abs=0.001)
+    fetched_s = 4 * reduce.fetch_cpu_s + 2**27 * reduce.fetched_byte_cpu_s
+    assert reduce.cpu_s + fetched_s == pytest.approx(9.0 - 0.033)
     assert not costs.reduce_cost(spec, 1).merges
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, KillAttempt, Launch, Reregister
+from schedbed.cluster.messages import (
+    AttemptReport,
+    AttemptStatus,
+    ForgetJob,
+    Heartbeat,
+    KillAttempt,
+    Launch,
+    Reregister,
+)
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.records import Discard, NodeLost
 from schedbed.scheduler.registry.registry import build_policy
@@ -55,6 +65,25 @@ def test_a_launch_that_got_lost_runs_again():
     assert isinstance(again, Launch) and again.attempt == "job_0001_m_000000_1"
     assert [(row.attempt, row.state) for row in tape.attempts] == [("job_0001_m_000000_0", "lost")]
     core.check_books()
+
+
+def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
+    """One map succeeds although it was to be killed, of another no report comes: both may have left outputs."""
+    core = Core(CoreConfig(), build_policy("fifo"), Tape())
+    core.register(0, node("n1", maps=3), 1)
+    core.submit(0, job("job_0001", 3, reduces=1))
+    actions = core.heartbeat(1, beat(0)).actions
+    first, second, third = [action.attempt for action in actions if isinstance(action, Launch)]
+    core.kill_job(2, "job_0001", "not wanted")
+    told = core.heartbeat(3, beat(1, first, second, third)).actions
+    forget = ForgetJob(job="job_0001")
+    assert told.count(forget) == 1
+    killed = replace(beat(2, second, third), finished=(AttemptReport(first, "killed", 1.0, 4.0),))
+    assert forget not in core.heartbeat(4, killed).actions  # it has left nothing
+    succeeded = replace(beat(3, third), finished=(AttemptReport(second, "succeeded", 1.0, 5.0),))
+    assert core.heartbeat(5, succeeded).actions.count(forget) == 1
+    assert core.heartbeat(6, beat(4)).actions == (forget,)
+    assert core.heartbeat(7, beat(5)).actions == () and core.all_ended()
 
 
 def test_an_attempt_that_the_core_does_not_know_is_killed():

@@ -81,6 +81,8 @@ class DrawnCosts:
             output_bytes=luck.randint(0, 90) * MIB if self._writes or not files else 0,
             spill_bytes=luck.choice((0, 70 * MIB)),
             memory_peak_bytes=luck.choice((0, 100 * MIB)),
+            fetch_cpu_s=luck.choice((0.0, 0.05)),
+            fetched_byte_cpu_s=luck.choice((0.0, 2e-8)),
             duration_s=seconds if luck.random() < self._timed else None,
         )
 

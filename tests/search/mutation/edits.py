@@ -51,7 +51,8 @@ class Edit:
 def edits(function: FunctionNode) -> Iterator[Edit]:
     """Yield all edits of a function but those of which nothing can be learned, by six rules.
 
-    - Texts for people, assertions and errors that are raised stay as they are: no behavior hangs on them.
+    - Texts for people, assertions (`strict` of a `zip` is one) and errors that are raised stay as they are: no behavior
+      hangs on them.
     - An attribute that `__init__` sets is not left out: whoever reads it raises, so any story would do.
     - A comparison of computed times or shares is turned round, not moved by its boundary: which side the boundary
       belongs to is part of no contract.
@@ -65,6 +66,11 @@ def edits(function: FunctionNode) -> Iterator[Edit]:
         id(node.value)
         for node in ast.walk(function)
         if isinstance(node, ast.AugAssign) and _is_one(node.value)
+    }
+    quiet |= {
+        id(node.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.keyword) and node.arg == "strict"
     }
     quiet |= {id(node.test) for node in ast.walk(function) if _is_turned(node)}
     quiet |= {id(part) for node in _signature(function) for part in ast.walk(node)}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
 from tests.search.mutation.edits import Edit, edited, edits
+from tests.search.mutation.equivalent import EQUIVALENT
 from tests.search.mutation.places import functions_of, nodes_of, put_code, tree_of
 from tests.search.mutation.reach import Place, statement_lines
-from tests.search.mutation.targets import EQUIVALENT, LEFT_OUT, MODULES
+from tests.search.mutation.targets import LEFT_OUT, MODULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,21 @@ def all_mutants() -> list[Mutant]:
     return [mutant for module in MODULES for mutant in _mutants(module)]
 
 
+def labelled(made: Iterable[Edit]) -> Iterator[tuple[str, Edit]]:
+    """Yield each edit of a function with its words, numbered from the second of the same words on."""
+    seen: Counter[str] = Counter()
+    for edit in sorted(made, key=lambda edit: edit.line):
+        seen[edit.change] += 1
+        many = seen[edit.change]
+        yield edit.change if many == 1 else f"{edit.change} ({many})", edit
+
+
 def _mutants(module: str) -> Iterator[Mutant]:
     for name, node in nodes_of(tree_of(module)).items():
         key = f"{module}:{name}"
         if key in LEFT_OUT or name not in functions_of(module):
             continue
         lines = statement_lines(node)
-        for edit in edits(node):
-            if edit.change not in EQUIVALENT.get(key, {}):
+        for label, edit in labelled(edits(node)):
+            if label not in EQUIVALENT.get(key, {}):
                 yield Mutant(module, name, edit, lines.get(edit.line, edit.line))

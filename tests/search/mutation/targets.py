@@ -47,6 +47,7 @@ _APART = {
         *(f"driver:Driver.{name}" for name in ("_add", "_move_block", "blocks_of", "report")),
         "driver:Driver.all_ended",
         "core.core:Core.active_jobs",
+        "order.capacity:Capacity.closed_queues",
         "core.core:Core.node_lost",
         *(f"blocks.blockmanager:BlockManager.{name}" for name in ("report_bad", "settling", "close")),
     ),
@@ -65,10 +66,3 @@ LEFT_OUT: dict[str, str] = {
     for name in names
 }
 """Functions, by module and name, that are not mutated, and why."""
-
-COUNTS_ON = "another step of the same count, from which nobody calculates"
-EQUIVALENT: dict[str, dict[str, str]] = {
-    "schedbed.cluster.tracker:Tracker.heartbeat": {"`1` is `2`": COUNTS_ON},
-    "schedbed.cluster.tracker:Tracker.begin_life": {"`0` is `1`": COUNTS_ON},
-}
-"""Changes, by function, that nothing outside can tell, with the reason."""

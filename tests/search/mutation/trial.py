@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import accumulate
 from typing import Any
 
 from schedbed.tasks.chance import chance
+from tests.search.alone.parts import play_alone
 from tests.search.generate import make_story, seeds_of_all_kinds
 from tests.search.mutation.forks import Forks
 from tests.search.mutation.mutant import Mutant
@@ -18,8 +21,13 @@ from tests.search.mutation.reach import Hits, Place
 from tests.search.mutation.targets import MODULES
 from tests.search.play import play
 from tests.search.search import examine
+from tests.search.story import Story
 
 HANG = "every story ends"
+ALONE = "alone"
+"""The trait of a story of one part."""
+ALONE_S = 2.0
+"""CPU seconds that stories of parts alone may take for each mutant before it meets others: they are many, and short."""
 LEAST_S = 5.0
 """CPU seconds that any story may take; one that takes far longer than without the mutant hangs."""
 
@@ -51,10 +59,11 @@ class Surveyed:
     seed: int
     cost_s: float
     hits: Mapping[Place, int]
+    traits: frozenset[str]
 
 
 class Judge:
-    """Judges with `tries` stories at most for each mutant, out of `count`."""
+    """Judges with `tries` stories at most for each mutant, out of `count`, beside those of parts alone."""
 
     def __init__(self, seed: int, count: int, *, jobs: int, tries: int) -> None:
         self._seed = seed
@@ -81,15 +90,28 @@ class Judge:
         return sum(story.hits.get(mutant.place, 0) for story in self._stories.values())
 
     def _reaching(self, mutant: Mutant) -> list[Surveyed]:
-        """The stories to try: in turn one that costs little and one that hits the place often for what it costs."""
+        """The stories to try: some of parts alone, then each the one that costs least for what is new in it."""
         reaching = [story for story in self._stories.values() if mutant.place in story.hits]
         luck = chance(self._seed, "stories", mutant.name, mutant.change)
-        cheap = sorted(reaching, key=lambda story: story.cost_s * (0.5 + luck.random()))
-        busy = sorted(
-            reaching, key=lambda story: story.cost_s / story.hits[mutant.place] * (0.5 + luck.random())
+        luck.shuffle(reaching)
+        alone = sorted(
+            (story for story in reaching if ALONE in story.traits),
+            key=lambda story: -story.hits[mutant.place],
         )
-        mixed = {story.seed: story for pair in zip(cheap, busy, strict=True) for story in pair}
-        return list(mixed.values())[: self._tries]
+        costs = list(accumulate(story.cost_s for story in alone))
+        chosen = [story for story, cost_s in zip(alone, costs, strict=True) if cost_s < ALONE_S]
+        most = len(chosen) + self._tries - min(len(chosen), self._tries // 2)
+        reaching = [story for story in reaching if ALONE not in story.traits]
+        seen: Counter[str] = Counter()  # traits, by how many of the chosen have them
+
+        def worth(story: Surveyed) -> float:
+            return sum(0.25 ** seen[trait] for trait in story.traits) / (0.05 + story.cost_s)
+
+        while reaching and len(chosen) < most:
+            best = max(range(len(reaching)), key=lambda place: worth(reaching[place]))
+            chosen.append(reaching.pop(best))
+            seen.update(chosen[-1].traits)
+        return chosen
 
     def _judge(self, mutant: Mutant) -> Verdict:
         hits, played = self._hits(mutant), 0
@@ -137,9 +159,39 @@ def _survey(seeds: list[int]) -> list[Surveyed]:
     hits, surveyed = Hits(MODULES), []
     for seed in seeds:
         begin_s = time.process_time()
-        play(make_story(seed), audit=False)
-        surveyed.append(Surveyed(seed, time.process_time() - begin_s, hits.take()))
+        story = make_story(seed)
+        _reach(story)
+        surveyed.append(Surveyed(seed, time.process_time() - begin_s, hits.take(), traits_of(story)))
     return surveyed
+
+
+def traits_of(story: Story) -> frozenset[str]:
+    """Return what makes a story another one than most: its part, policy, faults and whatever it has at all."""
+    if story.alone:
+        return frozenset({ALONE})
+    traits = {fault.kind for fault in story.faults}
+    traits |= {each.name for each in fields(story) if getattr(story, each.name) != each.default}
+    policy = story.policy if isinstance(story.policy, dict) else {story.policy: {}}
+    for name, chosen in policy.items():
+        traits.add(f"{name}={chosen}" if isinstance(chosen, str) else str(name))
+        for part, parameters in chosen.items() if isinstance(chosen, dict) else ():
+            traits.add(str(part))
+            traits |= (
+                {f"{part}.{key}" for key in parameters}
+                if isinstance(parameters, dict)
+                else {f"{part}={parameters}"}
+            )
+    return frozenset(traits)
+
+
+def _reach(story: Story) -> None:
+    """Play what reaches all that the checks of a story reach; also with snapshots, if a JobTracker crashes."""
+    if story.alone:
+        play_alone(story.alone, story.seed, story.steps)
+        return
+    play(story, audit=False)
+    if any(fault.kind == "crash_jobtracker" for fault in story.faults):
+        play(story, audit=False, snapshots=True)
 
 
 def _until(mutants: Iterable[Mutant], until_s: float) -> Iterator[Mutant]:

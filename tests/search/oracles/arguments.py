@@ -10,11 +10,12 @@ from typing import Any
 from unittest.mock import patch
 
 from schedbed.scheduler.locality.delay import Delay
+from schedbed.scheduler.locality.split import SplitLocality
 from schedbed.scheduler.order.capacity import Capacity
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.policies.late import Late
 
-NOTED = (Fair, Capacity, Delay, Late)
+NOTED = (Fair, Capacity, Delay, SplitLocality, Late)
 
 
 @contextmanager
@@ -32,8 +33,8 @@ def _noting(inner: Any) -> Any:
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
-        inner(self, *arguments, **named)
-        if not hasattr(self, "asked"):
+        if not hasattr(self, "asked"):  # by the class itself, before it makes itself one of its parents
             self.asked = SimpleNamespace(**bound.arguments)
+        inner(self, *arguments, **named)
 
     return init

@@ -21,13 +21,22 @@ def could_hold(ledger: Any, node: Any, stage: Any) -> bool:
 
 
 class AvoidanceRule:
-    """Follows failures. Jobs that ever met a full disk are left out: when a disk is full only nodes know."""
+    """Follows failures, and what nodes say of their disks."""
 
     def __init__(self) -> None:
         self._failures: dict[str, dict[str, int]] = {}  # by job and node
         self._failed_on: dict[str, set[str]] = {}  # nodes, by task
         self._tries: Counter[str] = Counter()  # that failed, by task
-        self._full: set[str] = set()
+        self._disks: set[str] = set()  # nodes that have said so
+        self._full: set[tuple[str, str]] = set()  # job and node whose full disk has failed an attempt of it
+
+    def beat(self, node: str, *, full: bool) -> None:
+        """A node says how its disk is: one that is not full is avoided for that no longer."""
+        if full:
+            self._disks.add(node)
+        else:
+            self._disks.discard(node)
+            self._full = {pair for pair in self._full if pair[1] != node}
 
     def failed(self, row: Any) -> None:
         """Count a failed attempt."""
@@ -35,8 +44,8 @@ class AvoidanceRule:
         there[row.node] = there.get(row.node, 0) + 1
         self._tries[row.task] += 1
         self._failed_on.setdefault(row.task, set()).add(row.node)
-        if "disk full" in row.reason:
-            self._full.add(row.job)
+        if row.reason == "disk full" and row.node in self._disks:
+            self._full.add((row.job, row.node))
 
     def check(self, ledger: Any) -> None:
         """A node is avoided for the stronger reason, as long as another that could hold the task has a weaker one."""
@@ -44,7 +53,7 @@ class AvoidanceRule:
             for task in (*ledger.jobs[name].maps.tasks, *ledger.jobs[name].reduces.tasks):
                 seen = f"{task.task}: {task.failures} instead of {self._tries[task.task]}"
                 hold(task.failures == self._tries[task.task], "a task's failures are counted", seen)
-        for name in self._failures.keys() & ledger.jobs.keys() - self._full:
+        for name in self._failures.keys() & ledger.jobs.keys():
             job = ledger.jobs[name]
             for stage in (job.maps, job.reduces):
                 reasons = {node: self._strength(name, stage, node) for node in ledger.nodes}
@@ -60,6 +69,8 @@ class AvoidanceRule:
                         raise Violation("a job avoids where it failed", seen)
 
     def _strength(self, name: str, stage: Any, node: str) -> int:
+        if (name, node) in self._full:
+            return 3
         if self._failures[name].get(node, 0) >= OFTEN:
             return 2
         waiting = (task for task in stage.tasks if task.state == "unstarted")

@@ -28,6 +28,8 @@ def check_blocks(names: Any, *, restarted: bool) -> None:
     if not restarted:
         lives = {(block, node) for block, state in states.items() for node in state.replicas}
         hold(set(blocks._journal.living()) == lives, BALANCE, "replicas in the journal")
+    levels = {block: good for good, waiting in replication._under.items() for block in waiting}
+    hold(levels == replication._level, FILED, f"{levels} instead of {replication._level}")
     files = {block: file for block, file in blocks._names.owners.items() if file.is_input and file.complete}
     inputs = sum(file.blocks[block] * file.replication for block, file in files.items())
     hold(

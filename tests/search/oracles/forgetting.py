@@ -8,6 +8,7 @@ from typing import Any
 
 from schedbed.scheduler.core.books import Books
 from schedbed.scheduler.core.entities import Job
+from tests.search.violation import hold
 
 
 def kept_jobs(policy: Any) -> set[str]:
@@ -41,3 +42,18 @@ def _parts(item: Any) -> Iterable[Any]:
         if hasattr(item, "__dict__")
         else [getattr(item, name, None) for name in names]
     )
+
+
+def check_ended(ledger: Any) -> None:
+    """Ended jobs hold nothing but what the display shows, and what is still being killed of them."""
+    for job in ledger.ended.values():
+        kept = job.maps.tasks, job.reduces.tasks, job.outputs, job.blocks, job.wholes, job.spec.splits
+        hold(not any(kept), "an ended job is small", f"{job.job}: {kept}")
+        hold(
+            all(attempt.state == "killing" for attempt in job.attempts.values()),
+            "an ended job is small",
+            job.job,
+        )
+        hold(not job.maps.unstarted and not job.reduces.unstarted, "an ended job is small", job.job)
+        indices = (job.maps.index.first(), job.reduces.index.first(), job.any_map(), job.local_map("n0"))
+        hold(not any(indices), "an ended job is small", f"{job.job}: {indices}")

@@ -6,7 +6,7 @@ These are references: they keep nothing, sort everything each time, and share no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import Any
 
@@ -77,13 +77,34 @@ def memory(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[
     return held
 
 
+def slots_for(asked: Any, job: Any, kind: TaskKind) -> int:
+    """Return how many slots a task takes: several when it asks for more memory than one has."""
+    size = asked.map_slot_memory_bytes if kind is TaskKind.MAP else asked.reduce_slot_memory_bytes
+    return 1 if size is None else max(1, ceil(job.stage(kind).demand.memory_bytes / size))
+
+
+def sized_running(asked: Any) -> Callable[[Any, TaskKind, Callable[[Any], Any]], Counter[Any]]:
+    """Return what counts the slots that run, a large task for several."""
+
+    def amounts(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
+        held: Counter[Any] = Counter()
+        for node in view.nodes.values():
+            for attempt in node.attempts.values():
+                if attempt.task.stage.kind is kind:
+                    job = attempt.task.stage.job
+                    held[name_of(job)] += slots_for(asked, job, kind)
+        return held
+
+    return amounts
+
+
 def capacity_order(asked: Any, whole: Any = None) -> Reference:
     """Queues by held/promised, none above its maximum; inside by priority, without users who have their limit.
 
-    Takes the arguments of a Capacity without slot memory. Shares are of slots, or of the memory that `whole` tells.
+    Takes the arguments of a Capacity. Shares are of slots, or of the memory that `whole` tells.
     """
     settings: Mapping[str, Any] = asked.queues or {}
-    amounts = running if whole is None else memory
+    amounts = sized_running(asked) if whole is None else memory
     left = max(0.0, 100.0 - sum(known.capacity for known in settings.values()))
 
     def of_queue(name: str, field: str, default: Any) -> Any:
@@ -112,7 +133,7 @@ def capacity_order(asked: Any, whole: Any = None) -> Reference:
             mine.sort(key=by_priority if in_turn else lambda job: (job.spec.submit_s, job.serial))
             closed = set[str]()
             for job in mine:
-                need = 1 if whole is None else job.stage(kind).demand.memory_bytes
+                need = slots_for(asked, job, kind) if whole is None else job.stage(kind).demand.memory_bytes
                 if most < total and held[name] and held[name] + need > most + EPSILON:
                     break
                 limit = _user_limit(asked, of_queue, name, promised[name], held[name], len(users), need)
@@ -143,3 +164,33 @@ def _user_limit(
             limit, ceil(promised * of_queue(name, "user_limit_factor", asked.user_limit_factor) - EPSILON)
         )
     return max(1, limit)
+
+
+class KeptNodes:
+    """Slot memory: a node with too few free slots keeps them for a large task, one for each task that waits."""
+
+    def __init__(self, asked: Any) -> None:
+        self._asked = asked
+        self._kept: dict[tuple[str, TaskKind], set[str]] = {}
+
+    def changed(self, job: Any, kind: TaskKind) -> None:
+        """A job that has no task to start keeps no node."""
+        if not (job.active and job.stage(kind).ready):
+            self._kept.pop((job.job, kind), None)
+
+    def first(self, view: Any, node: Any, kind: TaskKind, jobs: Iterable[Any]) -> Iterator[Any]:
+        """Yield the jobs whose tasks fit, up to one for which the node keeps what is free."""
+        slots = node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
+        mine = [each.task for each in node.attempts.values() if each.task.kind is kind]
+        free = slots - sum(slots_for(self._asked, task.job, kind) for task in mine)
+        for job in jobs:
+            need, nodes = slots_for(self._asked, job, kind), self._kept.setdefault((job.job, kind), set())
+            if min(need, slots) <= free:
+                if need > 1:
+                    nodes.discard(node.node)
+                yield job
+                continue
+            nodes.intersection_update([name for name, other in view.nodes.items() if other.alive])
+            if node.node in nodes or len(nodes) < job.stage(kind).unstarted:
+                nodes.add(node.node)
+                return

@@ -15,8 +15,8 @@ EVERY = 3  # questions, of which one is checked
 
 
 @contextmanager
-def watched_lookups() -> Iterator[None]:
-    """Compare what jobs answer, while in force, with what their tasks say."""
+def watched_lookups(*, in_turn: bool = True) -> Iterator[None]:
+    """Compare what jobs answer, while in force, with what their tasks say; racks that become known change turns."""
     look_into, whole_map, any_reduce = Job._look_into, Job.whole_map, Job.any_reduce
     asked = [0]
 
@@ -25,7 +25,7 @@ def watched_lookups() -> Iterator[None]:
             answer = inner(*where)
             asked[0] += 1
             if asked[0] % EVERY == 0:
-                _check(job, getattr(job, stage).tasks, answer, lambda task: fits(task, *where))
+                _check(job, getattr(job, stage).tasks, answer, lambda task: fits(task, *where), in_turn)
             return answer
 
         return ask
@@ -41,12 +41,12 @@ def watched_lookups() -> Iterator[None]:
         answer = whole_map(job, rack)
         tasks = [task for task in job.maps.tasks if _is_whole(task)] if job.reduces.total else []
         near = [task for task in tasks if rack in task.racks]
-        _check(job, near or tasks, answer, lambda task: True)
+        _check(job, near or tasks, answer, lambda task: True, in_turn)
         return answer
 
     def reduce(job: Any) -> Any:
         answer = any_reduce(job)
-        _check(job, job.reduces.tasks if job.reduces.open else [], answer, lambda task: True)
+        _check(job, job.reduces.tasks if job.reduces.open else [], answer, lambda task: True, in_turn)
         return answer
 
     with (
@@ -61,7 +61,7 @@ def _is_whole(task: Any) -> bool:
     return bool(task.hosts) and task.part is None and task.tries == 0
 
 
-def _check(job: Any, tasks: Any, answer: Any, fits: Callable[[Any], bool]) -> None:
+def _check(job: Any, tasks: Any, answer: Any, fits: Callable[[Any], bool], turns: bool) -> None:
     """The answer is one of these tasks that is unstarted and fits: one that ran before, or else the first of them.
 
     Tasks whose input has moved may come out of turn.
@@ -72,7 +72,8 @@ def _check(job: Any, tasks: Any, answer: Any, fits: Callable[[Any], bool]) -> No
     fresh = next((task for task in there if not task.tries and task.part is None), None)
     good = any(task is answer for task in there)
     in_turn = (
-        answer is fresh
+        not turns
+        or answer is fresh
         or job.blocks is not None
         or (answer is not None and bool(answer.tries or answer.part))
     )

@@ -90,6 +90,10 @@ class RepliesRule:
         for job in core.ledger.jobs.values():
             self.check_hosts(core, job, block)
 
+    def forget(self, block: str) -> None:
+        """No job reads the block: another one goes by what its own splits say."""
+        self._hosts.pop(block, None)
+
     def check_hosts(self, core: Any, job: Any, block: str | None = None) -> None:
         """Each map, or those of one block, prefers the nodes that hold its block, and their racks."""
         racks = core.ledger.rack_by_node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tests.search.violation import Violation, hold
@@ -16,6 +17,8 @@ class RowRules:
         self._launches: dict[tuple[str, str, float], tuple[str, bool]] = {}  # locality, whether a copy
         self._first_s: dict[str, float] = {}  # launch of each job
         self._written: dict[str, int] = {}  # bytes of outputs in place, by job
+        self._tries: Counter[str] = Counter()  # launches, by task
+        self._split: set[str] = set()  # tasks that gave a part away
         self._kills: set[str] = set()  # tasks of which an attempt was pre-empted
 
     def decided(self, ledger: Any, row: Any) -> None:
@@ -36,16 +39,24 @@ class RowRules:
         live = [attempt for attempt in task.attempts if attempt.state != "killing"]
         self._launches[row.task, row.node, row.t] = locality, len(live) > 1
         self._first_s.setdefault(name, row.t)
+        self._tries[row.task] += 1
+        if row.answer == "split":
+            self._split.add(row.task)
 
     def ended(self, now_s: float, row: Any, report: Any) -> None:
         """An attempt's row: as launched, and as its node has `report`ed (None when it did not)."""
         locality, copy = self._launches.get((row.task, row.node, row.assigned), ("", False))
         hold((row.locality, row.speculative) == (locality, copy), TRUE, f"{row}: {locality}, copy: {copy}")
+        number = row.attempt.rpartition("_")[2]
+        hold(row.task not in self._split or row.split_of == row.task, "a part tells of what was split", row)
+        hold(number.isdecimal() and int(number) < self._tries[row.task], "attempts are numbered", row)
         hold(row.assigned <= row.end <= now_s or row.state == "killed", TRUE, f"{row} at {now_s}")
         hold(row.start is None or row.start >= row.assigned, TRUE, row)
         hold(bool(row.reason) is (row.state != "succeeded"), "what does not succeed has a reason", row)
         if row.state == "lost":
             hold(row.end == now_s, TRUE, f"{row} at {now_s}")
+        elif report is not None and report.state == "killed" and row.state != "lost":
+            hold(row.state == "killed", TRUE, f"{row}: {report}")
         elif row.state == "succeeded":
             if report is None or report.state != "succeeded":
                 raise Violation(TRUE, f"{row}: {report}")

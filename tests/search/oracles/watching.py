@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from schedbed.scheduler.admission.containers import Containers
+from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.locality.delay import Delay
 from schedbed.scheduler.locality.greedy import Greedy
+from schedbed.scheduler.locality.split import SplitLocality
 from schedbed.scheduler.order.capacity import Capacity
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.fifo import Fifo
@@ -15,21 +17,28 @@ from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.policies.late import Late
 from schedbed.scheduler.policy import Composed, Proposal
 from schedbed.tasks.specs import TaskKind
-from tests.search.oracles.job_orders import Reference, capacity_order, fair_order, fifo_order
+from tests.search.oracles.job_orders import KeptNodes, Reference, capacity_order, fair_order, fifo_order
 from tests.search.oracles.late_rule import LateRule
 from tests.search.oracles.map_choices import DelayRule, check_greedy
 from tests.search.oracles.preemption_rule import PreemptionRule
 from tests.search.oracles.room import container_room, slot_room
+from tests.search.oracles.split_rule import SplitRule
 from tests.search.violation import hold
+
+ELIDABLE = (Fifo, Fair, Capacity, Greedy, Delay, SplitLocality, Slots, Containers)
 
 
 def watch_policy(policy: Any) -> Any:
     """Return the policy, which raises Violation from now on where an answer is not that of a reference."""
     if isinstance(policy, Composed):
+        quiet = all(type(axis) in ELIDABLE for axis in policy.axes)
+        hold(policy.elidable or not quiet, "shipped axes need not hear of all heartbeats", policy.axes)
         reference = _reference(policy, policy.order)
+        order: Any = policy.order
+        sizes_slots = getattr(policy.order, "sizes_slots", False)
         if reference is not None:
-            _watch_order(policy, reference)
-        _watch_locality(policy, reference)
+            _watch_order(policy, reference, KeptNodes(order.asked) if sizes_slots else None)
+        _watch_locality(policy, None if sizes_slots else reference)
         if isinstance(policy.order, Fair) and _preempts(policy.order):
             _watch_preemption(policy, policy.order)
     speculation = getattr(policy, "speculation", None)
@@ -65,36 +74,51 @@ def _reference(policy: Any, order: Any) -> Reference | None:
         return fifo_order
     if type(order) is Fair:
         return fair_order(asked.pool_by == "user", asked.pools or {}, PoolSettings(inside=asked.inside))
-    if type(order) is Capacity and asked.map_slot_memory_bytes is None is asked.reduce_slot_memory_bytes:
+    if type(order) is Capacity:
         return capacity_order(asked, Memory(policy) if not policy.limits.slots else None)
     return None
 
 
-def _watch_order(policy: Any, reference: Reference) -> None:
+def _watch_order(policy: Any, reference: Reference, kept: KeptNodes | None) -> None:
     inner = policy._jobs
 
     def jobs(view: Any, node: Any, kind: TaskKind) -> Iterator[Any]:
-        wanted, place = reference(view, kind), -1
-        for place, job in enumerate(inner(view, node, kind)):
-            if place >= len(wanted) or wanted[place] is not job:
-                _differ(view, policy, kind, job.job, wanted[place:])
+        wanted = iter(reference(view, kind))
+        if kept is not None:
+            wanted = kept.first(view, node, kind, wanted)
+        for job in inner(view, node, kind):
+            other = next(wanted, None)
+            if other is not job:
+                _differ(view, policy, kind, job.job, other)
             yield job
-        if place + 1 < len(wanted):
-            _differ(view, policy, kind, "nobody", wanted[place + 1 :])
+        other = next(wanted, None)
+        if other is not None:
+            _differ(view, policy, kind, "nobody", other)
 
     policy._jobs = jobs
+    if kept is not None:
+        changed = policy.changed
+
+        def told(view: Any, job: Any, kind: TaskKind) -> None:
+            changed(view, job, kind)
+            kept.changed(job, kind)
+
+        policy.changed = told
 
 
-def _differ(view: Any, policy: Any, kind: TaskKind, found: str, wanted: list[Any]) -> None:
+def _differ(view: Any, policy: Any, kind: TaskKind, found: str, wanted: Any) -> None:
     name = type(policy.order).__name__
-    seen = f"{view.now_s}: {found} instead of {[job.job for job in wanted]} for a {kind.value}"
+    seen = f"{view.now_s}: {found} instead of {wanted and wanted.job} for a {kind.value}"
     hold(False, f"{name} asks the jobs in its order", seen)
 
 
 def _watch_locality(policy: Any, reference: Reference | None) -> None:
     plain = type(policy)._offer is Composed._offer
     if type(policy.locality) is Delay:
-        _watch_delay(policy, policy.locality)
+        asked: Any = policy.locality
+        _watch_delay(policy, asked, DelayRule(asked.asked.node_wait_s, asked.asked.rack_wait_s))
+    elif type(policy.locality) is SplitLocality:
+        _watch_split(policy, policy.locality)
     elif type(policy.locality) is Greedy:
         pick = policy._pick
 
@@ -132,9 +156,20 @@ def _watch_room(policy: Any, reference: Reference, *, greedy: bool) -> None:
     policy.decide = decide
 
 
-def _watch_delay(policy: Any, delay: Delay) -> None:
-    asked: Any = delay
-    rule = DelayRule(asked.asked.node_wait_s, asked.asked.rack_wait_s)
+def _watch_split(policy: Any, split: Any) -> None:
+    asked = split.asked
+    rule = SplitRule(asked.share, asked.node_wait_s, asked.rack_wait_s)
+    ended = policy.ended
+
+    def told(view: Any, attempt: Any) -> None:
+        ended(view, attempt)
+        rule.ended(view, attempt)
+
+    policy.ended = told
+    _watch_delay(policy, split, rule)
+
+
+def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
     policy.beat, delay.beat = _after(policy.beat, rule.beat), _after(delay.beat, rule.beat)
     if policy._scan is None:
         pick = policy._pick

@@ -6,8 +6,15 @@ from math import inf
 
 from schedbed.scheduler.simulate.compiled.contended import due_items
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import own_board
-from schedbed.scheduler.simulate.compiled.contended.fetches import copied, fetched, hear, start_reduce
+from schedbed.scheduler.simulate.compiled.contended.fetches import (
+    copied,
+    fetched,
+    handled,
+    hear,
+    start_reduce,
+)
 from schedbed.scheduler.simulate.compiled.contended.flow_records import (
+    COMPUTE,
     COPY,
     CPU,
     DISK,
@@ -50,9 +57,10 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
     entry.task = task
     entry.node = node
     entry.streams = entry.flows = entry.fetching = entry.pending = 0
-    entry.started = entry.ended = 0
+    entry.started = entry.ended = entry.handling = 0
     entry.fetched = entry.left = 0
-    entry.pace = entry.phase_bytes = entry.phase_moved = entry.buffered = entry.on_disk = 0.0
+    entry.pace = entry.phase_bytes = entry.phase_moved = 0.0
+    entry.buffered = entry.on_disk = entry.owed = 0.0
     run.start = now_s + where.latency
     if run.is_map:
         entry.phase = MAPPING
@@ -129,7 +137,9 @@ def _fire(state: State, item: int) -> None:
         copied(state, item)
     else:
         end_flow(state, item)
-        if role == WRITE and entry.left > 0:
+        if role == COMPUTE and entry.phase == SHUFFLING:
+            handled(state, work)
+        elif role == WRITE and entry.left > 0:
             ask_for_block(state, work)
         else:
             stream_over(state, work)

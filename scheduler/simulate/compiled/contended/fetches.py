@@ -8,7 +8,7 @@ from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_it
 from schedbed.scheduler.simulate.compiled.contended.flow_records import COPY, DISK, FETCH, SHUFFLING
 from schedbed.scheduler.simulate.compiled.contended.link_ways import go_over, narrowest, pass_through
 from schedbed.scheduler.simulate.compiled.contended.sharing import start, stop
-from schedbed.scheduler.simulate.compiled.contended.works import phases, stream_over
+from schedbed.scheduler.simulate.compiled.contended.works import compute_at, phases, stream_over
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
@@ -81,6 +81,8 @@ def _fetch_from(state: State, work: int, place: int) -> None:
         state.pending_count[basket, later] = state.pending_count[basket, later + 1]
         state.pending_bytes[basket, later] = state.pending_bytes[basket, later + 1]
     latency_s = count * state.hosts[entry.node].fetch_latency
+    cost = state.costs[state.tasks[entry.task].cost]
+    _handle(state, work, count * cost.fetch_cpu + total * cost.fetched_byte_cpu)
     if total == 0.0 and latency_s == 0.0:
         _keep(state, work, count, total)
         return
@@ -98,6 +100,40 @@ def _fetch_from(state: State, work: int, place: int) -> None:
         start(state, item)
     else:
         at(state, item, state.sec.agenda_s + latency_s)
+
+
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
+@compiled
+def _handle(state: State, work: int, cpu_s: float) -> None:
+    """Mirrors `ReduceRun._handle`."""
+    entry = state.work[work]
+    entry.owed += cpu_s
+    if not entry.handling and entry.owed > 0.0:
+        entry.handling = 1
+        entry.streams += 1
+        _handle_owed(state, work)
+
+
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle_owed")
+@compiled
+def _handle_owed(state: State, work: int) -> None:
+    """Mirrors `ReduceRun._handle_owed`."""
+    entry = state.work[work]
+    owed = entry.owed
+    entry.owed = 0.0
+    state.tasks[entry.task].fetch_cpu += owed
+    compute_at(state, work, owed, state.sec.core_share)
+
+
+@twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
+@compiled
+def handled(state: State, work: int) -> None:
+    """Mirrors `ReduceRun.over` of the CPU time that fetching takes."""
+    if state.work[work].owed > 0.0:
+        _handle_owed(state, work)
+        return
+    state.work[work].handling = 0
+    stream_over(state, work)
 
 
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")

@@ -66,6 +66,7 @@ class WorkEntry(Record):
     streams: i4
     flows: i4  # of its phase
     fetching: i4
+    handling: i1  # CPU time goes on that fetching takes
     pending: i4  # sources
     phase: i1
     started: i1
@@ -78,6 +79,7 @@ class WorkEntry(Record):
     phase_moved: f8
     buffered: f8
     on_disk: f8
+    owed: f8  # CPU time that fetching takes after that
 
 
 CPU, DISK, OUT, IN = range(4)

@@ -85,9 +85,16 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
-        item = new_item(state, work, COMPUTE)
-        pass_through(state, item, 4 * entry.node + CPU)
-        _begin(state, item, cpu_s, cpu_s / entry.pace)
+        compute_at(state, work, cpu_s, cpu_s / entry.pace)
+
+
+@twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute_at")
+@compiled
+def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
+    """Mirrors `RunningAttempt.compute_at`."""
+    item = new_item(state, work, COMPUTE)
+    pass_through(state, item, 4 * state.work[work].node + CPU)
+    _begin(state, item, cpu_s, rate)
 
 
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.use_disk")

@@ -1,0 +1,38 @@
+"""A client of agents: the run's token in each request, and the run's TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aiohttp
+
+from schedbed.cluster.wire.tls import Tls
+
+PATIENCE = aiohttp.ClientTimeout(total=300.0, sock_connect=30.0)
+"""As aiohttp's own."""
+
+
+def agent_session(
+    token: str,
+    tls: Tls | None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout: aiohttp.ClientTimeout = PATIENCE,
+) -> aiohttp.ClientSession:
+    """Return a client of agents that shows the run's token to each; with TLS never to a server in clear."""
+    return aiohttp.ClientSession(
+        headers={"Authorization": f"Bearer {token}", **(headers or {})},
+        timeout=timeout,
+        connector=aiohttp.TCPConnector(limit=0, ssl=True if tls is None else tls.connecting()),
+        trace_configs=[] if tls is None else [_refusing_clear_text()],
+    )
+
+
+def _refusing_clear_text() -> aiohttp.TraceConfig:
+    async def look(_session: object, _context: object, request: aiohttp.TraceRequestStartParams) -> None:
+        if request.url.scheme not in ("https", "wss"):
+            raise aiohttp.ClientConnectionError(f"{request.url.origin()}: expected https, as the run has TLS")
+
+    watch = aiohttp.TraceConfig()
+    watch.on_request_start.append(look)
+    return watch

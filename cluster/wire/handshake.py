@@ -1,0 +1,70 @@
+"""What stands before each server that speaks TLS: nothing of a connection reaches the server before the handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.tls import Tls
+
+
+class Handshake(asyncio.Protocol):
+    """A connection until its TLS handshake is done; from then on the protocol that `make` returns has it.
+
+    asyncio can do the handshake by itself, but without a bound on the number of peers that never end theirs. They
+    count as strangers here, like those that never show the token.
+    """
+
+    def __init__(
+        self, make: Callable[[], asyncio.Protocol], context: ssl.SSLContext, strangers: Strangers
+    ) -> None:
+        self._make = make
+        self._context = context
+        self._strangers = strangers
+        self._held = bytearray()
+        self._is_over = False
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As in `asyncio.Protocol`."""
+        raw = cast(asyncio.Transport, transport)
+        raw.pause_reading()  # What the peer says is for the handshake.
+        self._strangers.add(self, raw.abort)
+        self._task = asyncio.create_task(self._shake(raw))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in `asyncio.Protocol`."""
+        self._is_over = True
+        self._strangers.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hold what comes with the end of the handshake, before its end is known here."""
+        self._held += data
+
+    async def _shake(self, raw: asyncio.Transport) -> None:
+        try:
+            secure = await asyncio.get_running_loop().start_tls(raw, self, self._context, server_side=True)
+        except OSError:  # no TLS, or the peer has gone: strangers are not answered, nor written down
+            secure = None
+        self._strangers.discard(self)
+        if secure is None or self._is_over:
+            raw.abort()
+            return
+        protocol = self._make()
+        secure.set_protocol(protocol)
+        protocol.connection_made(secure)
+        if self._held:
+            protocol.data_received(bytes(self._held))
+
+
+def handshakes(
+    make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
+) -> Callable[[], asyncio.Protocol]:
+    """Return what makes the protocol of each connection: that of `make`, after a handshake where there is TLS."""
+    if tls is None:
+        return make
+    context = tls.serving()
+    return lambda: Handshake(make, context, strangers)

@@ -1,0 +1,51 @@
+"""The TLS of a run: the certificate authority that its clients trust, and what its servers show and sign with."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass, field
+
+from schedbed.tasks.node_client.server_trust import trusting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """PEM texts. `certificate` and `key` are empty where nothing is served: attempts and the masters' files of a run
+    know the `authority` only. Instead of a `Tls`, None stands for connections in clear."""
+
+    authority: str
+    certificate: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
+
+    def public(self) -> Tls:
+        """Return the part that is no secret, which is enough to connect."""
+        return Tls(authority=self.authority)
+
+    def connecting(self) -> ssl.SSLContext:
+        """Return the settings of clients."""
+        return trusting(self.authority)
+
+    def serving(self) -> ssl.SSLContext:
+        """Return the settings of servers. The key passes through memory only, never through a file system.
+
+        Raises ValueError without a key.
+        """
+        if not self.key:
+            raise ValueError("no private key here to serve with")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0  # A client that closes with unread tickets would reset the connection.
+        held = os.memfd_create("tls", os.MFD_CLOEXEC)
+        try:
+            with os.fdopen(held, "w", closefd=False) as file:
+                file.write(self.certificate + self.key)
+            context.load_cert_chain(f"/proc/self/fd/{held}")
+        finally:
+            os.close(held)
+        return context
+
+
+def scheme_of(tls: Tls | None) -> str:
+    """Return how URLs of the run's servers begin."""
+    return "http" if tls is None else "https"

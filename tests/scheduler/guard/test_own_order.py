@@ -1,0 +1,167 @@
+"""A user's order beside shipped axes: it sees faces, they see the core's objects, and its errors are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from schedbed.policy import Composed, TaskKind, shipped_axis
+from schedbed.scheduler.core.entities import Job
+from schedbed.scheduler.guard.guarded_policy import guarded
+from schedbed.scheduler.guard.own_order import is_shipped, takes_core
+from schedbed.scheduler.policy import PolicyFailed
+from schedbed.scheduler.simulate.setup import Setup
+from schedbed.scheduler.simulate.simulation import Simulation
+from tests.harness.simulation import SpecifiedCosts, Tape, cluster, job
+from tests.scheduler.guard.test_both_doors import rows
+
+HERE = __file__.rsplit("/", 1)[-1]
+
+
+class Poorest:
+    """Jobs of the user with the fewest running tasks first; has hooks, and counts what they tell."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, int] = {}
+        self.seen: set[type] = set()
+
+    def jobs(self, view: Any, node: Any, kind: TaskKind) -> Iterable[Any]:
+        ready = [job for job in view.jobs.values() if job.stage(kind).ready]
+        self.seen.update(type(each) for each in (view, node, *ready))
+        return sorted(
+            ready, key=lambda job: (job.stage(kind).user.running, self.told.get(job.job, 0), job.serial)
+        )
+
+    def submitted(self, view: Any, job: Any) -> None:
+        self.seen.add(type(job))
+        self.told[job.job] = 0
+
+    def ended(self, view: Any, attempt: Any) -> None:
+        self.seen.add(type(attempt))
+        self.told[attempt.task.job.job] += 1
+
+    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
+        self.seen.add(type(job))
+
+    def finished(self, view: Any, job: Any) -> None:
+        del self.told[job.job]
+
+
+class Lazy(Poorest):
+    """The same one by one."""
+
+    def jobs(self, view: Any, node: Any, kind: TaskKind) -> Iterable[Any]:
+        yield from super().jobs(view, node, kind)
+
+
+class Subclass(Composed):
+    """May do anything with what it gets, so that it gets faces."""
+
+
+def composition(order: Any, locality: str = "delay", cls: type[Composed] = Composed) -> Composed:
+    return cls(order, shipped_axis("locality", locality), shipped_axis("admission", "slots"))
+
+
+def behind(own: Any) -> Any:
+    return guarded(lambda: own, type(own.order), __file__)
+
+
+def play(own: Composed) -> None:
+    jobs = [job("job_0001", [1.0]), job("job_0002", [2.0] * 20, reduces=[1.0], user="bo")]
+    setup = Setup(
+        cluster=cluster(2),
+        costs=SpecifiedCosts(),
+        contention=False,
+        jobs=jobs,
+        seed=1,
+        policy=lambda: behind(own),
+    )
+    Simulation(setup, Tape()).run()
+
+
+@pytest.mark.parametrize("locality", ["greedy", "delay", "split"])
+@pytest.mark.parametrize("order", [Poorest, Lazy])
+def test_three_doors_give_the_same_rows(order: Callable[[], Any], locality: str) -> None:
+    for seed, faults in ((1, False), (2, True)):
+        direct = rows(lambda: composition(order(), locality), seed, faults=faults)
+        assert "succeeded" in direct
+        assert rows(lambda: behind(composition(order(), locality)), seed, faults=faults) == direct
+        assert rows(lambda: behind(composition(order(), locality, Subclass)), seed, faults=faults) == direct
+
+
+def test_an_order_of_ones_own_sees_nothing_but_faces() -> None:
+    order = Poorest()
+    play(composition(order))
+    assert {each.__name__ for each in order.seen} == {"ViewFace", "NodeFace", "JobFace", "AttemptFace"}
+
+
+def failure(order: Any, locality: Any = None) -> str:
+    own = (
+        composition(order)
+        if locality is None
+        else Composed(order, locality, shipped_axis("admission", "slots"))
+    )
+    with pytest.raises(PolicyFailed) as caught:
+        play(own)
+    return str(caught.value)
+
+
+class Wrong:
+    """What its jobs are is told when it is made."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self._answer = answer
+
+    def jobs(self, view: Any, node: Any, kind: TaskKind) -> Iterable[Any]:
+        return self._answer(view)
+
+
+def forever(view: Any) -> Iterable[Any]:
+    while True:
+        yield "job_0001"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda view: list(view.jobs), "jobs gives a str that is not a running job"),
+        (
+            lambda view: [next(iter(view.jobs.values())).maps],
+            "jobs gives a StageFace that is not a running job",
+        ),
+        (lambda view: None, "'NoneType' object is not iterable"),
+        (lambda view: [1 / 0], "ZeroDivisionError"),
+        (lambda view: view.jobs.clear(), "the view is read-only"),
+        (forever, "jobs gives a str that is not a running job"),
+    ],
+)
+def test_what_an_order_does_wrong_is_told_with_its_line(answer: Callable[[Any], Any], text: str) -> None:
+    line = failure(Wrong(answer))
+    assert text in line and HERE in line
+
+
+def test_a_job_that_has_ended_is_not_taken() -> None:
+    kept: list[Any] = []
+
+    def first_ever(view: Any) -> Iterable[Any]:
+        kept.extend(job for job in view.jobs.values() if job not in kept)
+        return kept
+
+    assert "JobFace that is not a running job" in failure(Wrong(first_ever))
+
+
+def test_a_parameter_that_a_shipped_axis_cannot_use_is_the_policys_fault() -> None:
+    locality = shipped_axis("locality", "delay")
+    locality.node_wait_s = "long"
+    assert HERE in failure(Poorest(), locality)
+
+
+def test_only_what_is_ours_as_it_is_gets_the_cores_objects() -> None:
+    assert takes_core(composition(Poorest())) and not takes_core(composition(Poorest(), cls=Subclass))
+    changed = composition(Poorest())
+    changed.locality.pick = lambda view, node, job: None  # type: ignore[method-assign]
+    assert not takes_core(changed)
+    named: Any = type("Delay", (), {"__module__": "schedbed.scheduler.locality.delay"})()
+    assert not is_shipped(named) and not is_shipped(Job.__new__(Job))

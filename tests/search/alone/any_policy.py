@@ -1,0 +1,105 @@
+"""A policy that does whatever chance says, as far as it may, and notes what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from schedbed.scheduler.policy import Kill, Limits, Proposal
+from schedbed.tasks.parts import cut
+from schedbed.tasks.specs import TaskKind
+from tests.search.violation import hold
+
+
+class AnyPolicy:
+    """`declined` are the kinds for which the last answer was nothing, `heard` the hooks' calls by name."""
+
+    def __init__(self, luck: Random, limits: Limits, *, copies: bool) -> None:
+        self.limits = limits
+        self._luck = luck
+        self.declined: set[TaskKind] = set()
+        self.heard: dict[str, list[str]] = {name: [] for name in ("submitted", "finished", "ended", "beat")}
+        self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
+        self.copied: set[TaskKind] = set()  # kinds for which copies were asked for
+        if copies:
+            self.speculation = self
+
+    def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        """Any task that may start there, or nothing."""
+        luck = self._luck
+        ready = any(job.stage(kind).ready for job in view.jobs.values())
+        hold(ready and self._is_free(node, kind), "a policy is asked while something could start", kind)
+        jobs = [job for job in view.jobs.values() if self._may(view, node, job, kind)]
+        if not jobs or luck.random() < 0.1:
+            self.declined.add(kind)
+            return None
+        job = luck.choice(jobs)
+        if kind is TaskKind.REDUCE:
+            return Proposal(job.any_reduce(), "any reduce")
+        whole = job.whole_map(node.rack) if luck.random() < 0.5 else None
+        if whole is not None and cut(whole.split, 0.3) is not None:
+            return Proposal(whole, "a part", split=0.3)
+        asked = luck.choice((job.local_map(node.node), job.rack_map(node.rack), job.free_map()))
+        return Proposal(asked or job.any_map(), "any map")
+
+    def _is_free(self, node: Any, kind: TaskKind) -> bool:
+        slots = node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
+        return not self.limits.slots or sum(each.task.kind is kind for each in node.attempts.values()) < slots
+
+    def _may(self, view: Any, node: Any, job: Any, kind: TaskKind) -> bool:
+        stage = job.stage(kind)
+        return stage.ready and not view.avoids(job, node, kind) and view.fits(node, stage)
+
+    def copy(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
+        """Sometimes a copy of what runs elsewhere."""
+        hold(self._is_free(node, kind), "a policy is asked while something could start", f"a copy of {kind}")
+        self.copied.add(kind)
+        if self._luck.random() < 0.75:
+            return None
+        for job in view.jobs.values():
+            for attempt in job.attempts.values() if self._may_copy(view, node, job, kind) else ():
+                task = attempt.task
+                if task.kind is kind and task.state == "running" and self._elsewhere(task, node):
+                    return Proposal(task, "a copy", speculative=True)
+        return None
+
+    @staticmethod
+    def _may_copy(view: Any, node: Any, job: Any, kind: TaskKind) -> bool:
+        stage = job.stage(kind)
+        return stage.open and view.fits(node, stage) and not view.avoids(job, node, kind)
+
+    @staticmethod
+    def _elsewhere(task: Any, node: Any) -> bool:
+        runs = any(attempt.state != "killing" for attempt in task.attempts)
+        return runs and all(attempt.node is not node for attempt in task.attempts)
+
+    def preempt(self, view: Any) -> Iterator[Kill]:
+        """Sometimes one attempt."""
+        live = [a for job in view.jobs.values() for a in job.attempts.values() if a.state != "killing"]
+        if live and self._luck.random() < 0.2:
+            yield Kill(self._luck.choice(live), "pool of nobody")
+
+    def submitted(self, view: Any, job: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["submitted"].append(job.job)
+
+    def finished(self, view: Any, job: Any) -> None:
+        """As in `Hooks`; the speculation is told, too."""
+        self.heard["finished"].append(job.job)
+
+    def ended(self, view: Any, attempt: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["ended"].append(attempt.attempt)
+
+    def beat(self, view: Any, node: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["beat"].append(node.node)
+
+    def tick(self, view: Any) -> None:
+        """As in `Hooks`."""
+
+    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
+        """As in `Hooks`: what orders go by."""
+        stage = job.stage(kind)
+        self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)

@@ -1,0 +1,85 @@
+"""Which fetched blocks stay where they were read (DARE, as xu2015 3.2.2 tells it), worked out anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import Any
+
+from tests.search.violation import hold
+
+CHECK = "copies of what is read least go first"
+
+
+class KeptRule:
+    """Copies in the order in which they came; above the budget the oldest one of the block that was read least goes."""
+
+    def __init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Nothing is kept, and nothing was read."""
+        self._copies: list[tuple[str, str, int]] = []
+        self._let_go: list[tuple[str, str]] = []
+        self._reads: Counter[str] = Counter()
+        self._budget_bytes = inf
+
+    def count(self, block: str) -> int:
+        """Return how many copies the block has on top of its replicas."""
+        return sum(each[0] == block for each in self._copies)
+
+    def is_copy(self, block: str, node: str) -> bool:
+        """Tell whether the replica is one of the copies."""
+        return any(each[:2] == (block, node) for each in self._copies)
+
+    def let_go(self, block: str) -> list[str]:
+        """Return whose copy was evicted and is still there, the first first."""
+        return [node for evicted, node in self._let_go if evicted == block]
+
+    def read(self, block: str, length: int, budget_bytes: float) -> bool:
+        """Return whether there is room for a copy, if those of blocks that were read less go."""
+        self._reads[block] += 1
+        self._budget_bytes = budget_bytes
+        stay = [
+            size
+            for other, _, size in self._copies
+            if other == block or self._reads[other] >= self._reads[block]
+        ]
+        used = sum(size for _, _, size in self._copies)
+        return used + length <= budget_bytes or sum(stay) + length <= budget_bytes
+
+    def keep(self, block: str, node: str, length: int) -> None:
+        """A copy is there; others go until all fit."""
+        self._copies.append((block, node, length))
+        while sum(size for _, _, size in self._copies) > self._budget_bytes:
+            fewest = min(self._reads[other] for other, _, _ in self._copies)
+            # Among blocks that were read as often, the one whose copies began first.
+            first = next(other for other, _, _ in self._copies if self._reads[other] == fewest)
+            evicted = next(each for each in self._copies if each[0] == first)
+            self._copies.remove(evicted)
+            if evicted[:2] not in self._let_go:
+                self._let_go.append((evicted[0], evicted[1]))
+
+    def settle(self, block: str, good: list[str], target: int) -> None:
+        """A copy that is gone is one no more, nor are the oldest that take the places of replicas."""
+        there = [each for each in self._copies if each[0] == block and each[1] in good]
+        staying = there[max(0, len(there) - max(0, len(good) - target)) :]
+        self._copies = [each for each in self._copies if each[0] != block or each in staying]
+        many = len(good) > target
+        self._let_go = [each for each in self._let_go if each[0] != block or (each[1] in good and many)]
+
+    def forget(self, block: str) -> None:
+        """The block is of no file any more."""
+        self.settle(block, [], 0)
+        del self._reads[block]
+
+    def check(self, kept: Any) -> None:
+        """The block store keeps the same, and counts the same reads."""
+        copies = {(block, node, size) for block, each in kept._copies.items() for node, size in each.items()}
+        hold(copies == set(self._copies), CHECK, f"{copies} instead of {self._copies}")
+        let_go = [(block, node) for block, each in kept._let_go.items() for node in each]
+        hold(sorted(let_go) == sorted(self._let_go), CHECK, f"{let_go} evicted instead of {self._let_go}")
+        used = sum(size for _, _, size in self._copies)
+        hold(kept._used_bytes == used, CHECK, f"{kept._used_bytes} instead of {used} bytes")
+        reads = {block: count for block, count in kept._reads.items() if count}
+        hold(reads == {b: n for b, n in self._reads.items() if n}, CHECK, f"{reads} instead of {self._reads}")

@@ -1,0 +1,32 @@
+"""The parts of the system that have stories of their own: what such a story is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.search.alone.block_story import BlockStory
+from tests.search.alone.core_story import CoreStory
+from tests.search.alone.driver_story import DriverStory
+from tests.search.alone.sums_story import SumsStory
+from tests.search.alone.tracker_story import TrackerStory
+from tests.search.violation import Violation
+
+PARTS: Mapping[str, Callable[[int, int], Any]] = {
+    "blocks": BlockStory,
+    "core": CoreStory,
+    "driver": DriverStory,
+    "sums": SumsStory,
+    "tracker": TrackerStory,
+}
+"""By name what makes a story of a seed and a number of steps; its `play` raises Violation."""
+
+
+def play_alone(part: str, seed: int, steps: int) -> None:
+    """Play the story of a part; Violation when a check does not hold or anything is raised."""
+    try:
+        PARTS[part](seed, steps).play()
+    except Violation:
+        raise
+    except Exception as error:
+        raise Violation(f"no {type(error).__name__}", str(error)) from error
