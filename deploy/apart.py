@@ -32,7 +32,8 @@ Send = Callable[[Any], None]
 TEXT_MAX = 4_000_000
 """Bytes that the code may write to standard output and standard error together."""
 LOOK_S = 0.25
-STOP_S = 3.0
+STOP_S = 10.0
+"""Seconds that an interrupted process has to say what it kept."""
 PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("<cQ")
 MESSAGE, RESULT, BAD_INPUT, ERROR, INTERRUPTED = b"m", b"r", b"b", b"e", b"i"
@@ -87,6 +88,7 @@ def _answer(
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+        signal.signal(signal.SIGINT, _interrupt_once)
         _own_streams(results[0], texts)
         CALL_MARK.share(memory)
         refuse_harm()
@@ -108,6 +110,12 @@ def _answer(
     with suppress(BaseException):
         _write(pipe, kind, value)
     os._exit(0)
+
+
+def _interrupt_once(number: int, _: object) -> NoReturn:
+    """Raise KeyboardInterrupt at the first interrupt only: what it makes the process save is not cut short."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _last_words(pipe: int) -> Callable[[str], NoReturn]:
@@ -175,7 +183,8 @@ class _Watched:
             raise ApartFailed(value if ", line " in value else f"{value} {self._where()}")
         raise CutOff(f"the policy's process ended with {self._how()} {self._where()}")
 
-    def _follow(self, take: Callable[[Any], None], until_s: float | None = None) -> None:
+    def _follow(self, take: Callable[[Any], None], until_s: float | None = None) -> bool:
+        """Take what comes; return whether more may come, which only a time to end at leaves so."""
         with selectors.DefaultSelector() as ready:
             for pipe in (self._results, self._texts):
                 os.set_blocking(pipe, False)
@@ -186,9 +195,10 @@ class _Watched:
                         ready.unregister(key.fd)
                         if key.fd == self._results:
                             self._read_text()
-                            return
+                            return False
                 self._look()
             self._read_text()
+            return self._last is None
 
     def _read(self, take: Callable[[Any], None]) -> bool:
         """Take what has come of results; return whether more may come."""
@@ -244,11 +254,17 @@ class _Watched:
         return f"exit code {os.WEXITSTATUS(status)}"
 
     def _stop(self, take: Callable[[Any], None]) -> None:
-        """Interrupt the process, and take what it still has to say."""
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGINT)
-        with suppress(KeyboardInterrupt, CutOff):
-            self._follow(take, time.monotonic() + STOP_S)
+        """Interrupt the process, and take what it still has to say.
+
+        Python runs a signal's handler between two of its instructions: an interrupt that comes just before a call that
+        waits is seen when the call ends. So it is sent until the process answers, which heeds the first that it sees.
+        """
+        until_s = time.monotonic() + STOP_S
+        with suppress(KeyboardInterrupt, CutOff, ProcessLookupError):
+            while time.monotonic() < until_s:
+                os.kill(self._pid, signal.SIGINT)
+                if not self._follow(take, time.monotonic() + LOOK_S):
+                    return
 
     def _end(self) -> int:
         """End the process with all that it started; return its status."""
