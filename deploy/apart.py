@@ -22,15 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from schedbed.scheduler.guard.bounded_output import TEXT_MAX
 from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, read_mark
 from schedbed.scheduler.guard.refused_acts import refuse_harm
-from schedbed.scheduler.guard.stuck_watch import STUCK_S
-from schedbed.scheduler.guard.time_bound import LIMIT_S, TIME_BOUND
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, limit_s, stuck_s
 from schedbed.tasks.errors import BadInput
 
 Send = Callable[[Any], None]
-TEXT_MAX = 4_000_000
-"""Bytes that the code may write to standard output and standard error together."""
 LOOK_S = 0.25
 STOP_S = 10.0
 """Seconds that an interrupted process has to say what it kept."""
@@ -234,13 +232,13 @@ class _Watched:
 
     def _look(self) -> None:
         """End a process in which one call of the policy goes on for ever."""
-        inside, calls, _ = read_mark(self._memory)
+        inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if not inside or calls != self._calls:
             self._calls, self._since_s = calls, now_s
-        elif now_s - self._since_s > STUCK_S:
+        elif now_s - self._since_s > stuck_s(text):
             raise CutOff(
-                f"the policy has not answered for {LIMIT_S:g} s, and could not be interrupted, {self._where()}"
+                f"the policy has not answered for {limit_s(text):g} s, and could not be interrupted, {self._where()}"
             )
 
     def _where(self) -> str:

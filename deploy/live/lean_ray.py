@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ def lean(nodes: Any, services: Any) -> Iterator[None]:
     Ray's start waits for the dashboard even if it is told to include none. On one host there is nothing to scale, and
     the logs of workers are not sent to the driver. Each of the three processes takes more than a second of CPU time.
     """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray 2.52 warns on the terminal
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
     services.resolve_ip_for_localhost = lambda address: address
     full = nodes.Node

@@ -15,14 +15,14 @@ from typing import Any
 from schedbed.scheduler.core.entities import Attempt, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.snapshots import Unkept
-from schedbed.scheduler.core.states import SUCCEEDED
+from schedbed.scheduler.core.states import JOB_RUNNING, SUCCEEDED
 from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit
-from schedbed.scheduler.guard.faces import Faces
+from schedbed.scheduler.guard.faces import Faces, TaskFace
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.idle_watch import IdleWatch
 from schedbed.scheduler.guard.own_order import HOOKS, MakeHook, composed, is_shipped, method_of, takes_core
-from schedbed.scheduler.guard.read_only import clean, is_plain
+from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
 from schedbed.scheduler.policies.keeper_choice import Keeping
 from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal, says
 from schedbed.tasks.specs import TaskKind
@@ -43,7 +43,9 @@ class GuardedPolicy:
         self._answers: Answers | None = None
         self._own_ended: Callable[..., Any] | None = None
         self._own_finished: Callable[..., Any] | None = None
+        self._ask: Callable[..., Any]
         self._propose: Callable[[Ledger, Node, TaskKind], Proposal | None]
+        self._last_reason: tuple[Any, str] = ("", "")  # as given, and as tables can hold it
         self._guard.call("__init__", self._take_over)
         self.decide = self._propose
         """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
@@ -69,8 +71,8 @@ class GuardedPolicy:
 
     def _take_faces(self, own: Any) -> None:
         """Have the policy see nothing but faces."""
-        ask = self._guard.wrap("decide", method_of(own, "decide"))
-        self._propose = partial(self._first_possible, "decide", ask)
+        self._ask = self._guard.wrap("decide", method_of(own, "decide"))
+        self._propose = self._first_possible
         for name in HOOKS:
             if hasattr(own, name):
                 self._set_hook(name, self._hook(name, method_of(own, name)))
@@ -250,7 +252,7 @@ class GuardedPolicy:
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
         """Return the first copy that can be of what a user's speculation proposes."""
-        return self._counting(view, self._first_possible("copy", ask, view, node, kind), "copy")
+        return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
         return proposal if self._answers is None else self._answers.proposal(view, proposal, method)
@@ -280,8 +282,14 @@ class GuardedPolicy:
                 faces.withhold(job)
 
     def _first_possible(
-        self, method: str, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind
+        self,
+        view: Ledger,
+        node: Node,
+        kind: TaskKind,
+        method: str = "decide",
+        ask: Callable[..., Any] | None = None,
     ) -> Proposal | None:
+        ask = ask or self._ask
         faces = self._faces if view is self._ledger else self._met(view)
         if view.avoiding:
             self._withhold(faces, view, node, kind)
@@ -312,13 +320,19 @@ class GuardedPolicy:
         """Return the task, and either what is wrong with the proposal or the proposal as the core takes it."""
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
-        task: Task | None = self._faces.raw(answer.task, Task)
-        if task is None or view.jobs.get(task.stage.job.job) is not task.stage.job:
+        face: Any = answer.task
+        task: Task | None = raw_of(face) if type(face) is TaskFace else None
+        if task is None or self._faces.get(task) is not face or task.stage.job.state is not JOB_RUNNING:
             return None, f"the proposed {type(answer.task).__name__} is not a task of a running job", None
         split: Any = answer.split
         if split is not None and not (isinstance(split, int | float) and isfinite(split)):
             return task, f"the split {type(split).__name__} is not a number between 0 and 1", None
-        proposal = Proposal(task, _text(answer.reason), split, bool(answer.speculative))
+        given, reason = self._last_reason
+        if answer.reason is not given or type(given) is not str:
+            given = answer.reason
+            reason = _text(given)
+            self._last_reason = given, reason
+        proposal = Proposal(task, reason, split, bool(answer.speculative))
         fault = view.why_not(node, kind, task, proposal)
         return task, fault or "", proposal if fault is None else None
 

@@ -7,15 +7,13 @@ interpreter's lock.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from schedbed.scheduler.guard.call_mark import read_kept_mark
-from schedbed.scheduler.guard.time_bound import GRACE_S, LIMIT_S
-
-STUCK_S = LIMIT_S + GRACE_S + 0.5
-"""A call that goes on for this long is one that the process itself could not end."""
+from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
@@ -24,10 +22,10 @@ class StuckWatch:
     A process that is stopped, or that has been killed in a call, is not stuck.
     """
 
-    def __init__(self, path: Path, *, every_s: float, limit_s: float = STUCK_S) -> None:
+    def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
         self._path = path
         self._every_s = every_s
-        self._most = max(2, round(limit_s / every_s))
+        self._stuck_s = stuck_s
         self._last_s = 0.0
         self._seen: tuple[int, int] | None = None
         self._looks = 0
@@ -46,9 +44,9 @@ class StuckWatch:
             self._seen, self._looks = now, 0
             return ""
         self._looks += 1
-        if self._looks < self._most:
+        if self._looks < max(2, round(self._stuck_s(mark.text) / self._every_s)):
             return ""
-        return f"the policy has not answered for {LIMIT_S:g} s, and could not be interrupted, in {mark.text}"
+        return f"the policy has not answered for {limit_s(mark.text):g} s, and could not be interrupted, in {mark.text}"
 
 
 def _runs(pid: int) -> bool:

@@ -20,11 +20,24 @@ from typing import Any, NoReturn
 
 from schedbed.scheduler.guard.blame import Culprit
 
-LIMIT_S = 5.0
+LIMIT_S = 3.0
 """Seconds that one call of a policy may take."""
-GRACE_S = 1.5
+MAKING_S = {"its import": 5.0, "__init__": 5.0}
+"""Seconds that those calls may take."""
+GRACE_S = 0.75
 """Seconds after that in which an interrupted call must end."""
 TICK_S = 0.25
+
+
+def limit_s(call: str) -> float:
+    """Return the seconds that the call may take: `decide`, or as a mark has it, `decide (mine.py, line 7)`."""
+    return MAKING_S.get(call.partition(" (")[0], LIMIT_S)
+
+
+def stuck_s(call: str) -> float:
+    """Return after how many seconds the process of the call itself could not end it."""
+    return limit_s(call) + GRACE_S + 0.25
+
 
 LastWords = Callable[[str], NoReturn]
 
@@ -50,9 +63,9 @@ class TimeBound:
     sets `now` to None and calls `settle` when `interrupted` says that the call was interrupted.
     """
 
-    def __init__(self, last_words: LastWords = _say_and_exit, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, last_words: LastWords = _say_and_exit) -> None:
         self.last_words = last_words
-        self.limit_s = limit_s
+        self.limit_of: Callable[[str], float] = limit_s
         self.on_tick: Callable[[], None] = look_at_nothing  # what else its thread looks at
         self.trouble = ""  # of the call that was interrupted last
         self.thread = 0
@@ -118,19 +131,21 @@ class TimeBound:
                 seen, ticks = self.serial, 0
                 continue
             ticks += 1
-            if ticks * TICK_S >= self.limit_s:
-                self._interrupt(seen, ticks * TICK_S - self.limit_s >= GRACE_S)
+            self._bound(seen, ticks * TICK_S)
 
-    def _interrupt(self, serial: int, last: bool) -> None:
+    def _bound(self, serial: int, taken_s: float) -> None:
         with self._lock:
             call = self.now
             if call is None or self.serial != serial:
                 return
             what, culprit = call
+            limit_s = self.limit_of(what)
+            if taken_s < limit_s:
+                return
             if not self.interrupted:
                 place = culprit.line_of_thread(self.thread) or culprit.file
-                self.trouble = f"{what} has not ended after {self.limit_s:g} s ({place})"
-            if last:
+                self.trouble = f"{what} has not ended after {limit_s:g} s ({place})"
+            if taken_s >= limit_s + GRACE_S:
                 self.last_words(self.trouble)
             self.interrupted = True
             if self.thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:

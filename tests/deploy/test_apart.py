@@ -74,7 +74,7 @@ def test_a_process_that_ends_without_a_result(act: Callable[[], Any], how: str) 
 
 @pytest.mark.long  # waits for seconds
 def test_a_call_that_cannot_be_interrupted_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STUCK_S", 0.3)
+    monkeypatch.setattr(module, "stuck_s", lambda _: 0.3)
     with pytest.raises(CutOff, match=r"could not be interrupted, in decide \(mine.py, line 7\)"):
         apart(within(lambda: sum(range(10**12))))
 

@@ -11,6 +11,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 from schedbed.deploy.live.driver_door import DriverDoor
+from schedbed.scheduler.guard.bounded_output import bound_output
 from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
@@ -31,6 +32,7 @@ class JobTrackerActor(MasterActor):
 
     async def _make(self, config: RunConfig) -> MasterService:
         refuse_harm()
+        bound_output()
         tracker = JobTracker(
             config.cluster,
             lambda: with_speculation(

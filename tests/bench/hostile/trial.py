@@ -18,8 +18,6 @@ from schedbed.scheduler.history import read_table
 from tests.bench.hostile.attacks import Attack
 
 LIMIT_S, WAIT_S = 10.0, 40.0
-LIVE_START_S = 10.0
-"""What a live run takes to start and to stop beside."""
 NAMES_LINE = re.compile(r"mine\.py, line \d+")
 SCENARIO = """
 name: hostile
@@ -64,7 +62,7 @@ def try_policy(attack: Attack, folder: Path, calm: Tables | None, *, live: bool)
     code, wall_s, text = _command(attack, folder, live=live)
     told = [line for line in text.splitlines() if NAMES_LINE.search(line)]
     said = told[-1].strip() if told else " | ".join(text.splitlines()[-3:])
-    in_time = wall_s <= LIMIT_S + (LIVE_START_S if live else 0.0)
+    in_time = wall_s <= LIMIT_S
     if code in (1, 2) and told and in_time and "Traceback" not in text:
         return Trial("refused", code, wall_s, said)
     if (

@@ -58,8 +58,8 @@ def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
 @contextmanager
 def short_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
-        patched.setattr(TIME_BOUND, "limit_s", 0.5)
-        patched.setattr(apart, "STUCK_S", 1.0)
+        patched.setattr(TIME_BOUND, "limit_of", lambda _: 0.5)
+        patched.setattr(apart, "stuck_s", lambda _: 1.0)
         yield
 
 

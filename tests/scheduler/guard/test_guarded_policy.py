@@ -153,7 +153,7 @@ HANGS = (
 def test_a_policy_that_hangs_is_interrupted(
     tmp_path: Path, hang: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TIME_BOUND, "limit_s", 0.5)
+    monkeypatch.setattr(TIME_BOUND, "limit_of", lambda _: 0.5)
     if where == "decide":
         policy = spec(tmp_path, hang)
     else:

@@ -36,7 +36,7 @@ def begun(path: Path) -> CallMark:
 
 def watch(path: Path) -> StuckWatch:
     """Return a watch that takes a call for stuck at the fourth look."""
-    return StuckWatch(path, every_s=1e-9, limit_s=3e-9)
+    return StuckWatch(path, every_s=1e-9, stuck_s=lambda _: 3e-9)
 
 
 def in_a_child(act: Callable[[], bool]) -> bool:

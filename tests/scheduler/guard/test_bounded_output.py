@@ -1,0 +1,37 @@
+"""What a policy writes: let through up to a bound, and refused above it; the JobTracker's own lines are not counted."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from schedbed.scheduler.guard.bounded_output import BoundedOutput
+from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE
+
+
+@pytest.fixture
+def in_a_call() -> Iterator[None]:
+    CALL_MARK.share(memoryview(bytearray(SIZE)))  # pyright: ignore[reportArgumentType]
+    CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
+    yield
+    CALL_MARK.leave()
+    CALL_MARK.share(None)
+
+
+def test_both_streams_of_a_policy_have_one_bound(in_a_call: None) -> None:
+    out, error, written = io.StringIO(), io.StringIO(), [0]
+    first, second = BoundedOutput(out, written, 10), BoundedOutput(error, written, 10)
+    print("12345", file=first, end="")
+    print("67890", file=second, end="")
+    with pytest.raises(PermissionError, match="more than 10 bytes of output"):
+        print("1", file=first)
+    assert (out.getvalue(), error.getvalue()) == ("12345", "67890")
+
+
+def test_what_others_write_is_not_counted() -> None:
+    out, written = io.StringIO(), [0]
+    stream = BoundedOutput(out, written, 10)
+    print("x" * 100, file=stream, end="")
+    assert written == [0] and len(out.getvalue()) == 100 and stream.writable()
