@@ -5,8 +5,8 @@
     python -m tests.bench.hostile --only os._exit  # those whose name holds the text
     python -m tests.bench.hostile --recovery 20    # crashes of the JobTracker under two good policies
 
-A policy is `refused` when the command ends within 10 s with exit code 1 or 2 and one line that names the policy's
-file and line, `harmless` when the run's tables are those of an ordinary policy. Anything else: exit code 1.
+A policy is `refused` when the command ends within 10 s (live: and the time that this
+host takes to start and stop a run) with exit code 1 or 2 and one line that names the policy's file and line, `harmless` when the run's tables are those of an ordinary policy. Anything else: exit code 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.bench.hostile.attacks import attacks
 from tests.bench.hostile.recovery import print_recovery
-from tests.bench.hostile.trial import Trial, calm_tables, try_policy
+from tests.bench.hostile.trial import Trial, calm_tables, start_and_stop_s, try_policy
 
 
 def main() -> int:
@@ -41,10 +41,13 @@ def main() -> int:
 def print_trials(folder: Path, chosen: list, *, live: bool) -> int:
     """Try each policy, print a row each; return 1 when one hurt a run."""
     calm = calm_tables(folder) if not live else None
+    beside_s = start_and_stop_s(folder) if live else 0.0
+    if live:
+        print(f"A live run of an ordinary policy starts and stops in {beside_s:.1f} s on this host.")
     trials: list[Trial] = []
     print(f"{'policy':62} {'verdict':9} {'exit':>4} {'s':>5}  what was said")
     for number, attack in enumerate(chosen):
-        trial = try_policy(attack, folder / str(number), calm, live=live)
+        trial = try_policy(attack, folder / str(number), calm, live=live, beside_s=beside_s)
         trials.append(trial)
         print(
             f"{attack.name:62} {trial.verdict:9} {trial.code:4} {trial.wall_s:5.1f}  {trial.said[:150]}",

@@ -57,12 +57,23 @@ def calm_tables(folder: Path) -> Tables:
     return _tables(folder / "calm" / "out")
 
 
-def try_policy(attack: Attack, folder: Path, calm: Tables | None, *, live: bool) -> Trial:
-    """Run the command with the policy, in a new folder."""
+def start_and_stop_s(folder: Path) -> float:
+    """Return the seconds that a live run of an ordinary policy takes on this host beside its makespan."""
+    code, wall_s, text = _command(Attack(name="calm"), folder / "calm-live", live=True)
+    if code:
+        raise RuntimeError(f"the ordinary policy fails: {text}")
+    jobs = _tables(folder / "calm-live" / "out")["jobs"]
+    return wall_s - float(jobs["finish"].max() - jobs["submit"].min())
+
+
+def try_policy(
+    attack: Attack, folder: Path, calm: Tables | None, *, live: bool, beside_s: float = 0.0
+) -> Trial:
+    """Run the command with the policy, in a new folder; it may take `beside_s` longer than `LIMIT_S`."""
     code, wall_s, text = _command(attack, folder, live=live)
     told = [line for line in text.splitlines() if NAMES_LINE.search(line)]
     said = told[-1].strip() if told else " | ".join(text.splitlines()[-3:])
-    in_time = wall_s <= LIMIT_S
+    in_time = wall_s <= LIMIT_S + beside_s
     if code in (1, 2) and told and in_time and "Traceback" not in text:
         return Trial("refused", code, wall_s, said)
     if (
