@@ -5,8 +5,9 @@
     python -m tests.bench.hostile --only os._exit  # those whose name holds the text
     python -m tests.bench.hostile --recovery 20    # crashes of the JobTracker under two good policies
 
-A policy is `refused` when the command ends within 10 s (live: and the time that this
-host takes to start and stop a run) with exit code 1 or 2 and one line that names the policy's file and line, `harmless` when the run's tables are those of an ordinary policy. Anything else: exit code 1.
+A policy is `refused` when the command ends within 10 s with exit code 1 or 2 and one line that names the policy's
+file and line, `harmless` when the run's tables are those of an ordinary policy. Anything else: exit code 1. Live runs
+may take longer by what this host needs to start and stop an ordinary one.
 """
 
 from __future__ import annotations
