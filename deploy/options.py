@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ class RunOptions:
     tls: bool = False  # whether what crosses the network between hosts is TLS
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
+    metrics: int | None = None  # a port of the loopback interface for Prometheus, 0 for any
     private: bool = False  # whether nobody else may read the results
 
     def __post_init__(self) -> None:
@@ -45,6 +47,15 @@ class RunOptions:
         if self.ports is not None and self.machines == "sim":
             raise BadInput(
                 f"--ports: a simulation listens nowhere, expected --machines {' or '.join(KINDS)} beside it"
+            )
+        for name, port in (("webhdfs", self.webhdfs), ("metrics", self.metrics)):
+            if port is not None and self.machines == "sim":
+                raise BadInput(
+                    f"--{name}: a simulation serves nothing, expected --machines {' or '.join(KINDS)} beside it"
+                )
+        if self.metrics is not None and importlib.util.find_spec("prometheus_client") is None:
+            raise BadInput(
+                "--metrics: needs the package prometheus-client, expected pip install 'schedbed[metrics]'"
             )
         check_tls(self.tls, self.address)
 

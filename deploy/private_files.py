@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -23,3 +25,15 @@ def stay_private(folder: Path) -> None:
             continue
         with suppress(FileNotFoundError):
             path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
+
+
+@contextmanager
+def token_file(path: Path, token: str) -> Iterator[Path]:
+    """Keep the token in a file that only its owner can read, while the context lasts."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
+        file.write(token)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

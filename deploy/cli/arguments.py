@@ -45,6 +45,18 @@ Tls = Annotated[
     bool,
     typer.Option("--tls", help="With --address: TLS between the hosts, with certificates made for the run."),
 ]
+WebHdfs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=0, max=65535, help="Serve the block store as WebHDFS on this port, 0 for any."
+    ),
+]
+Metrics = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=0, max=65535, help="Serve metrics to Prometheus on this port, 0 for any."
+    ),
+]
 Ports = Annotated[
     PortRange | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Ports, Private, Scenario, Tls
+from schedbed.deploy.cli.arguments import Metrics, Ports, Private, Scenario, Tls, WebHdfs
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import IN_CLEAR, check_tls
 from schedbed.tasks.errors import BadInput
@@ -57,6 +57,8 @@ def up(
     set_: Annotated[SetKeys, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of it.")] = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the cluster measures.")] = None,
     private: Private = False,
+    webhdfs: WebHdfs = None,
+    metrics: Metrics = None,
     keep_outputs: Annotated[
         bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
     ] = False,
@@ -82,6 +84,7 @@ def up(
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
     where = {"machines": machines, "address": address, "tls": tls, "ports": ports}
+    where |= {"webhdfs": webhdfs, "metrics": metrics}
     kept = {"out": out, "keep_outputs": keep_outputs, "private": private}
     name = check_name(name or resolved.name)
     _up(StartOrder(name=name, scenario=resolved, **where, **kept), foreground)

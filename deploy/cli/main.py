@@ -13,12 +13,14 @@ from schedbed import __version__
 from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands, validate_command
 from schedbed.deploy.cli.arguments import (
     Machines,
+    Metrics,
     NoLive,
     Ports,
     Private,
     Scenario,
     SetKey,
     Tls,
+    WebHdfs,
     show_warnings,
 )
 from schedbed.deploy.cli.endings import Commands
@@ -108,10 +110,8 @@ def run(
     no_plots: Annotated[
         bool, typer.Option("--no-plots", help="Leave out the plots beside the report.")
     ] = False,
-    webhdfs: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Serve the block store as WebHDFS on this port, 0 for any."),
-    ] = None,
+    webhdfs: WebHdfs = None,
+    metrics: Metrics = None,
 ) -> None:
     """Run a scenario under each policy, print the comparison, write the results.
 
@@ -129,7 +129,9 @@ def run(
 
     from schedbed.deploy.whole_run import RunOptions, run_scenario
 
-    where = RunOptions(out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs)
+    where = RunOptions(
+        out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs, metrics=metrics
+    )
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
     what["private"] = private
     run_scenario(resolved, replace(where, **what))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
@@ -29,6 +30,7 @@ from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.private_files import token_file
 from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
@@ -37,6 +39,9 @@ from schedbed.deploy.security.start_check import check_listeners, check_ray, por
 from schedbed.deploy.workspace import scratch
 from schedbed.scheduler.history import History
 from schedbed.scheduler.profiles import frozen_store
+
+if TYPE_CHECKING:
+    from schedbed.deploy.metrics.run_meter import RunMeter
 
 
 class LiveRuns:
@@ -50,6 +55,8 @@ class LiveRuns:
         self._options = options
         self._tls = make_certificates() if options.tls else None
         self._before: frozenset[Listener] = frozenset()  # what listens in this process for somebody else
+        self._meter: RunMeter | None = None
+        self.doors: dict[str, str] = {}  # what serves whoever has its token: its address and the token's file
 
     def play(self, folder: Path, record: RunFile) -> None:
         """Plays every policy in every repeat; goes on after a run that failed."""
@@ -61,6 +68,7 @@ class LiveRuns:
             display = stack.enter_context(make_display(live=self._options.live))
             stack.enter_context(machines_ready(self._options.machines))
             base = stack.enter_context(scratch())
+            self._serve_metrics(stack)
             display.stage(f"starting Ray and the masters of {nodes}")
             over_tcp = Endpoint(ports=self._options.ports, tls=self._tls)
             ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address, over_tcp=over_tcp)
@@ -115,15 +123,16 @@ class LiveRuns:
 
     def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
         history = History(self._folder, config.policy, repeat, every_s=self.PART_EVERY_S)
-        session = Session(cluster, self._scenario, config, history)
+        session = Session(cluster, self._scenario, config, history, self._meter)
         record = RunRecord(policy=config.policy, repeat=repeat, epoch_s=0.0)
         self._record.runs.append(record)
+        if self._meter is not None:
+            about = {"policy": config.policy, "repeat": str(repeat), "machines": config.machines}
+            self._meter.begin(config.cluster.nodes, **about)
         try:
             record.epoch_s = session.start(lambda: self._look_at_doors(cluster, session)).epoch_s
-            if self._options.webhdfs is not None:
-                print(f"WebHDFS: {session.serve_web(self._options.webhdfs)} with delegation={config.token}")
-                self._look_at_doors(cluster, session)
-            self._follow(cluster, session, on_status)
+            with self._webhdfs(cluster, session, config.token):
+                self._follow(cluster, session, on_status)
             self._judge(record, session)
             if self._options.keep_outputs:
                 session.save_outputs(outputs_folder(self._folder, config.policy, repeat))
@@ -147,6 +156,38 @@ class LiveRuns:
                 record.findings = session.findings
                 record.stretches = session.stretches
                 self._record.save(self._folder)
+
+    def _serve_metrics(self, stack: ExitStack) -> None:
+        """Serves metrics until the stack's end, if that was asked for. Raises RunFailed when the port is taken."""
+        port = self._options.metrics
+        if port is None:
+            return
+        from schedbed.deploy.metrics.metrics_server import serve_metrics
+        from schedbed.deploy.metrics.run_meter import RunMeter
+
+        self._meter, token = RunMeter(), secrets.token_hex(32)
+        path = stack.enter_context(token_file(self._folder / "metrics-token", token))
+        try:
+            server = stack.enter_context(serve_metrics(self._meter, token, port))
+        except OSError as error:
+            raise RunFailed(f"--metrics {port}: {error.strerror or error}") from None
+        self._tell("metrics", f"{server.url}/metrics, bearer token in {path}")
+
+    @contextmanager
+    def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
+        """Serves the block store within the block, if that was asked for."""
+        port = self._options.webhdfs
+        if port is None:
+            yield
+            return
+        with token_file(self._folder / "webhdfs-token", token) as path:
+            self._tell("WebHDFS", f"{session.serve_web(port)}, delegation token in {path}")
+            self._look_at_doors(cluster, session)
+            yield
+
+    def _tell(self, name: str, where: str) -> None:
+        self.doors[name] = where
+        print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
         """Returns when the run is over; a cluster that stays up has other ideas of when."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.clock import RunClock
@@ -43,13 +43,26 @@ Over = Callable[[bool], bool]
 """Asked again and again, told whether all jobs have ended: is a cluster that stays up to go down now?"""
 
 
+class RunFollower(Protocol):
+    """What is told of a run as it goes on: new rows by table, and the newest status."""
+
+    def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None: ...
+    def take_status(self, status: Mapping[str, Any]) -> None: ...
+
+
 class Session:
     """A run of `config` on a Ray cluster; call `start`, `follow`, then `stop` whatever happened."""
 
     def __init__(
-        self, cluster: RayCluster, scenario: ResolvedScenario, config: RunConfig, history: History
+        self,
+        cluster: RayCluster,
+        scenario: ResolvedScenario,
+        config: RunConfig,
+        history: History,
+        meter: RunFollower | None = None,
     ) -> None:
         self._cluster = cluster
+        self._meter = meter
         self._names = cluster.masters.name_node
         self._scenario = scenario
         self._config = config
@@ -209,11 +222,15 @@ class Session:
         )
         for table, rows in answer["rows"].items():
             self._history.append(table, rows)
+            if self._meter is not None:
+                self._meter.take_rows(table, rows)
             if table == "jobs":
                 self.ended.update((row[JOB], row[STATE]) for row in rows)
             self._cursors[table] = self._cursors.get(table, 0) + len(rows)
         self._history.flush()
         self.last_status = answer["status"]
+        if self._meter is not None:
+            self._meter.take_status(self.last_status)
         self.reasons.update(
             (job["job"], job["reason"]) for job in self.last_status["jobs"] if job.get("reason")
         )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -14,8 +12,9 @@ from aiohttp import web
 from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
-from schedbed.cluster.wire.port_range import PortRange, listen_at
+from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.http_thread import HttpThread
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.tasks.errors import BadInput
 
@@ -24,7 +23,6 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 BODY_BYTES = 8 << 20
 THREADS = 32  # submissions wait in one until their input is uploaded
-STOP_S = 10.0
 
 
 class Service(Protocol):
@@ -40,46 +38,12 @@ class Service(Protocol):
     def outputs(self) -> Outputs: ...
 
 
-class Api:
+class Api(HttpThread):
     """Serves in a thread of its own while the context lasts, at any of `ports`; `url` is its address."""
 
     def __init__(self, service: Service, token: str, ports: PortRange | None = None) -> None:
-        self._ports = ports
-        self._gate = HttpGate(token, Refusal("application/json", b'{"error": "no valid token"}'))
-        self._app = make_app(service, self._gate)
-        self._began: Future[str] = Future()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._over: Callable[[], object] = lambda: None
-        self.url = ""
-
-    def __enter__(self) -> Api:
-        self._thread.start()
-        self.url = self._began.result()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over()
-        self._thread.join(STOP_S)
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            if self._began.done():
-                raise
-            self._began.set_exception(error)
-
-    async def _serve(self) -> None:
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        loop.set_default_executor(ThreadPoolExecutor(THREADS))
-        self._over = lambda: loop.call_soon_threadsafe(over.set)
-        listening = listen_at("127.0.0.1", ports=self._ports)
-        runner = await self._gate.serve(self._app, listening, shutdown_timeout=1.0)
-        try:
-            self._began.set_result("http://{}:{}".format(*runner.addresses[0][:2]))
-            await over.wait()
-        finally:
-            await runner.cleanup()
+        gate = HttpGate(token, Refusal("application/json", b'{"error": "no valid token"}'))
+        super().__init__(make_app(service, gate), gate, ports=ports, threads=THREADS)
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:

@@ -10,9 +10,9 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +37,7 @@ class ClusterRecord:
     machines: str
     started: str  # ISO 8601
     failed: str = ""  # why it has ended by itself
+    doors: Mapping[str, str] = field(default_factory=dict)  # WebHDFS and metrics: where, and the token's file
 
 
 def home() -> Path:

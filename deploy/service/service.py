@@ -176,6 +176,7 @@ class ClusterRuns(LiveRuns):
             policy=choice.spec,
             machines=self._options.machines,
             started=self._record.wall_start,
+            doors=self.doors,
         )
         about = {key: value for key, value in asdict(record).items() if key not in ("token", "url", "failed")}
         service = ClusterService(about, desk, session, faults)
@@ -231,6 +232,8 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         ports=order.ports,
         keep_outputs=order.keep_outputs,
         private=order.private,
+        webhdfs=order.webhdfs,
+        metrics=order.metrics,
         live=live,
         check=False,
     )

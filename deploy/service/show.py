@@ -28,6 +28,8 @@ def show_up(record: ClusterRecord) -> None:
     """What a user needs to know of a cluster that has just come up."""
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
+    for door, where in record.doors.items():
+        print(f"  {door}: {where}")
     print(f"  schedbed submit {name} --app wordcount --input generate=text,size=64MiB --reduces 2 --wait")
     print(f"  schedbed status {name}")
     print(f"  schedbed down {name}", flush=True)

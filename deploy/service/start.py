@@ -34,6 +34,8 @@ class StartOrder:
     tls: bool = False
     ports: PortRange | None = None
     private: bool = False
+    webhdfs: int | None = None
+    metrics: int | None = None
 
     def to_line(self) -> str:
         """One line of JSON."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import psutil
 import pytest
@@ -60,7 +62,7 @@ def said(place: Path, *arguments: str) -> tuple[int, str]:
 
 
 def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Path) -> None:
-    service = bring_up(place)
+    service = bring_up(place, "--metrics", "0", "--webhdfs", "0")
     burn = connect().submit({**BURN, "user": "cleo"})
     ana = terminal(
         place,
@@ -83,6 +85,7 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
     assert [job.wait() for job in (burn, later, never)] == ["succeeded", "succeeded", "killed"]
     assert later.outputs()["part-00000"].startswith(b"3.1")
 
+    check_doors(connect("lab").record.doors)
     code, text = said(place, "status", "lab", "--json")
     status = json.loads(text)
     assert code == 0 and [job["job"] for job in status["jobs"]] == [f"job_000{i}" for i in range(1, 6)]
@@ -93,6 +96,20 @@ def test_users_submit_at_once_and_a_jobtracker_that_dies_loses_nothing(place: Pa
     check_words(place / "words")
     check_sorted(place / "sorted")
     check_results(place / "out")
+
+
+def check_doors(doors: Mapping[str, str]) -> None:
+    """Ask what the record says of WebHDFS and metrics, with the tokens whose files it names."""
+    (metrics, bearer), (webhdfs, delegation) = (
+        (where.split(", ")[0], Path(where.rpartition(" ")[2]).read_text())
+        for where in (doors["metrics"], doors["WebHDFS"])
+    )
+    request = Request(metrics, headers={"Authorization": f"Bearer {bearer}"})
+    with urlopen(request, timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    assert 'schedbed_jobs_ended_total{state="succeeded"} 4.0' in lines, lines
+    with urlopen(f"{webhdfs}/out?op=LISTSTATUS&delegation={delegation}", timeout=60) as answer:
+        assert json.load(answer)["FileStatuses"]["FileStatus"]
 
 
 def check_words(folder: Path) -> None:

@@ -1,0 +1,71 @@
+"""An HTTP server of this process in a thread of its own, behind a token."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from schedbed.cluster.wire.http_gate import HttpGate
+from schedbed.cluster.wire.port_range import PortRange, listen_at
+
+STOP_S = 10.0
+
+
+class HttpThread:
+    """Serves `app` behind `gate` on the loopback interface while the context lasts; `url` is its address then.
+
+    It listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or OSError when it cannot.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        gate: HttpGate,
+        *,
+        port: int = 0,
+        ports: PortRange | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._app, self._gate = app, gate
+        self._port, self._ports, self._threads = port, ports, threads
+        self._began: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._over: Callable[[], object] = lambda: None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.url = self._began.result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._began.done():
+                raise
+            self._began.set_exception(error)
+
+    async def _serve(self) -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_default_executor(ThreadPoolExecutor(self._threads))
+        self._over = lambda: loop.call_soon_threadsafe(over.set)
+        listening = listen_at("127.0.0.1", self._port, self._ports)
+        runner = await self._gate.serve(self._app, listening, shutdown_timeout=1.0)
+        try:
+            self._began.set_result("http://{}:{}".format(*runner.addresses[0][:2]))
+            await over.wait()
+        finally:
+            await runner.cleanup()

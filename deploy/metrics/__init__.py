@@ -1,0 +1,1 @@
+"""What a live run measures, for Prometheus."""
