@@ -12,30 +12,41 @@ TEXT_MAX = 4_000_000
 """Bytes that a policy may write to standard output and standard error together."""
 
 
-def bound_output() -> None:
-    """Bound what policies write in this process from now on."""
-    bound(sys.stdout, sys.stderr)
-
-
-def bound(*streams: Any, most: int = TEXT_MAX) -> None:
-    """Have `write` of these text streams raise PermissionError in calls of a policy that has written `most` characters.
+class OutputBound:
+    """Has `write` of some text streams raise PermissionError in calls of a policy that has written `most` characters.
 
     What is written outside of such calls is not counted.
     """
-    written = 0
 
-    def bounded(stream: Any) -> Any:
+    def __init__(self, most: int = TEXT_MAX) -> None:
+        self._most = most
+        self._written = 0
+        self._streams: list[Any] = []
+
+    def begin(self, *streams: Any) -> None:
+        """Bound these streams, and count from zero: another policy may begin in the same process."""
+        self._written = 0
+        for stream in streams:
+            if not any(stream is each for each in self._streams):
+                self._streams.append(stream)
+                self._bound(stream)
+
+    def _bound(self, stream: Any) -> None:
         write = stream.write
 
         def write_bounded(text: str) -> int:
-            nonlocal written
             if CALL_MARK.inside and get_ident() == CALL_MARK.thread:
-                written += len(text)
-                if written > most:
-                    raise PermissionError(f"the policy wrote more than {most:,} bytes of output")
+                self._written += len(text)
+                if self._written > self._most:
+                    raise PermissionError(f"the policy wrote more than {self._most:,} bytes of output")
             return write(text)
 
-        return write_bounded
+        stream.write = write_bounded
 
-    for stream in streams:
-        stream.write = bounded(stream)
+
+_OF_THIS_PROCESS = OutputBound()
+
+
+def bound_output() -> None:
+    """Bound what the policy that begins now writes in this process."""
+    _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)

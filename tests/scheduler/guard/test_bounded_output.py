@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from schedbed.scheduler.guard.bounded_output import bound
+from schedbed.scheduler.guard.bounded_output import OutputBound
 from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE
 
 
@@ -22,16 +22,19 @@ def in_a_call() -> Iterator[None]:
 
 def test_both_streams_of_a_policy_have_one_bound(in_a_call: None) -> None:
     out, error = io.StringIO(), io.StringIO()
-    bound(out, error, most=10)
+    bound = OutputBound(most=10)
+    bound.begin(out, error)
     print("12345", file=out, end="")
     print("67890", file=error, end="")
     with pytest.raises(PermissionError, match="more than 10 bytes of output"):
         print("1", file=out)
-    assert (out.getvalue(), error.getvalue()) == ("12345", "67890")
+    bound.begin(out, error)
+    print("abc", file=out, end="")
+    assert (out.getvalue(), error.getvalue()) == ("12345abc", "67890")
 
 
 def test_what_others_write_is_not_counted() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), write_through=True)
-    bound(stream, most=10)
+    OutputBound(most=10).begin(stream)
     print("x" * 100, file=stream, end="")
     assert stream.buffer.getvalue() == b"x" * 100  # pyright: ignore[reportAttributeAccessIssue]
