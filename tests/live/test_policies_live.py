@@ -19,6 +19,7 @@ PLAYED = [
     "fifo",
     "fair",
     "capacity",
+    "hod",
     "delay",
     "dtss:p=0.25",
     KEEPING,

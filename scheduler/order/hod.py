@@ -1,0 +1,224 @@
+"""Hadoop On Demand (HOD): the nodes are dealt out to private clusters, for good; inside each, FIFO.
+
+xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one file system,
+and a node of one cluster never takes a job of another, idle or not. Decided here, since the thesis names no way to say
+who gets what: `clusters` gives nodes by user or queue, in that order, and all others share what is left as one cluster;
+without `clusters` the nodes are dealt to `parts` equal clusters in turns, and users get these by turns as they first
+submit. A job that no living node of its cluster can run (all are lost or too small, or the job avoids them after
+failures) is a guest on any node that its own cluster leaves idle: HOD would allocate another cluster for its user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.policy import Admission, Limits, Locality
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import at_least_one, by_name, choice, count
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import NodeId, TaskKind
+
+REST = "the rest"
+
+
+class PrivateCluster:
+    """The nodes and the jobs of one private cluster; `most` nodes, None for all that nobody else gets."""
+
+    __slots__ = ("largest_bytes", "largest_vcores", "most", "name", "nodes", "ready", "suspects")
+
+    def __init__(self, name: str, most: int | None) -> None:
+        self.name = name
+        self.most = most
+        self.nodes: list[NodeId] = []
+        self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self.suspects: dict[str, None] = {}  # jobs with a failure, which may avoid nodes
+        self.largest_bytes = dict.fromkeys(TaskKind, 0)  # of any task that was ever submitted
+        self.largest_vcores = dict.fromkeys(TaskKind, 0)
+
+
+class Hod:
+    """Order axis. `clusters` has the number of nodes by user or queue; without it there are `parts` equal clusters."""
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(
+        self, *, clusters: Mapping[str, int] | None = None, parts: int = 2, cluster_by: str = "user"
+    ) -> None:
+        self._by_user = cluster_by == "user"
+        self._limits = Limits()
+        self._cluster_of: dict[str, PrivateCluster] = {}  # by user or queue
+        self._cluster_at: dict[NodeId, PrivateCluster] = {}
+        self._rest: PrivateCluster | None = None
+        if clusters:
+            for name, nodes in clusters.items():
+                self._cluster_of[name] = PrivateCluster(name, nodes)
+            self._rest = PrivateCluster(REST, None)
+            self._clusters = [*self._cluster_of.values(), self._rest]
+        else:
+            self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
+
+    def heed(self, limits: Limits) -> None:
+        """Take over what a node enforces, to tell which nodes can hold a job's tasks at all."""
+        self._limits = limits
+
+    # Who has which node
+
+    def _deal(self, view: View) -> None:
+        """Give the nodes that are new to private clusters, by name, whatever order they came in."""
+        new = [name for name in view.nodes if name not in self._cluster_at]
+        for name in sorted(new, key=lambda name: (len(name), name)):
+            short = [each for each in self._clusters if each.most is not None and len(each.nodes) < each.most]
+            open_ended = [each for each in self._clusters if each.most is None]
+            cluster = short[0] if short else min(open_ended, key=lambda each: len(each.nodes))
+            cluster.nodes.append(name)
+            self._cluster_at[name] = cluster
+
+    def cluster_of(self, job: JobView) -> PrivateCluster:
+        """Return the private cluster of the job's user or queue; who is new gets the next one in turn."""
+        name = job.user if self._by_user else job.queue
+        cluster = self._cluster_of.get(name)
+        if cluster is None:
+            turn = len(self._cluster_of) % len(self._clusters)
+            cluster = self._cluster_of[name] = self._rest or self._clusters[turn]
+        return cluster
+
+    # Which jobs wait
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._deal(view)
+        cluster = self.cluster_of(job)
+        for kind in TaskKind:
+            demand = job.stage(kind).demand
+            cluster.largest_bytes[kind] = max(cluster.largest_bytes[kind], demand.memory_bytes)
+            cluster.largest_vcores[kind] = max(cluster.largest_vcores[kind], demand.vcores)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        ready = self.cluster_of(job).ready[kind]
+        if job.stage(kind).ready:
+            if job not in ready:
+                ready.put(job, fifo_key(job))
+        else:
+            ready.drop(job)
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: a job with a failure may avoid nodes from now on."""
+        job = attempt.task.job
+        if attempt.state == "failed" and job.active:
+            self.cluster_of(job).suspects[job.job] = None
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self.cluster_of(job).suspects.pop(job.job, None)
+
+    # Who is next
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
+        """As in `Order`: the jobs of the node's own cluster, then guests."""
+        if len(view.nodes) > len(self._cluster_at):
+            self._deal(view)
+        own = self._cluster_at[node.node]
+        yield from own.ready[kind]
+        for cluster in self._clusters:
+            if cluster is own or not cluster.ready[kind]:
+                continue
+            guests = self._guests(view, cluster, kind)
+            yield from guests
+            first = cluster.ready[kind].first() if cluster.ready[kind] else None
+            if first is not None and first not in guests:
+                why = f"private cluster {cluster.name}; the node belongs to {own.name}"
+                view.skip(node, first, kind, why)
+
+    def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
+        """The ready jobs that no living node of their own cluster can run."""
+        roomy = any(
+            self._could_hold(
+                view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]
+            )
+            for name in cluster.nodes
+        )
+        if not roomy:
+            return [job for job in cluster.ready[kind] if not self._has_node(view, cluster, job, kind)]
+        if not cluster.suspects:
+            return []
+        suspects = [view.jobs[name] for name in cluster.suspects]
+        return [
+            job
+            for job in sorted(suspects, key=fifo_key)
+            if job in cluster.ready[kind] and not self._has_node(view, cluster, job, kind)
+        ]
+
+    def _has_node(self, view: View, cluster: PrivateCluster, job: JobView, kind: TaskKind) -> bool:
+        demand = job.stage(kind).demand
+        nodes = [view.nodes[name] for name in cluster.nodes]
+        return any(
+            self._could_hold(node, kind, demand.memory_bytes, demand.vcores)
+            and not view.avoids(job, node, kind)
+            for node in nodes
+        )
+
+    def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
+        """Could the node hold such a task, were it idle?"""
+        limits, spec = self._limits, node.spec
+        slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
+        return (
+            node.alive
+            and (slots > 0 or not limits.slots)
+            and (memory_bytes <= spec.memory_bytes or not limits.memory)
+            and (vcores <= spec.cores or not limits.vcores)
+        )
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """Whose private cluster the node is of, beside the reason of each launch."""
+        own, cluster = self._cluster_at[node.node], self.cluster_of(job)
+        if own is cluster:
+            return f"private cluster {own.name}, {len(own.nodes)} nodes"
+        return f"guest in private cluster {own.name}: no node of {cluster.name} can run it now"
+
+
+def _nodes(nodes: int | None = None) -> int:
+    if nodes is None:
+        raise ValueError("nodes is missing: how many nodes the private cluster has")
+    return nodes
+
+
+def _check(order: Hod, locality: Locality, admission: Admission) -> None:
+    order.heed(admission.limits)
+
+
+AXIS = Axis(
+    axis="order",
+    name="hod",
+    factory=Hod,
+    summary="static private clusters, FIFO inside each",
+    paper="xu2015 3.1.2.2; Hadoop On Demand",
+    parameters=(
+        by_name(
+            "clusters",
+            "cluster",
+            "number of nodes by user (or queue); all others share the rest as one cluster",
+            "{ana: {nodes: 2}}",
+            {"nodes": at_least_one},
+            _nodes,
+        ),
+        count(
+            "parts",
+            "2",
+            "equal private clusters when `clusters` names none; users get them by turns",
+            least=1,
+        ),
+        choice("cluster_by", ("user", "queue"), "who has a private cluster"),
+    ),
+    check=_check,
+    rank=30,
+)
+POLICY = Named(
+    name="hod",
+    summary="Static private clusters by user, FIFO inside each; idle nodes help nobody else.",
+    paper="xu2015 3.1.2.2; Hadoop On Demand",
+    order="hod",
+    rank=52,
+)
