@@ -6,20 +6,19 @@ submit. Inside a pool: fair by running tasks (weighted by priority, as HFS does)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
+from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import Pool, PoolSettings
 from schedbed.scheduler.order.preemption import Preemption
-from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import Admission, Kill, Locality
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import PolicyParameter, by_name, choice, duration, positive
-from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import JobSpec, TaskKind
+from schedbed.scheduler.view import View
+from schedbed.tasks.specs import TaskKind
 
 
-class Fair:
+class Fair(PoolOrder):
     """Order axis. `pool_by` is user or queue; a pool that is not in `pools` has the default settings.
 
     With a timeout (seconds), a pool that is below its min share, or below half its fair share, for longer gets
@@ -37,13 +36,9 @@ class Fair:
         min_share_timeout_s: float | None = None,
         fair_share_timeout_s: float | None = None,
     ) -> None:
+        super().__init__(by_user=pool_by == "user")
         self._settings = dict(pools or {})
         self._default = PoolSettings(inside=inside)
-        self._by_user = pool_by == "user"
-        self._pools: dict[str, Pool] = {}
-        self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
-            kind: SortedKeys() for kind in TaskKind
-        }  # the ready jobs of each pool that has some
         self._preemption: Preemption | None = None
         if min_share_timeout_s is not None or fair_share_timeout_s is not None:
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s)
@@ -58,55 +53,19 @@ class Fair:
         """Says that the compiled loop has this order, as long as nothing is pre-empted."""
         return None if self.preempts else "fair"
 
-    def pool_of(self, job: JobView | JobSpec) -> str:
-        """Returns the name of the job's pool."""
-        return job.user if self._by_user else job.queue
+    def new_pool(self, name: str) -> Pool:
+        """As in `PoolOrder`."""
+        return Pool(name, self.settings_of(name))
 
     def settings_of(self, pool: str) -> PoolSettings:
         """Returns the pool's settings, the default ones when none are given."""
         return self._settings.get(pool, self._default)
 
-    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
-        return chain.from_iterable(self._order[kind])
-
-    def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
-        name = self.pool_of(job)
-        pool = self._pools.get(name)
-        if pool is None:
-            pool = self._pools[name] = Pool(name, self.settings_of(name))
-            for kind in TaskKind:
-                stage = job.stage(kind)
-                pool.tallies[kind] = stage.user if self._by_user else stage.queue
-        pool.jobs.put(job, (job.submit_s, job.serial))
-
-    def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
-        self._pool(job).jobs.drop(job)
-
-    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`: the job moves in its pool, and the pool among the pools."""
-        pool = self._pool(job)
-        ready = pool.ready[kind]
-        stage = job.stage(kind)
-        if stage.ready:
-            ready.put(job, pool.job_key(job, stage))
-        else:
-            ready.drop(job)
-        if ready:
-            self._order[kind].put(ready, pool.key(kind))
-        else:
-            self._order[kind].drop(ready)
-
-    def _pool(self, job: JobView) -> Pool:
-        return self._pools[self.pool_of(job)]
-
     def preempt(self, view: View) -> Sequence[Kill]:
         """As in `Hooks`."""
         if self._preemption is None:
             return ()
-        return [kill for kind in TaskKind for kill in self._preemption.kills(view, self._pools, kind)]
+        return [kill for kind in TaskKind for kill in self._preemption.kills(view, self.pools, kind)]
 
 
 def pools(doc: str) -> PolicyParameter:

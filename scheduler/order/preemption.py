@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from schedbed.scheduler.order.pools import Pool
 from schedbed.scheduler.order.shares import Claim, fair_shares
@@ -26,22 +26,12 @@ class Preemption:
         """What to kill now. No pool is taken below its own share."""
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
-        left = {name: _held(pools[name], kind) for name in names}
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
-        # Slots that are being freed go to the needy without more killing.
-        coming = sum(pools[name].tallies[kind].killing for name in names)
-        victims = _victims(pools, names, kind, left, shares)
         kills: list[Kill] = []
-        for name, slots, why in owed:
-            spared = min(slots, coming)
-            coming -= spared
-            for _ in range(slots - spared):
-                attempt = next(victims, None)
-                if attempt is None:
-                    return kills
-                kills.append(Kill(attempt, why))
-                # Its jobs may decline the slots (delay does): the next killing waits for a timeout again.
-                self._at_min_s[name, kind] = self._at_half_s[name, kind] = view.now_s
+        for name, kill in take_back(pools, kind, owed, shares):
+            kills.append(kill)
+            # Its jobs may decline the slots (delay does): the next killing waits for a timeout again.
+            self._at_min_s[name, kind] = self._at_half_s[name, kind] = view.now_s
         return kills
 
     @staticmethod
@@ -49,7 +39,7 @@ class Preemption:
         """Each pool's fair share of the slots of that kind."""
         claims = [
             Claim(
-                _held(pools[name], kind) + pools[name].tallies[kind].unstarted,
+                slots_of(pools[name], kind) + pools[name].tallies[kind].unstarted,
                 pools[name].settings.weight,
                 pools[name].settings.min_share,
             )
@@ -59,7 +49,7 @@ class Preemption:
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
         """How many slots the pool may take back by now, and why; also notes whether it is content."""
-        held, key, now_s = _held(pool, kind), (pool.name, kind), view.now_s
+        held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
         if held >= promised or key not in self._at_min_s:
             self._at_min_s[key] = now_s
@@ -77,8 +67,29 @@ class Preemption:
         return owed, why
 
 
-def _held(pool: Pool, kind: TaskKind) -> int:
-    """Slots that it has and will keep."""
+def take_back(
+    pools: Mapping[str, Pool],
+    kind: TaskKind,
+    owed: Iterable[tuple[str, int, str]],
+    shares: Mapping[str, float],
+) -> Iterator[tuple[str, Kill]]:
+    """Yield a kill for each slot that is owed (pool, slots, reason) and not being freed yet, as long as a pool of
+    `shares` is above its share."""
+    left = {name: slots_of(pools[name], kind) for name in shares}
+    coming = sum(pools[name].tallies[kind].killing for name in shares)
+    victims = _victims(pools, list(shares), kind, left, shares)
+    for name, slots, why in owed:
+        spared = min(slots, coming)
+        coming -= spared
+        for _ in range(slots - spared):
+            attempt = next(victims, None)
+            if attempt is None:
+                return
+            yield name, Kill(attempt, why)
+
+
+def slots_of(pool: Pool, kind: TaskKind) -> int:
+    """Return the slots that the pool has and will keep."""
     tally = pool.tallies[kind]
     return tally.running - tally.killing
 

@@ -20,6 +20,8 @@ PLAYED = [
     "fair",
     "capacity",
     "hod",
+    "dp:interval=10s",
+    "lsps",
     "delay",
     "dtss:p=0.25",
     KEEPING,

@@ -166,10 +166,10 @@ class Watched(Fair):
         """Checks the kills against the shares."""
         kills = list(super().preempt(view))
         for kind in TaskKind:
-            names = [name for name, pool in self._pools.items() if kind in pool.tallies]
-            shares = Preemption.shares(view, self._pools, names, kind)
+            names = [name for name, pool in self.pools.items() if kind in pool.tallies]
+            shares = Preemption.shares(view, self.pools, names, kind)
             for name in names:
-                tally = self._pools[name].tallies[kind]
+                tally = self.pools[name].tallies[kind]
                 taken = sum(
                     kill.attempt.task.job.user == name and kill.attempt.task.kind is kind for kill in kills
                 )

@@ -15,7 +15,17 @@ MODULES: tuple[str, ...] = (
     "schedbed.scheduler.policy",
     *(
         f"schedbed.scheduler.order.{name}"
-        for name in ("fifo", "fair", "capacity", "pools", "queues", "preemption", "shares", "sorted_keys")
+        for name in (
+            "fifo",
+            "fair",
+            "capacity",
+            "pool_order",
+            "pools",
+            "queues",
+            "preemption",
+            "shares",
+            "sorted_keys",
+        )
     ),
     *(f"schedbed.scheduler.locality.{name}" for name in ("delay", "greedy", "split")),
     *(f"schedbed.scheduler.admission.{name}" for name in ("slots", "containers")),

@@ -1,0 +1,80 @@
+"""What orders that share slots among users or queues have in common: pools and their ready jobs, kept sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from schedbed.scheduler.order.pools import Pool, PoolSettings
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import JobSpec, TaskKind
+
+
+class PoolOrder:
+    """Order axis: pool after pool by `Pool.key`, and in each pool job after job by `Pool.job_key`."""
+
+    def __init__(self, *, by_user: bool = True) -> None:
+        self._by_user = by_user
+        self.pools: dict[str, Pool] = {}
+        self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
+            kind: SortedKeys() for kind in TaskKind
+        }  # the ready jobs of each pool that has some
+
+    def new_pool(self, name: str) -> Pool:
+        """Return a pool for the first job of that user or queue."""
+        return Pool(name, PoolSettings())
+
+    def pool_of(self, job: JobView | JobSpec) -> str:
+        """Returns the name of the job's pool."""
+        return job.user if self._by_user else job.queue
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        return chain.from_iterable(self._order[kind])
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        name = self.pool_of(job)
+        pool = self.pools.get(name)
+        if pool is None:
+            pool = self.pools[name] = self.new_pool(name)
+            for kind in TaskKind:
+                stage = job.stage(kind)
+                pool.tallies[kind] = stage.user if self._by_user else stage.queue
+        pool.jobs.put(job, (job.submit_s, job.serial))
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._pool(job).jobs.drop(job)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`: the job moves in its pool, and the pool among the pools."""
+        pool = self._pool(job)
+        ready = pool.ready[kind]
+        stage = job.stage(kind)
+        if stage.ready:
+            ready.put(job, pool.job_key(job, stage))
+        else:
+            ready.drop(job)
+        if ready:
+            self._order[kind].put(ready, pool.key(kind))
+        else:
+            self._order[kind].drop(ready)
+
+    def resettle(self, pool: Pool, settings: PoolSettings) -> None:
+        """Give the pool other settings from now on."""
+        if settings == pool.settings:
+            return
+        other_order = settings.inside != pool.settings.inside
+        pool.settings = settings
+        for kind in TaskKind:
+            ready = pool.ready[kind]
+            if not ready:
+                continue
+            for job in list(ready) if other_order else ():
+                ready.put(job, pool.job_key(job, job.stage(kind)))
+            self._order[kind].put(ready, pool.key(kind))
+
+    def _pool(self, job: JobView) -> Pool:
+        return self.pools[self.pool_of(job)]

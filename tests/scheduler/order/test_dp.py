@@ -1,0 +1,123 @@
+"""Dynamic Priority: what bids buy, what is paid, who gets spare slots, and who loses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedbed.scheduler.order.dp import Bidder, DynamicPriority
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import TaskKind
+from tests.harness.world import World, job, node
+
+ACCOUNTS = {"ana": {"budget": 6, "bid": 3}}  # bo has the default: 100 and 1
+
+
+def world(*, task_ms: int = 4000, accounts: Any = ACCOUNTS, **settings: Any) -> World:
+    """Eight map slots and two reduce slots on two nodes, intervals of 10 s."""
+    policy = {"dp": {"accounts": accounts, "interval": "10s", **settings}}
+    return World(build_policy(policy), [node("n1", maps=4), node("n2", maps=4)], task_ms=task_ms)
+
+
+def launched(world: World, first_s: float, last_s: float) -> list[str]:
+    """The jobs of the maps that were launched then."""
+    rows = [row for row in world.tape.decisions if row.answer == "launch" and first_s <= row.t < last_s]
+    return [row.job for row in rows]
+
+
+def kills(world: World) -> list[Any]:
+    return [row for row in world.tape.decisions if row.answer == "kill"]
+
+
+def bidder(policy: Any, user: str) -> Bidder:
+    assert isinstance(policy, Composed) and isinstance(policy.order, DynamicPriority)
+    found = policy.order.pools[user]
+    assert isinstance(found, Bidder)
+    return found
+
+
+def test_slots_in_proportion_to_bids_and_what_they_cost():
+    """By hand. Bids of 3 and 1: ana has 8 x 3/4 = 6 map slots of 8 and bo 2.
+
+    She is entitled to 2 x 3/4 = 1.5 reduce slots, too, and holds none: at 10 s she pays 3 x 6/(6 + 1.5) = 2.4 and has
+    3.6 left, bo pays 1 x 2/(2 + 0.5) = 0.8. At 20 s she has 1.2 left, so that is her bid: 8 x 1.2/2.2 = 4.36 slots to
+    bo's 3.64, whole ones 4 and 4.
+    """
+    policy = build_policy({"dp": {"accounts": ACCOUNTS, "interval": "10s"}})
+    played = World(policy, [node("n1", maps=4), node("n2", maps=4)], task_ms=4000)
+    played.submit(job("a", 60)).submit(job("b", 60, user="bo")).run(until_s=11)
+    assert sorted(launched(played, 0, 1)) == ["a"] * 6 + ["b"] * 2
+    assert bidder(policy, "ana").left == pytest.approx(3.6)
+    assert bidder(policy, "bo").left == pytest.approx(99.2)
+    played.run(until_s=22)
+    assert bidder(policy, "ana").left == bidder(policy, "ana").bid == pytest.approx(1.2)
+    assert sorted(launched(played, 20, 21)) == ["a"] * 4 + ["b"] * 4
+
+
+def test_who_has_spent_all_gets_what_no_bidder_wants():
+    """Without reduce slots ana pays 3 x 6/6, all that she has, for the first interval. Her six maps are killed for bo,
+    who has started 2 x 3 of his 22 maps by then; the other 16 come before any of hers.
+    """
+    policy = build_policy({"dp": {"accounts": {"ana": {"budget": 3, "bid": 3}}, "interval": "10s"}})
+    nodes = [node("n1", maps=4, reduces=0), node("n2", maps=4, reduces=0)]
+    played = World(policy, nodes, task_ms=4000)
+    played.submit(job("a", 60)).submit(job("b", 22, user="bo")).run(until_s=11)
+    assert bidder(policy, "ana").left == bidder(policy, "ana").bid == 0
+    played.run()
+    assert len(kills(played)) == 6
+    after = launched(played, 10, 100)
+    assert after[:16] == ["b"] * 16 and set(after[16:]) == {"a"}
+    [broke] = {
+        row.reason
+        for row in played.tape.decisions
+        if row.answer == "launch" and row.t > 12 and row.job == "a"
+    }
+    assert broke == "no preferred node; ana has spent the budget: a slot that no bidder wants"
+
+
+def test_spare_slots_are_lent_for_nothing_and_come_back_by_killing():
+    """By hand: alone, bo has all eight slots. Ana comes at 12 s and bids 3 to his 1: at 20 s she is entitled to six and
+    holds none, so bo's six most recent maps are killed, and run again.
+    """
+    played = world(task_ms=60_000, accounts={"ana": {"budget": 600, "bid": 3}})
+    played.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
+    assert {round(row.t) for row in kills(played)} == {20}
+    assert [row.task[-1] for row in kills(played)] == ["7", "6", "5", "4", "3", "2"]
+    assert {row.reason for row in kills(played)} == {"ana holds 0 of 6 slots that the bids give"}
+    assert launched(played, 20, 22) == ["a"] * 6
+    assert played.ended_jobs() == {"a": "succeeded", "b": "succeeded"}
+
+
+def test_nobody_is_killed_without_preemption_or_without_typed_slots():
+    played = world(task_ms=60_000, preempt=False)
+    played.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
+    assert kills(played) == []
+    policy = build_policy("order=dp:interval=5s,admission=containers")
+    assert isinstance(policy, Composed) and not policy.order.preempts  # type: ignore[attr-defined]
+
+
+def test_reduces_that_cannot_start_yet_take_no_slots_from_others():
+    """Ana's four reduces wait for her maps: bo's reduces keep both slots."""
+    played = world(task_ms=30_000)
+    played.durations["a"] = 200_000
+    played.submit(job("b", 1, user="bo", reduces=2)).submit(job("a", 8, reduces=4, submit_s=5)).run(
+        until_s=100
+    )
+    assert [row for row in kills(played) if row.kind == TaskKind.REDUCE] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("dp:bid=0", "bid: '0' is not a number above 0"),
+        ("dp:interval=fast", "interval: 'fast' is not a duration"),
+        ({"dp": {"accounts": {"ana": {"bud": 3}}}}, "account ana: 'bud' is unknown, did you mean budget?"),
+    ],
+)
+def test_bad_accounts_are_bad_input(spec: Any, why: str):
+    with pytest.raises(BadInput) as caught:
+        build_policy(spec)
+    assert why in str(caught.value)
