@@ -22,6 +22,7 @@ PLAYED = [
     "hod",
     "dp:interval=10s",
     "lsps",
+    "pd",
     "delay",
     "dtss:p=0.25",
     KEEPING,

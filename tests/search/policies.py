@@ -52,6 +52,8 @@ _VALUES: dict[str, Sequence[Any]] = {
     "preempt": (True, False),
     "alpha": (0, 0.9),
     "window": (0, 3),
+    "probe": (1, 3),
+    "remaining": ("mean", "progress"),
     "user_limit_factor": (1, 2),
     "backfill": (True, False),
     "minimum_user_limit_percent": (25, 100),

@@ -1,0 +1,155 @@
+"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs by its own tasks so far.
+
+xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's tasks that have ended (equation 5)
+and what its running tasks have left give the slots that the job lacks for its deadline (equation 6), for maps and for
+reduces each, in the same manner. A free slot goes, in this order, to jobs whose deadline has passed, to new jobs of
+which no task has ended (at most `probe` tasks at once, so that something is measured soon), to jobs that lack slots,
+and to all others.
+
+Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the oldest,
+among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with or without a
+deadline. A running task has left what the mean has beyond its time so far (`remaining=mean`), or what its progress says
+(`remaining=progress`). As printed, maps and reduces have the same goal, so that a job's reduces may be found late.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.scheduler.models.deadline_pace import slots_lacking
+from schedbed.scheduler.models.size_pattern import TaskTimes
+from schedbed.scheduler.models.time_left import time_left_s
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import choice, count
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+_SLACK = 1e-9
+LATE, NEW, LACKING, SPARE = range(4)
+
+
+class PerformanceDriven:
+    """Order axis. `probe`: tasks of a new job that run first; `remaining`: how to tell what a running task has left."""
+
+    def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
+        self._probe = probe
+        self._by_progress = remaining == "progress"
+        self.elidable = not self._by_progress  # progress comes with heartbeats
+        self._times: dict[str, TaskTimes] = {}  # of the present jobs that have a deadline
+        self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        self._due: dict[TaskKind, dict[str, JobView]] = {
+            kind: {} for kind in TaskKind
+        }  # ready, with a deadline
+
+    # Where a job stands
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        if job.deadline_s is not None:
+            self._times[job.job] = TaskTimes()
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: one more task for equation 5."""
+        times = self._times.get(attempt.task.job.job)
+        if times is not None and attempt.state == "succeeded":
+            times.add(attempt.task.kind, max(0.0, attempt.end_s - attempt.assigned_s))
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._times.pop(job.job, None)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        due = self._due[kind]
+        if not job.stage(kind).ready:
+            self._ready[kind].drop(job)
+            due.pop(job.job, None)
+            return
+        if job.deadline_s is not None:
+            due[job.job] = job
+        self._place(view, job, kind)
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: with time, jobs come to lack slots and to be late."""
+        for kind, due in self._due.items():
+            for job in due.values():
+                self._place(view, job, kind)
+
+    def _place(self, view: View, job: JobView, kind: TaskKind) -> None:
+        group, lacks = self._judge(view, job, kind)
+        within = {LATE: job.deadline_s, NEW: job.submit_s, LACKING: -lacks, SPARE: 0.0}[group]
+        self._ready[kind].put(job, (group, within, *fifo_key(job)))
+
+    def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
+        """Which group the job is of, and the slots that it lacks."""
+        deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
+        if deadline_s is None or times is None:
+            return SPARE, 0.0
+        if view.now_s >= deadline_s:
+            return LATE, 0.0
+        running = stage.running - stage.killing
+        if not times.knows(kind):
+            return (NEW if running < self._probe else SPARE), 0.0
+        mean_s = times.mean_s(kind)
+        left_s = sum(
+            self._left_s(view, each, mean_s)
+            for each in (job.attempts.values() if running else ())
+            if each.task.kind is kind and each.state != "killing"
+        )
+        lacks = slots_lacking(mean_s, left_s, stage.unstarted, running, deadline_s - view.now_s)
+        return (LACKING if lacks > _SLACK else SPARE), lacks
+
+    def _left_s(self, view: View, attempt: AttemptView, mean_s: float) -> float:
+        """Return the time that a running task has left, delta in equation 6."""
+        started_s = attempt.started_s
+        if self._by_progress and attempt.progress > 0 and started_s is not None:
+            return time_left_s(attempt.progress, max(0.0, view.now_s - started_s))
+        return max(0.0, mean_s - (view.now_s - attempt.assigned_s))
+
+    # Who is next
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Any:
+        """As in `Order`."""
+        return self._ready[kind]
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """Why the job has the slot, beside the reason of each launch."""
+        if job.deadline_s is None:
+            return "spare slot, no deadline"
+        group, lacks = self._judge(view, job, kind)
+        left_s = job.deadline_s - view.now_s
+        if group == LATE:
+            return f"its deadline has passed by {-left_s:.1f} s"
+        times, running = self._times[job.job], job.stage(kind).running
+        if not times.knows(kind):
+            probe = f"probe {running + 1} of {self._probe}" if group == NEW else "spare slot"
+            return f"{probe}: no {kind.value} of it has ended yet"
+        state = f"{times.mean_s(kind):.1f} s a {kind.value}, {left_s:.1f} s left, {running} running"
+        return f"lacks {lacks:.2f} slots: {state}" if group == LACKING else f"spare slot: {state}"
+
+
+AXIS = Axis(
+    axis="order",
+    name="pd",
+    factory=PerformanceDriven,
+    summary="jobs that lack slots for their deadlines, by their own tasks so far; late ones first",
+    paper="xu2015 3.1.5.1, equations 5 and 6; Polo et al. 2010",
+    parameters=(
+        count("probe", "2", "tasks of a new job that run before others, to measure it", least=1),
+        choice(
+            "remaining",
+            ("mean", "progress"),
+            "what a running task has left by: mean of ended tasks, or progress",
+        ),
+    ),
+    rank=70,
+)
+POLICY = Named(
+    name="pd",
+    summary="The slots that each deadline needs by the job's own tasks so far; late jobs first; nearest map first.",
+    paper="xu2015 3.1.5.1, equations 5 and 6; Polo et al. 2010",
+    order="pd",
+    rank=78,
+)
