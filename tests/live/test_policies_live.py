@@ -23,6 +23,7 @@ PLAYED = [
     "dp:interval=10s",
     "lsps",
     "pd",
+    "coshh",
     "delay",
     "dtss:p=0.25",
     KEEPING,

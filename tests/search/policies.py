@@ -53,6 +53,8 @@ _VALUES: dict[str, Sequence[Any]] = {
     "alpha": (0, 0.9),
     "window": (0, 3),
     "probe": (1, 3),
+    "classes": (1, 3),
+    "users": ({"ana": {"min_share": 2}, "cy": {"weight": 3}},),
     "remaining": ("mean", "progress"),
     "user_limit_factor": (1, 2),
     "backfill": (True, False),

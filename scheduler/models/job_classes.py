@@ -1,0 +1,63 @@
+"""Classes of jobs by k-means, and which class belongs on which hardware by a linear program (COSHH): the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans, vq
+from scipy.optimize import linprog
+
+_NOTHING = 1e-6  # a part of a resource that is none
+
+
+def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
+    """Return the class of each job, at most `most` of them, numbered from 0 in the order of the first feature's mean.
+
+    Features count in standard deviations. K-means begins at points that are spread over the sorted ones, so that
+    nothing is left to chance.
+    """
+    points: Any = np.asarray(features, dtype=float)
+    spread = points.std(axis=0)
+    points = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    distinct: Any = np.unique(points, axis=0)
+    count = min(most, len(distinct))
+    if count < 2:
+        return [0] * len(points)
+    first = distinct[np.linspace(0, len(distinct) - 1, count).round().astype(int)]
+    centers: Any = kmeans(points, first)[0]
+    centers = centers[np.lexsort(centers.T[::-1])]
+    return [int(label) for label in vq(points, centers)[0]]
+
+
+def suggest(
+    arrivals: Sequence[float], times_s: Sequence[Sequence[float]], slots: Sequence[int]
+) -> list[set[int]]:
+    """Return the classes that each resource should serve.
+
+    Class i brings `arrivals[i]` tasks, one of which takes `times_s[i][j]` on resource j, which has `slots[j]`. The
+    linear program finds the parts x of the resources' time that sustain the largest multiple m of the arrivals:
+    maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i of x_ij <= 1. A class is suggested for
+    a resource when its part there is above 0.
+    """
+    classes, resources = len(arrivals), len(slots)
+    every = set(range(classes))
+    if not classes or min(arrivals) <= 0 or sum(slots) == 0:
+        return [every for _ in slots]
+    parts = classes * resources
+    demands = np.zeros((classes, parts + 1))
+    capacities = np.zeros((resources, parts + 1))
+    for i in range(classes):
+        demands[i, parts] = arrivals[i]
+        for j in range(resources):
+            demands[i, i * resources + j] = -slots[j] / times_s[i][j]
+            capacities[j, i * resources + j] = 1.0
+    goal = np.zeros(parts + 1)
+    goal[parts] = -1.0
+    bounds = np.concatenate([np.zeros(classes), np.ones(resources)])
+    solved: Any = linprog(goal, A_ub=np.vstack([demands, capacities]), b_ub=bounds, method="highs")
+    if not solved.success:
+        return [every for _ in slots]
+    found = solved.x[:parts].reshape(classes, resources)
+    return [{i for i in every if found[i, j] > _NOTHING} for j in range(resources)]

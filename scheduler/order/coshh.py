@@ -1,0 +1,309 @@
+"""COSHH: classes of jobs, and for each kind of hardware the classes that are best served there.
+
+xu2015 3.1.3.3, after Rasooli and Down 2014. Task scheduling predicts the mean time of each job's tasks. Queuing sorts
+jobs into classes by k-means (mean time, arrival rate, priority), whoever submitted them, and suggests classes for each
+kind of hardware by a linear program over classes and resources (`scheduler.models.job_classes`). Routing, on a free
+slot: users below their min share come first, who lacks most before others; then jobs of suggested classes, users by
+what they hold.
+
+Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps and
+for reduces each. The time is the mean of a workload (user and job name) on the hardware; before it has run there, its
+mean elsewhere by the ratio of core speeds; before it has run at all, everybody's. Nodes of like hardware are one
+resource, and the mean time on each is a feature. Classes are made anew on the next tick when jobs have come or gone, or
+a workload is measured for the first time; a job without a class is taken for suggested. When no job of a suggested
+class is ready, the slot goes to any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import log
+from typing import Any, NamedTuple
+
+from schedbed.scheduler.models.same_workload import workload_of
+from schedbed.scheduler.models.size_pattern import TaskTimes
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.pools import PoolSettings
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import at_least_one, by_name, count, positive
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, TallyView, View
+from schedbed.tasks.specs import TaskKind
+
+_SHORTEST_S = 1e-3
+
+
+class Machinery(NamedTuple):
+    """What makes nodes alike: the share of a host's core that a core is, and rates in bytes/s."""
+
+    core_speed: float
+    disk_bps: float
+    network_bps: float
+
+
+class Workload:
+    """What is known of the jobs of one user and name: how many came, and how long their tasks take."""
+
+    __slots__ = ("jobs", "on", "work")
+
+    def __init__(self, everybody: TaskTimes) -> None:
+        self.jobs = 0
+        self.work = TaskTimes(everybody)  # seconds of a host's core
+        self.on: dict[Machinery, TaskTimes] = {}
+
+    def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
+        """Return how long a task takes there, above 0."""
+        measured = self.on.get(hardware)
+        if measured is not None and measured.knows(kind):
+            return max(_SHORTEST_S, measured.mean_s(kind))
+        return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
+
+    def learn(self, kind: TaskKind, hardware: Machinery, took_s: float) -> bool:
+        """Take in a task that has ended; return whether it is the first of its kind there."""
+        measured = self.on.setdefault(hardware, TaskTimes())
+        first = not measured.knows(kind)
+        measured.add(kind, took_s)
+        self.work.add(kind, took_s * hardware.core_speed)
+        return first
+
+
+class Waiting:
+    """A user's ready jobs of one kind, by class; None is the class of jobs that have none yet."""
+
+    __slots__ = ("by_class", "class_of")
+
+    def __init__(self) -> None:
+        self.by_class: dict[int | None, SortedKeys[JobView]] = {}
+        self.class_of: dict[JobView, int | None] = {}
+
+    def put(self, job: JobView, label: int | None) -> None:
+        """The job waits in that class."""
+        if self.class_of.get(job, -1) != label:
+            self.drop(job)
+            self.class_of[job] = label
+            self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
+
+    def drop(self, job: JobView) -> None:
+        """The job does not wait."""
+        if job in self.class_of:
+            label = self.class_of.pop(job)
+            self.by_class[label].drop(job)
+            if not self.by_class[label]:
+                del self.by_class[label]
+
+    def jobs(self, classes: set[int] | None, *, suggested: bool) -> Iterator[JobView]:
+        """Yield the jobs of suggested classes, or those of the others."""
+        for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
+            if (label is None or classes is None or label in classes) is suggested:
+                yield from self.by_class[label]
+
+
+class Coshh:
+    """Order axis. At most `classes` classes; `users` have a min share (slots of each kind) and a weight."""
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(self, *, classes: int = 4, users: Mapping[str, PoolSettings] | None = None) -> None:
+        self._most = classes
+        self._settings = dict(users or {})
+        self._everybody = TaskTimes()
+        self._workloads: dict[str, Workload] = {}
+        self._class_of: dict[str, int] = {}  # by job
+        self._classes = 0
+        self._suggested: dict[tuple[TaskKind, Machinery], set[int]] = {}
+        self._waiting: dict[TaskKind, dict[str, Waiting]] = {kind: {} for kind in TaskKind}
+        self._tallies: dict[tuple[str, TaskKind], TallyView] = {}
+        self._stale = False
+        self._slots = (0, 0)
+        _solvers()  # what they import takes its time here, not on the first tick
+
+    # Task scheduling: how long tasks take
+
+    def _workload(self, job: JobView) -> Workload:
+        name = f"{job.user}/{workload_of(job.spec)}"
+        known = self._workloads.get(name)
+        if known is None:
+            known = self._workloads[name] = Workload(self._everybody)
+        return known
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._workload(job).jobs += 1
+        self._stale = True
+        for kind in TaskKind:
+            self._tallies[job.user, kind] = job.stage(kind).user
+            self._waiting[kind].setdefault(job.user, Waiting())
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`."""
+        if attempt.state == "succeeded":
+            took_s = max(0.0, attempt.end_s - attempt.assigned_s)
+            task = attempt.task
+            if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s):
+                self._stale = True
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._class_of.pop(job.job, None)
+        self._stale = True
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        waiting = self._waiting[kind][job.user]
+        if job.stage(kind).ready:
+            waiting.put(job, self._class_of.get(job.job))
+        else:
+            waiting.drop(job)
+
+    # Queuing: classes, and where they belong
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: make the classes anew when there is reason to."""
+        slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
+        if (self._stale or slots != self._slots) and view.jobs:
+            self._stale, self._slots = False, slots
+            classify, suggest = _solvers()
+            jobs, resources = list(view.jobs.values()), _resources(view)
+            hardware = list(resources)
+            labels = classify([self._features(job, hardware) for job in jobs], self._most)
+            self._class_of = {job.job: label for job, label in zip(jobs, labels, strict=True)}
+            self._classes = max(labels) + 1
+            for kind in TaskKind:
+                arrivals, times_s = self._demands(jobs, labels, kind, hardware)
+                present = [label for label in range(self._classes) if arrivals[label] > 0]
+                found = suggest(
+                    [arrivals[label] for label in present],
+                    [times_s[label] for label in present],
+                    [counts[kind] for counts in resources.values()],
+                )
+                for each, places in zip(hardware, found, strict=True):
+                    self._suggested[kind, each] = {present[place] for place in places}
+                for job in jobs:
+                    self.changed(view, job, kind)
+
+    def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
+        """Return logarithms of the mean time of the job's tasks by hardware and of its workload's arrivals, and its
+        priority."""
+        workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
+        tasks = max(1, sum(totals.values()))
+        means_s = [
+            sum(total * workload.time_s(kind, each) for kind, total in totals.items()) / tasks
+            for each in hardware
+        ]
+        return [
+            *(log(max(_SHORTEST_S, mean_s)) for mean_s in means_s),
+            log(workload.jobs),
+            float(job.priority),
+        ]
+
+    def _demands(
+        self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
+    ) -> tuple[list[float], list[list[float]]]:
+        """Return the tasks of each class, and the mean time of one on each kind of hardware."""
+        tasks = [0.0] * self._classes
+        times_s = [[0.0] * len(hardware) for _ in tasks]
+        for job, label in zip(jobs, labels, strict=True):
+            workload, total = self._workload(job), job.stage(kind).total
+            tasks[label] += total
+            for place, each in enumerate(hardware):
+                times_s[label][place] += total * workload.time_s(kind, each)
+        means_s = [
+            [time_s / max(1.0, sum_) for time_s in row] for row, sum_ in zip(times_s, tasks, strict=True)
+        ]
+        return tasks, means_s
+
+    # Routing: who is next
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
+        """As in `Order`."""
+        classes = self._suggested.get((kind, machinery(node)))
+        lacking: list[tuple[float, str]] = []
+        others: list[tuple[float, str]] = []
+        for user, waiting in self._waiting[kind].items():
+            if waiting.class_of:
+                lacks = self._lacks(user, kind)
+                settings = self._settings.get(user, _PLAIN)
+                key = self._tallies[user, kind].running / settings.weight
+                (lacking if lacks else others).append((-lacks or key, user))
+        lacking.sort()
+        others.sort()
+        for _, user in lacking:
+            for suggested in (True, False):
+                yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
+        for suggested in (True, False):
+            for _, user in others:
+                yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
+
+    def _lacks(self, user: str, kind: TaskKind) -> int:
+        """Return how many slots the user is below the min share."""
+        settings = self._settings.get(user, _PLAIN)
+        return max(0, settings.min_share - self._tallies[user, kind].running)
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """The job's class and whether the node suits it, beside the reason of each launch."""
+        lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
+        below = f"{job.user} is {lacks} below the min share, " if lacks else ""
+        if label is None:
+            return f"{below}no class yet"
+        hardware = machinery(node)
+        suits = label in self._suggested.get((kind, hardware), {label})
+        time_s = self._workload(job).time_s(kind, hardware)
+        return (
+            f"{below}class {label + 1} of {self._classes}, {'' if suits else 'not '}suggested here, "
+            f"{time_s:.3g} s a {kind.value}"
+        )
+
+
+_PLAIN = PoolSettings()
+
+
+def _solvers() -> tuple[Any, Any]:
+    """Import scipy for those only who ask for this order: most of what runs would wait for it in vain."""
+    from schedbed.scheduler.models.job_classes import classify, suggest
+
+    return classify, suggest
+
+
+def machinery(node: NodeView) -> Machinery:
+    """Return what the node is like."""
+    spec = node.spec
+    return Machinery(spec.core_speed, spec.disk_bps, spec.network_bps)
+
+
+def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
+    """Return the slots of each kind of hardware, of nodes that are alive."""
+    found: dict[Machinery, dict[TaskKind, int]] = {}
+    for node in view.nodes.values():
+        if node.alive:
+            slots = found.setdefault(machinery(node), dict.fromkeys(TaskKind, 0))
+            slots[TaskKind.MAP] += node.spec.map_slots
+            slots[TaskKind.REDUCE] += node.spec.reduce_slots
+    return found
+
+
+AXIS = Axis(
+    axis="order",
+    name="coshh",
+    factory=Coshh,
+    summary="classes of jobs by k-means, suggested for hardware by a linear program; min shares first",
+    paper="xu2015 3.1.3.3; Rasooli and Down 2014",
+    parameters=(
+        count("classes", "4", "classes of jobs at most", least=1),
+        by_name(
+            "users",
+            "user",
+            "min_share (slots of each kind) and weight by user",
+            "{ana: {min_share: 2}}",
+            {"min_share": at_least_one, "weight": positive},
+            PoolSettings,
+        ),
+    ),
+    rank=50,
+)
+POLICY = Named(
+    name="coshh",
+    summary="Classes of jobs, each on the hardware that suits it; users below their min share first.",
+    paper="xu2015 3.1.3.3; Rasooli and Down 2014",
+    order="coshh",
+    rank=58,
+)
