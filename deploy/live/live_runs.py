@@ -28,6 +28,7 @@ from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
 from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
+from schedbed.deploy.live.native_lines import native_lines_in
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, order_of_play
 from schedbed.deploy.private_files import token_file
@@ -68,6 +69,7 @@ class LiveRuns:
             display = stack.enter_context(make_display(live=self._options.live))
             stack.enter_context(machines_ready(self._options.machines))
             base = stack.enter_context(scratch())
+            stack.enter_context(native_lines_in(folder / "ray.log"))
             self._serve_metrics(stack)
             display.stage(f"starting Ray and the masters of {nodes}")
             over_tcp = Endpoint(ports=self._options.ports, tls=self._tls)
