@@ -30,6 +30,7 @@ from schedbed.scheduler.driver import Driver, Plan
 from schedbed.scheduler.guard.call_mark import CALL_MARK, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
+from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.policy import Policy, PolicyFailed
@@ -69,6 +70,11 @@ class Recorder:
     def heartbeat(self, row: tuple[Any, ...]) -> None:
         """A heartbeat that was served."""
         self._rows["heartbeats"].append(row)
+
+    @property
+    def jobs(self) -> int:
+        """Return how many jobs have ended."""
+        return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
         """The rows from each table's cursor on; those before it are dropped for good."""
@@ -243,6 +249,8 @@ class JobTracker:
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
+        if ended:
+            self._guarded(self._check_untouched)
         return {
             "status": {**status, "now_s": self._clock.now_s()},
             "rows": self._recorder.fetch(cursors),
@@ -250,6 +258,10 @@ class JobTracker:
             "report": self._driver.report() if ended else {},
             "failure": self._failure,
         }
+
+    def _check_untouched(self, now_s: float) -> None:
+        missing = len(self._driver.submit_times_s) - self._recorder.jobs
+        check_untouched(self._driver.core, self._driver.policy, missing)
 
     async def stop(self) -> None:
         """Ends the background work; the journal stays."""

@@ -20,6 +20,7 @@ from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
@@ -93,21 +94,6 @@ def _no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _check_untouched(simulation: Simulation) -> None:
-    """Raise PolicyFailed when a user's policy has reached past the view: the core's books do not balance."""
-    policy: Any = simulation.master.policy
-    missing = len(simulation.jobs) - simulation.statistics.jobs
-    try:
-        simulation.core.check_books()
-    except Exception as error:
-        wrong = f"{type(error).__name__}: {error}".removesuffix(": ")
-    else:
-        wrong = f"{missing} jobs are missing" if missing else ""
-    if wrong:
-        text = f"the core's books are wrong ({wrong}), as if the policy had changed them past its view"
-        raise PolicyFailed(f"{text} ({policy.line_of('decide')})")
 
 
 def _where(error: Exception) -> str:
@@ -307,8 +293,8 @@ class SimRuns:
                 )
                 simulation = Simulation(setup, rows)
                 self._run(simulation, show)
-            if is_policy_file(choice.spec):
-                _check_untouched(simulation)
+            missing = len(simulation.jobs) - simulation.statistics.jobs
+            check_untouched(simulation.core, simulation.master.policy, missing)
             ended.findings = simulation.master.report()
             ended.state = "failed" if rows.bad_jobs else "succeeded"
             ended.note = "; ".join(rows.bad_jobs[:BAD_JOBS_SHOWN])

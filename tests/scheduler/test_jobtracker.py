@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -367,6 +368,40 @@ def test_killing_all_jobs_ends_those_that_wait_for_their_time_too(tmp_path: Path
         await tracker.heartbeat(ends)
         state = await tracker.poll({})
         assert state["ended"] and len(state["rows"]["jobs"]) == 3
+        await tracker.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("reach", "wrong"),
+    [("node._Face__raw.free_maps = 50", "AssertionError"), ("view._Face__raw.ended.clear()", "")],
+)
+def test_books_that_a_policy_has_changed_past_its_view_end_the_run(
+    reach: str, wrong: str, tmp_path: Path
+) -> None:
+    """Once all jobs have ended, the books must balance; a policy that only lets go of ended jobs changes nothing."""
+    (tmp_path / "mine.py").write_text(
+        "from schedbed.policy import Proposal\n\nclass Mine:\n    def decide(self, view, node, kind):\n"
+        f"        {reach}\n"
+        "        task = next((job.any_map() for job in view.jobs.values()), None)\n"
+        "        return task and Proposal(task, 'first')\n"
+    )
+
+    async def story() -> None:
+        tracker = job_tracker(tmp_path, FakeNameNode(), f"{tmp_path / 'mine.py'}:Mine")
+        await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
+        await tracker.register(NODE, 1)
+        attempts = launched(await tracker.heartbeat(beat(1)))
+        await tracker.heartbeat(beat(2, ended=tuple(attempts)))
+        await settle()
+        answer = await tracker.poll({})
+        assert answer["ended"]
+        if wrong:
+            found = rf"the core's books are wrong \({wrong}.*\), as if .* its view \(mine.py, line 4\)"
+            assert re.match(found, answer["failure"]), answer["failure"]
+        else:
+            assert answer["failure"] is None
         await tracker.stop()
 
     asyncio.run(story())

@@ -32,7 +32,7 @@ class Attack:
     """A hostile policy: what it does in `decide`, beside it in the class, and at the top of its file.
 
     `check`: a run goes on as with other policies, but `schedbed policy check` refuses the policy. `in_run`: the policy
-    is refused only after a run has begun, so that it can be tried live. `harmless`: a live run may succeed.
+    is refused only after a run has begun, so that it can be tried live.
     """
 
     name: str
@@ -41,7 +41,6 @@ class Attack:
     top: str = ""
     check: bool = False
     in_run: bool = True
-    harmless: bool = False
 
     def text(self) -> str:
         """Return the policy's file."""
@@ -225,7 +224,7 @@ CHANCE = (
 def attacks() -> Iterator[Attack]:
     """Yield all hostile policies; each has a name of its own."""
     for line in (*CHANGES, *RAISES, *ENDS, *HANGS, *ANSWERS, *REACHES, *HARMLESS):
-        yield Attack(name=line.replace("\n", "; ")[:60], decide=line, harmless=line in HARMLESS)
+        yield Attack(name=line.replace("\n", "; ")[:60], decide=line)
     for name, more in HOOKS.items():
         yield Attack(name=name, more=more, in_run=not name.startswith("__") and name not in BEFORE_RUN)
     for name, top in TOPS.items():

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +34,8 @@ workload:
     - {app: synthetic, maps: 3, map: {cpu: 200ms, write: 1MiB}, reduces: 0, submit: 500ms, user: bo}
 """
 JOBS = 2
+TASKS = ["map"] * 9 + ["reduce"]
+SLOTS = {"map": 2, "reduce": 1}
 TABLES = ("jobs", "attempts", "heartbeats")
 
 
@@ -84,11 +87,25 @@ def try_policy(
         and _same(_tables(folder / "out"), calm)
     ):
         return Trial("harmless", code, wall_s, "")
-    if code == 0 and live and attack.harmless:
-        jobs = _tables(folder / "out")["jobs"]
-        if list(jobs["state"]) == ["succeeded"] * JOBS:
-            return Trial("harmless", code, wall_s, "")
+    if code == 0 and in_time and live and is_sound(_tables(folder / "out")):
+        return Trial("harmless", code, wall_s, "")
     return Trial("HURT", code, wall_s, said)
+
+
+def is_sound(tables: Tables) -> bool:
+    """Tell whether a live run did all its jobs, each task once, and never had more attempts on a node than slots."""
+    attempts = tables["attempts"]
+    done = attempts[attempts["state"] == "succeeded"]
+    if list(tables["jobs"]["state"]) != ["succeeded"] * JOBS or sorted(done["kind"]) != TASKS:
+        return False
+    if done.duplicated(["job", "task"]).any():
+        return False
+    for (_, kind), there in attempts.groupby(["node", "kind"]):
+        # Of two events of one moment, the end comes first.
+        events = sorted([(t, 1) for t in there["assigned"]] + [(t, -1) for t in there["end"]])
+        if max(accumulate(change for _, change in events)) > SLOTS[kind]:
+            return False
+    return True
 
 
 def _command(attack: Attack, folder: Path, *, live: bool) -> tuple[int, float, str]:
