@@ -255,7 +255,7 @@ class JobTracker:
             "status": {**status, "now_s": self._clock.now_s()},
             "rows": self._recorder.fetch(cursors),
             "ended": ended,
-            "report": self._driver.report() if ended else {},
+            "report": self._driver.report() if ended and self._failure is None else {},
             "failure": self._failure,
         }
 

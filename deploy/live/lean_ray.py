@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -15,15 +15,21 @@ LOOK_S = 1.0
 """Between two looks whether Ray runs."""
 
 
+def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> None:
+    """Write what Ray would print on standard output to where its C++ lines go."""
+    os.write(2, "".join(f"[{data['pid']}] {line}\n" for line in data["lines"]).encode(errors="replace"))
+
+
 @contextmanager
-def lean(nodes: Any, services: Any) -> Iterator[None]:
-    """Let Ray's modules `nodes` and `services` start only what a run needs.
+def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
+    """Let Ray's modules `nodes` and `services` start only what a run needs, and `workers` print nothing.
 
     Ray's start waits for the dashboard even if it is told to include none. On one host there is nothing to scale, and
     the logs of workers are not sent to the driver. Each of the three processes takes more than a second of CPU time.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray 2.52 warns on the terminal
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
+    workers.print_to_stdstream = _print_raylets_words
     services.resolve_ip_for_localhost = lambda address: address
     full = nodes.Node
 

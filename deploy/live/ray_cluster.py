@@ -129,7 +129,7 @@ class RayCluster:
     def _start_ray(self) -> None:
         for last in (False, True):  # Ray gives its own processes 30 s, which a host that is busy may not keep
             try:
-                with lean(ray_nodes, ray_services):
+                with lean(ray_nodes, ray_services, ray_workers):
                     self._init_ray()
                 break
             except Exception as error:

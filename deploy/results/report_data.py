@@ -188,7 +188,7 @@ def _node_heat(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nd
     area = _spread(t - spoken, t, value, edges)
     cover = _spread(t - spoken, t, np.ones(len(t)), edges)
     known = cover > 0.25 * np.diff(edges)
-    share = np.divide(area, cover, out=np.zeros(len(area)), where=known)
+    share = np.divide(area, cover, out=np.zeros(len(area)), where=known & (cover > 0))
     return [round(100 * s) if k else None for s, k in zip(share.tolist(), known.tolist(), strict=True)]
 
 

@@ -18,6 +18,7 @@ from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, L
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler import journal
 from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.guard.call_mark import LAST_WORDS
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
@@ -402,6 +403,23 @@ def test_books_that_a_policy_has_changed_past_its_view_end_the_run(
             assert re.match(found, answer["failure"]), answer["failure"]
         else:
             assert answer["failure"] is None
+        await tracker.stop()
+
+    asyncio.run(story())
+
+
+def test_a_jobtracker_that_has_failed_does_not_ask_the_policy_for_its_report(tmp_path: Path) -> None:
+    """A report that ends the process would end that of each JobTracker that comes after it, for ever."""
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n    def decide(self, view, node, kind):\n        return None\n"
+        "    def report(self):\n        raise SystemExit\n"
+    )
+    (tmp_path / LAST_WORDS).write_text("the policy hangs")
+
+    async def story() -> None:
+        tracker = job_tracker(tmp_path, FakeNameNode(), f"{tmp_path / 'mine.py'}:Mine")
+        answer = await tracker.poll({})
+        assert (answer["ended"], answer["report"], answer["failure"]) == (True, {}, "the policy hangs")
         await tracker.stop()
 
     asyncio.run(story())
