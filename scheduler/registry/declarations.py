@@ -30,7 +30,7 @@ class Axis(Declared):
 
     `factory` takes the parameters' arguments. `check(order, locality, admission)`, called with the made objects of a
     composition, may join them; it raises ValueError when they do not go together. `compose` makes the policy of the
-    three where the plain composition is not enough.
+    three where the plain composition is not enough; the admission's comes before the locality's.
     """
 
     axis: str

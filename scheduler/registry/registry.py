@@ -122,5 +122,5 @@ def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy
             except ValueError as error:
                 raise BadInput(f"{where}: {error}") from None
     plain = Explained if Explained.suits(*made) else Composed
-    compose = next((axis.compose for axis in chosen if axis.compose is not None), plain)
+    compose = next((axis.compose for axis in reversed(chosen) if axis.compose is not None), plain)
     return compose(order, locality, admission)

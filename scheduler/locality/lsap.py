@@ -1,0 +1,311 @@
+"""LSAP: all idle slots and the candidate maps are matched at once, so that staging takes the least time in all.
+
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the seconds that the map's input needs
+to get there; scipy solves the linear sum assignment problem of slots x maps. Three things are ours. A node hears of
+launches only in the answer to its own heartbeat, so maps that are assigned to other nodes are held for these. The
+assignment is made again when there is a slot or a map that it does not know, and when every node had time for two
+heartbeats; nodes that were silent for longer get none. The candidates are the first unstarted maps of the order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import AVOIDED, Admission, Locality, Order, Proposal
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import count, number, positive
+from schedbed.scheduler.view import JobView, NodeView, TaskView, View
+from schedbed.tasks.specs import TaskKind
+
+MAP = TaskKind.MAP
+SLOTS_AT_ONCE = 200
+"""Idle slots that one assignment looks at, so that a large idle cluster costs no more."""
+SLOTS_ASKED = 30
+"""The same where the admission has to be asked about each job on each node."""
+
+
+class OpenMaps:
+    """A job's unstarted maps, by index, found without looking at those that were started."""
+
+    __slots__ = ("_maps", "unstarted")
+
+    def __init__(self) -> None:
+        self.unstarted = 0
+        self._maps: deque[TaskView] = deque()
+
+    def changed(self, job: JobView) -> bool:
+        """Note the job's counters; return whether there are more unstarted maps than before."""
+        more = job.maps.unstarted > self.unstarted
+        self.unstarted = job.maps.unstarted
+        if more:
+            self._maps = deque(job.maps.tasks)
+        return more
+
+    def first(self, job: JobView, many: int) -> list[TaskView]:
+        """Return the first unstarted maps; all are looked at again when some must have come back unnoticed."""
+        found = self._scan(many)
+        if len(found) < min(many, job.maps.unstarted):
+            self._maps = deque(job.maps.tasks)
+            found = self._scan(many)
+        return found
+
+    def _scan(self, many: int) -> list[TaskView]:
+        found: list[TaskView] = []
+        while self._maps and len(found) < many:
+            task = self._maps.popleft()
+            if task.state == "unstarted":
+                found.append(task)
+        self._maps.extendleft(reversed(found))
+        return found
+
+
+class Assigned:
+    """One assignment: the maps that each node is to start, the free slots that it knows of, and its cost."""
+
+    def __init__(self, until_beat: int) -> None:
+        self.until_beat = until_beat
+        self.maps: dict[str, list[TaskView]] = {}
+        self.free: dict[str, int] = {}
+        self.slots = 0
+        self.maps_in_all = 0
+        self.seconds = 0.0
+
+    def knows(self, node: NodeView, free: int, beat: int) -> bool:
+        """Return whether this still holds for a node with that many free slots."""
+        return beat <= self.until_beat and self.free.get(node.node) == free
+
+
+class Lsap:
+    """Locality axis. `candidates` maps are weighed at a time, or as many as there are idle slots if these are more."""
+
+    def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
+        self._candidates = candidates
+        self._off_rack = off_rack
+        self._open: dict[str, OpenMaps] = {}
+        self._heard: dict[str, int] = {}  # by node, the beat of its last heartbeat
+        self._assigned: Assigned | None = None
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._open[job.job] = OpenMaps()
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._open.pop(job.job, None)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`: maps that were not there before ask for another assignment."""
+        known = self._open.get(job.job)
+        if kind is MAP and known is not None and known.changed(job):
+            self._assigned = None
+
+    def beat(self, view: View, node: NodeView) -> None:
+        """As in `Hooks`."""
+        self._heard[node.node] = view.beats
+
+    def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
+        """As in `Locality`, for one slot alone: the map of the job that is staged there soonest."""
+        task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
+        if task is None:
+            return "no unstarted map"
+        seconds = staging_s(task, node, self._off_rack)
+        return Proposal(task, f"{_place(node, task)}, staged in {seconds:.2f} s")
+
+    # The assignment of all idle slots
+
+    def next_map(
+        self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission
+    ) -> Proposal | None:
+        """Return the next map that the assignment has for the node; the others are recorded as held."""
+        assigned, free = self._assigned, _free(node, admission)
+        for attempt in range(2):
+            if assigned is None or not assigned.knows(node, free, view.beats):
+                assigned = self._assigned = self._assign(view, node, jobs, admission)
+                attempt = 1
+            task = self._take(view, node, assigned, admission)
+            if task is not None:
+                assigned.free[node.node] = max(0, free - 1)
+                return Proposal(task, self._reason(node, task, assigned))
+            if attempt or not assigned.maps.pop(node.node, None):
+                break
+            assigned = None  # What was held for this node cannot start here: match again with what can.
+        if view.records_skips and assigned is not None:
+            self._tell_held(view, node, assigned)
+        return None
+
+    def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
+        """Take the node's next map out of the assignment, if it may start there."""
+        maps = assigned.maps.get(node.node, [])
+        while maps:
+            task = maps[0]
+            if task.state != "unstarted" or not task.job.active:
+                maps.pop(0)
+                continue
+            job = task.job
+            refusal = AVOIDED if job.excluded and view.avoids(job, node, MAP) else None
+            refusal = refusal or admission.refuses(node, job, MAP)
+            if refusal is not None:
+                view.skip(node, job, MAP, refusal)
+                return None
+            maps.pop(0)
+            return task
+        return None
+
+    def _reason(self, node: NodeView, task: TaskView, assigned: Assigned) -> str:
+        seconds = staging_s(task, node, self._off_rack)
+        return (
+            f"{_place(node, task)}, staged in {seconds:.2f} s; the least for {assigned.slots} idle slots and "
+            f"{assigned.maps_in_all} maps: {assigned.seconds:.2f} s in all"
+        )
+
+    def _tell_held(self, view: View, node: NodeView, assigned: Assigned) -> None:
+        told: dict[str, None] = {}
+        for other, maps in assigned.maps.items():
+            for task in maps:
+                if task.job.job not in told and task.job.active and other != node.node:
+                    told[task.job.job] = None
+                    view.skip(node, task.job, MAP, f"its map is held for {other}, where staging is cheaper")
+
+    def _assign(self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission) -> Assigned:
+        """Match idle slots and maps anew; the node that asks comes first."""
+        silent_after = 2 * len(view.nodes) + 2
+        made = Assigned(view.beats + silent_after)
+        slots: list[NodeView] = []
+        most = SLOTS_AT_ONCE if _says_yes(admission) else SLOTS_ASKED
+        for each in (node, *(other for other in view.nodes.values() if other is not node)):
+            if len(slots) >= most:
+                break
+            heard = self._heard.setdefault(each.node, view.beats)
+            if not each.alive or view.beats - heard > silent_after:
+                continue
+            made.free[each.node] = free = _free(each, admission)
+            if free > 0 and admission.room(each, MAP):
+                slots += [each] * free if admission.limits.slots else [each]
+        slots = slots[:most]
+        tasks = self._gather(jobs, max(self._candidates, len(slots)))
+        made.slots, made.maps_in_all = len(slots), len(tasks)
+        if not slots or not tasks:
+            admission.room(node, MAP)
+            return made
+        staging = cost_matrix(slots, tasks, self._off_rack)
+        self._forbid(view, slots, tasks, staging, admission)
+        costs = self._costs(view, tasks, staging)
+        costs[staging >= FORBIDDEN] = FORBIDDEN
+        for row, column in solve(costs):
+            if staging[row, column] < FORBIDDEN:
+                made.maps.setdefault(slots[row].node, []).append(tasks[column])
+                made.seconds += float(staging[row, column])
+        return made
+
+    def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
+        """Return the candidates: the first maps of the jobs in order."""
+        tasks: list[TaskView] = []
+        for job in jobs:
+            if len(tasks) >= many:
+                break
+            tasks += self._open[job.job].first(job, many - len(tasks))
+        return tasks
+
+    @staticmethod
+    def _forbid(
+        view: View,
+        slots: Sequence[NodeView],
+        tasks: Sequence[TaskView],
+        staging: Any,
+        admission: Admission,
+    ) -> None:
+        """Make the cost prohibitive where a map's job avoids the node, or the admission refuses the job there."""
+        columns: dict[str, list[int]] = {}
+        for column, task in enumerate(tasks):
+            if task.job.excluded or not _says_yes(admission):
+                columns.setdefault(task.job.job, []).append(column)
+        for row, node in reversed(
+            list(enumerate(slots))
+        ):  # The asking node last: admissions remember the last one.
+            admission.room(node, MAP)
+            for held in columns.values():
+                job = tasks[held[0]].job
+                refusal = AVOIDED if job.excluded and view.avoids(job, node, MAP) else None
+                refusal = refusal or admission.refuses(node, job, MAP)
+                if refusal is not None:
+                    staging[row, held] = FORBIDDEN
+                    if row == 0:
+                        view.skip(node, job, MAP, refusal)
+
+    def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
+        """Return what is minimized: here the seconds of staging."""
+        return staging
+
+
+class AssignedSlots(Explained):
+    """A composition whose maps the locality assigns over all idle slots at once."""
+
+    locality: Any
+
+    def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
+        super().__init__(order, locality, admission)
+        self._typed = admission
+
+    @property
+    def elidable(self) -> bool:
+        """Return False: any node's heartbeat may start what was held for the node."""
+        return False
+
+    def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
+        """As in `Policy`."""
+        if kind is not MAP:
+            return super().decide(view, node, kind)
+        if not self.admission.room(node, kind):
+            return None
+        jobs = self.order.jobs(view, node, kind)
+        proposal = self.locality.next_map(view, node, jobs, self.admission)
+        return None if proposal is None else self.noted(view, node, proposal)
+
+
+def _says_yes(admission: Admission) -> bool:
+    return getattr(admission, "takes_any", False) is True
+
+
+def _free(node: NodeView, admission: Admission) -> int:
+    """Return the node's free map slots; without typed slots what is left of it, as a number that any launch changes."""
+    if admission.limits.slots:
+        return node.free_slots(MAP)
+    return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0
+
+
+def _place(node: NodeView, task: TaskView) -> str:
+    if not task.hosts:
+        return "no preferred node"
+    if node.node in task.hosts:
+        return "node-local"
+    return "rack-local" if node.rack in task.racks else "off-rack"
+
+
+PARAMETERS = (
+    count(
+        "candidates", "100", "maps that are weighed at a time, more if more slots are idle", "maps", least=1
+    ),
+    number("off_rack", "2", "", "how many times as long bytes from another rack take", positive),
+)
+AXIS = Axis(
+    axis="locality",
+    name="lsap",
+    factory=Lsap,
+    summary="matches all idle slots with the next maps: least seconds of staging",
+    paper="xu2015 3.3.1; Guo 2012 (lsap-sched)",
+    parameters=PARAMETERS,
+    compose=AssignedSlots,
+    rank=30,
+)
+POLICY = Named(
+    name="lsap",
+    summary="FIFO, and all idle slots are matched with the next maps so that inputs travel least.",
+    paper="xu2015 3.3.1; Guo 2012 (lsap-sched)",
+    order="fifo",
+    locality="lsap",
+    rank=32,
+)

@@ -1,0 +1,90 @@
+"""LSAP-Fair: LSAP whose cost is a weighted sum of staging and of what a map takes beyond its user's fair share.
+
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) says that the cost has the two parts and that the administrator
+weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's share is S / U. The k-th
+candidate map of a user who runs r maps would be number r + k, and its excess is (r + k) / share - 1, between 0 (within
+the share) and 1 (twice the share or more). Staging is divided by the largest in the matrix, so that `fairness` is a
+weight from 0 (LSAP) to 1 (fairness alone). The candidates are taken from the jobs in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from schedbed.scheduler.locality.lsap import MAP, PARAMETERS, AssignedSlots, Lsap
+from schedbed.scheduler.models.staging_costs import FORBIDDEN
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import choice, number, share
+from schedbed.scheduler.view import JobView, TallyView, TaskView, View
+
+
+class LsapFair(Lsap):
+    """Locality axis: as `Lsap`, with that share of the cost for fairness between users or queues."""
+
+    def __init__(
+        self, *, fairness: float = 0.5, pool_by: str = "user", candidates: int = 100, off_rack: float = 2.0
+    ) -> None:
+        super().__init__(candidates=candidates, off_rack=off_rack)
+        self._fairness = fairness
+        self._by_user = pool_by == "user"
+
+    def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
+        """Return the first maps of each job in turn, so that every user's are weighed."""
+        found = [self._open[job.job].first(job, 1) for job in islice(jobs, many)]
+        each = max(1, many // max(1, len(found)))
+        for maps in found:
+            if maps and each > 1:
+                maps[:] = self._open[maps[0].job.job].first(maps[0].job, each)
+        rounds = max((len(maps) for maps in found), default=0)
+        return [maps[number] for number in range(rounds) for maps in found if number < len(maps)][:many]
+
+    def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
+        """Return (1 - fairness) x staging / its largest + fairness x excess."""
+        import numpy as np
+
+        slowest_s = float(staging[staging < FORBIDDEN].max(initial=0.0))
+        costs = (1.0 - self._fairness) * (staging / slowest_s if slowest_s else staging)
+        return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
+
+    def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
+        """Return by how many fair shares each map would be beyond its pool's."""
+        pools: dict[str, int] = {}
+        for task in tasks:
+            pool = self._pool(task)
+            pools.setdefault(pool.name, pool.running - pool.killing)
+        fair_share = view.slots(MAP) / len(pools)
+        found = []
+        for task in tasks:
+            name = self._pool(task).name
+            pools[name] += 1
+            found.append(min(1.0, max(0.0, pools[name] / fair_share - 1.0)) if fair_share else 0.0)
+        return found
+
+    def _pool(self, task: TaskView) -> TallyView:
+        return task.job.maps.user if self._by_user else task.job.maps.queue
+
+
+AXIS = Axis(
+    axis="locality",
+    name="lsap-fair",
+    factory=LsapFair,
+    summary="as lsap, the cost weighed against each user's excess over the fair share",
+    paper="xu2015 3.3.1; Guo 2012 (lsap-fair-sched)",
+    parameters=(
+        number("fairness", "0.5", "", "weight of fairness against staging, from 0 to 1", share),
+        choice("pool_by", ("user", "queue"), "who has a fair share"),
+        *PARAMETERS,
+    ),
+    compose=AssignedSlots,
+    rank=31,
+)
+POLICY = Named(
+    name="lsap-fair",
+    summary="Fair, and idle slots are matched with maps by staging and by each user's excess.",
+    paper="xu2015 3.3.1; Guo 2012 (lsap-fair-sched)",
+    order="fair",
+    locality="lsap-fair",
+    rank=33,
+)

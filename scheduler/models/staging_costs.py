@@ -1,0 +1,74 @@
+"""The cost matrix of LSAP: the seconds that each candidate map needs to have its input on each idle slot.
+
+xu2015 3.3.1; Guo, Fox and Zhou 2012. A row is an idle slot, a column a candidate map; scipy solves the linear sum
+assignment problem. A cost says nothing of what else the network carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedbed.scheduler.view import NodeView, TaskView
+
+FORBIDDEN = 1e9
+"""The cost, in seconds, of a slot that the map's job avoids: only taken when nothing else is left."""
+FEW = 4
+"""Nodes up to which a matrix is made row by row, which is cheaper then."""
+_TIE = 1e-6
+
+
+def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
+    """Return the seconds of staging: 0 on a node that holds the input, else bytes / rate of the node's network.
+
+    Bytes that come from another rack take `off_rack` times as long.
+    """
+    if not task.hosts or node.node in task.hosts:
+        return 0.0
+    rate_bps = node.spec.network_bps
+    seconds = task.split.length / rate_bps if rate_bps > 0 else FORBIDDEN
+    return seconds if node.rack in task.racks else seconds * off_rack
+
+
+def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
+    """Return `staging_s` as an array of slots x tasks."""
+    import numpy as np
+
+    nodes = list(dict.fromkeys(node.node for node in slots))
+    if len(nodes) <= FEW:
+        rows = {node.node: node for node in slots}
+        costs = {name: [staging_s(task, rows[name], off_rack) for task in tasks] for name in nodes}
+        return np.array([costs[node.node] for node in slots])
+    by_node: dict[str, list[int]] = {}
+    by_rack: dict[str, list[int]] = {}
+    for row, node in enumerate(slots):
+        by_node.setdefault(node.node, []).append(row)
+        by_rack.setdefault(node.rack, []).append(row)
+    rates = [node.spec.network_bps for node in slots]
+    per_byte_s = np.array([1.0 / rate if rate > 0 else FORBIDDEN for rate in rates])
+    lengths = np.array([float(task.split.length) for task in tasks])
+    near = np.full((len(slots), len(tasks)), off_rack)
+    for column, task in enumerate(tasks):
+        if not task.hosts:
+            near[:, column] = 0.0
+            continue
+        for rack in task.racks:
+            near[by_rack.get(rack, []), column] = 1.0
+        for host in task.hosts:
+            near[by_node.get(host, []), column] = 0.0
+    return near * np.minimum(np.outer(per_byte_s, lengths), FORBIDDEN)
+
+
+def solve(costs: Any) -> list[tuple[int, int]]:
+    """Return the cheapest assignment as pairs of row and column; among equal ones earlier columns are taken."""
+    import numpy as np
+
+    rows, columns = costs.shape
+    if rows == 1 or (costs == costs[0]).all():
+        cheapest = costs[0].argsort(kind="stable")[:rows]
+        return [(row, int(column)) for row, column in enumerate(sorted(cheapest))]
+    from scipy.optimize import linear_sum_assignment
+
+    scale = max(1e-6, float(costs.max(initial=0.0, where=costs < FORBIDDEN)))
+    chosen = linear_sum_assignment(costs + np.arange(columns) * (scale * _TIE / columns))
+    return [(int(row), int(column)) for row, column in zip(*chosen, strict=True)]

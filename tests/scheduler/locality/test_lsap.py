@@ -1,0 +1,154 @@
+"""LSAP and LSAP-Fair, by hand: which map each idle slot gets, what is held for other nodes, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
+from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.models.staging_costs import solve
+from schedbed.scheduler.registry.registry import build_policy
+from tests.harness.world import Tape, job, node
+
+NETWORK_BPS = 10.0
+"""A map of the harness reads 100 bytes: 10 s within a rack, 20 s from another."""
+
+
+class Cluster:
+    """Nodes at 10 bytes/s whose heartbeats the test sends; everything that is launched keeps running."""
+
+    def __init__(
+        self, policy: Any, nodes: Mapping[str, tuple[str, int]], *jobs: Any, expiry_s: float = 1000
+    ) -> None:
+        self.tape = Tape()
+        self.core = Core(CoreConfig(expiry_s=expiry_s), build_policy(policy), self.tape)
+        for name, (rack, maps) in nodes.items():
+            self.core.register(0, replace(node(name, rack=rack, maps=maps), network_bps=NETWORK_BPS), 1)
+        for spec in jobs:
+            self.core.submit(0, spec)
+        self._sequences = dict.fromkeys(nodes, 0)
+        self._running: dict[str, list[str]] = {name: [] for name in nodes}
+
+    def beat(self, name: str, now_s: float = 1.0, ended: AttemptReport | None = None) -> list[str]:
+        """Send one heartbeat, with an attempt that ended if any; return the tasks that the node is to start."""
+        if ended is not None:
+            self._running[name].remove(ended.attempt)
+        statuses = tuple(AttemptStatus(attempt=a, progress=0, phase="map") for a in self._running[name])
+        beat = Heartbeat(
+            node=name,
+            incarnation=1,
+            sequence=self._sequences[name],
+            running=statuses,
+            finished=() if ended is None else (ended,),
+        )
+        self._sequences[name] += 1
+        launched = [
+            each.attempt for each in self.core.heartbeat(now_s, beat).actions if isinstance(each, Launch)
+        ]
+        self._running[name] += launched
+        return ["_".join(attempt.split("_")[:-1]) for attempt in launched]
+
+    def reasons(self) -> list[str]:
+        """Return the reasons of all answers so far."""
+        return [row.reason for row in self.tape.decisions]
+
+
+THREE = {"n1": ("r0", 1), "n2": ("r0", 1), "n3": ("r1", 1)}
+
+
+def test_the_matrix_of_three_slots_and_three_maps_by_hand():
+    """m0 lies on n1 and n2, m1 on n1, m2 on n3. Seconds of staging:
+
+            m0   m1   m2
+        n1   0    0   20
+        n2   0   10   20
+        n3  20   20    0
+
+    The only assignment of 0 s is n1 m1, n2 m0, n3 m2. Greedy gives n1 its first local map, m0, and m1 then needs 10 s.
+    """
+    spec = job("job_0001", ["n1 n2", "n1", "n3"])
+    lsap, greedy = Cluster("lsap", THREE, spec), Cluster("fifo", THREE, spec)
+    assert [lsap.beat(name) for name in THREE] == [
+        ["job_0001_m_000001"], ["job_0001_m_000000"], ["job_0001_m_000002"]
+    ]  # fmt: skip
+    assert [greedy.beat(name)[0] for name in THREE][:2] == ["job_0001_m_000000", "job_0001_m_000001"]
+    assert lsap.reasons()[0] == (
+        "node-local, staged in 0.00 s; the least for 3 idle slots and 3 maps: 0.00 s in all"
+    )
+
+
+def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
+    """Four maps for three slots: m0 (on n9) costs 20 s anywhere and is the one that waits."""
+    cluster = Cluster("lsap", THREE, job("job_0001", ["n9", "n1", "n2", "n3"]))
+    assert [cluster.beat(name) for name in THREE] == [
+        ["job_0001_m_000001"], ["job_0001_m_000002"], ["job_0001_m_000003"]
+    ]  # fmt: skip
+
+
+def test_a_map_is_held_for_the_node_where_it_is_cheap_until_that_node_is_silent():
+    """One map on n2, and n2 says nothing more. 3 nodes: the assignment ends after 2 x 3 + 2 beats, and n2 gets none."""
+    cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
+    starts = [cluster.beat("n1") for _ in range(20)]
+    first = next(number for number, started in enumerate(starts) if started)
+    assert starts[first] == ["job_0001_m_000000"] and first == 9
+    assert "its map is held for n2, where staging is cheaper" in cluster.reasons()
+
+
+def test_a_lost_node_gives_back_what_was_held_for_it():
+    cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
+    assert cluster.beat("n1") == []
+    cluster.core.node_lost(1.5, "n2")
+    assert any(cluster.beat("n1", 2.0) for _ in range(9))
+
+
+def test_maps_that_cannot_start_are_not_held():
+    """Under containers big (4 GiB) fits n1 only while n1 is empty; small runs there, so big goes to n2."""
+    small, big = job("job_0001", ["n1"], memory=2**30), job("job_0002", ["n1"], memory=4 * 2**30)
+    cluster = Cluster(
+        "order=fifo,locality=lsap,admission=containers", {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big
+    )
+    assert cluster.beat("n1") == ["job_0001_m_000000"]
+    assert [cluster.beat("n2"), cluster.beat("n1"), cluster.beat("n2")].count(["job_0002_m_000000"]) == 1
+
+
+@pytest.mark.parametrize(("fairness", "second"), [(0.4, "job_0001_m_000001"), (0.6, "job_0002_m_000000")])
+def test_fairness_is_weighed_against_staging_by_hand(fairness: float, second: str):
+    """One node of two slots, two users: a share is one slot. ana's maps lie on n1, bo's nowhere near (20 s).
+
+    Candidates in turn: a0, b0, a1, b1; staging / 20 s is 0, 1, 0, 1, the excess 0, 0, 1, 1. With weight w of fairness
+    the costs are 0, 1 - w, w, 1: a0 starts, and beside it b0 when 1 - w < w.
+    """
+    ana = job("job_0001", ["n1"] * 3, user="ana")
+    bo = job("job_0002", ["n9"] * 3, user="bo")
+    cluster = Cluster({"lsap-fair": {"fairness": fairness}}, {"n1": ("r0", 2)}, ana, bo)
+    assert sorted(cluster.beat("n1")) == sorted(["job_0001_m_000000", second])
+
+
+def test_among_equal_costs_the_first_maps_are_taken():
+    import numpy as np
+
+    assert solve(np.zeros((2, 4))) == [(0, 0), (1, 1)]
+    assert solve(np.array([[3.0, 1.0, 1.0]])) == [(0, 1)]
+
+
+def test_a_map_that_came_back_unnoticed_is_found_again():
+    """m0 fails while m1 is launched in the same heartbeat: the number of unstarted maps stays, the maps change."""
+    cluster = Cluster("lsap", {"n1": ("r0", 1)}, job("job_0001", ["n1", "n1"]))
+    assert cluster.beat("n1") == ["job_0001_m_000000"]
+    failed = AttemptReport(attempt="job_0001_m_000000_0", state="failed", start_s=1.0, end_s=2.0, reason="x")
+    assert cluster.beat("n1", 2.0, ended=failed) == ["job_0001_m_000000"]
+    done = AttemptReport(attempt="job_0001_m_000000_1", state="succeeded", start_s=2.0, end_s=3.0)
+    assert cluster.beat("n1", 3.0, ended=done) == ["job_0001_m_000001"]
+
+
+def test_fairness_alone_never_takes_a_slot_that_is_refused():
+    """With fairness=1 staging counts nothing, but what the admission refuses still cannot start."""
+    spec = "order=fair,locality=lsap-fair:fairness=1,admission=containers"
+    small, big = job("job_0001", ["n1"], memory=2**30), job("job_0002", ["n1"], user="bo", memory=4 * 2**30)
+    cluster = Cluster(spec, {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big)
+    assert cluster.beat("n1") == ["job_0001_m_000000"]
+    assert [cluster.beat(name) for name in ("n1", "n2")] == [[], ["job_0002_m_000000"]]
