@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from schedbed.cluster.messages import Heartbeat, Reply
-from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.spec import DynamicReplicas, NodeSpec
 from schedbed.tasks.specs import NodeId
 
 Json = dict[str, Any]
@@ -71,6 +71,12 @@ class NameNodeDoor(Protocol):
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
         """Return {"keep"}: whether a block that an attempt fetches shall stay on the attempt's node."""
+        ...
+
+    async def note_reads(
+        self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
+    ) -> None:
+        """Count who reads inputs now: jobs by path, and by node its requests and slots (`cluster.spec`)."""
         ...
 
     # -- writing ---------------------------------------------------------------------------------------------

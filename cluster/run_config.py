@@ -15,7 +15,7 @@ from schedbed.cluster.agent.cgroups import owner_mark
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.agent.link_budgets import make_links
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.spec import NO_LINK_RATES, BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.spec import NO_LINK_RATES, BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.stretch_file import StretchFile
@@ -95,7 +95,10 @@ class RunConfig:
             return None
         cluster = raw["cluster"]
         cluster["nodes"] = tuple(NodeSpec(**node) for node in cluster["nodes"])
-        cluster["blocks"] = BlockSettings(**cluster["blocks"])
+        blocks = cluster["blocks"]
+        if blocks["replicas"] is not None:
+            blocks["replicas"] = DynamicReplicas(**blocks["replicas"])
+        cluster["blocks"] = BlockSettings(**blocks)
         raw["ports"] = None if raw["ports"] is None else PortRange(**raw["ports"])
         raw["tls"] = None if raw["tls"] is None else Tls(**raw["tls"])
         return RunConfig(**{**raw, "work": Path(raw["work"]), "cluster": ClusterSpec(**cluster)})

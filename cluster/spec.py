@@ -71,6 +71,18 @@ NO_LINK_RATES = LinkRates()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicReplicas:
+    """Replicas by epochs: `scheme` is scarlett (`delta`, `budget`) or cdrm (`availability`, `failure`)."""
+
+    scheme: str
+    epoch_s: float = 60.0
+    delta: int = 1
+    budget: float = 0.2
+    availability: float = 0.99
+    failure: float = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
     """How files are cut and placed. `skew` is the share of nodes that hold everything under `skewed`.
 
@@ -84,6 +96,7 @@ class BlockSettings:
     skew: float | None = None
     keep_share: float = 0.0
     keep_budget: float = 0.2
+    replicas: DynamicReplicas | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

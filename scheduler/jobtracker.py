@@ -22,6 +22,7 @@ from schedbed.cluster.masters import Answer, MasterGone, NameNodeDoor
 from schedbed.cluster.messages import Action, Heartbeat, Launch, Reply
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler.assignment import aside, attempt_spec
+from schedbed.scheduler.block_reads import reads_of
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
@@ -352,12 +353,16 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Keeps the locality index in step with replication."""
+        """Keeps the locality index in step with replication, and tells the NameNode who reads."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):
                 for block, nodes in await self._name_node.take_replica_changes():
                     self._do("replicas_changed", block, tuple(nodes))
+                if self._cluster.blocks.replicas is not None and self._failure is None:
+                    await self._name_node.note_reads(
+                        *reads_of(self._driver.books), self._cluster.blocks.replicas
+                    )
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)

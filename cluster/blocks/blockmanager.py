@@ -14,7 +14,9 @@ from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import File, Namespace
 from schedbed.cluster.blocks.placement import hot_nodes
+from schedbed.cluster.blocks.replica_schemes import Epoch, NodeChoice, ReadFile
 from schedbed.cluster.blocks.replication import Replication
+from schedbed.cluster.spec import DynamicReplicas
 from schedbed.tasks.specs import NodeId
 
 Json = dict[str, Any]
@@ -45,6 +47,8 @@ class BlockManager:
         self._changed_inputs: dict[str, None] = {}
         self._input_bytes: dict[str, int] = {}  # by block, all its replicas together
         self._inputs_bytes = 0
+        self._epoch = Epoch()
+        self._wanted: dict[str, int] = {}  # replicas by input, as the last epoch left them
         for block, file in names.owners.items():
             self.map.add_block(block)
             if file.complete:
@@ -134,6 +138,42 @@ class BlockManager:
         kept.budget_bytes = budget * self._inputs_bytes
         return kept.read(block, state.length) and node not in state.replicas
 
+    def note_reads(
+        self,
+        now_s: float,
+        reading: Mapping[str, int],
+        serving: Mapping[NodeId, tuple[float, int]],
+        scheme: DynamicReplicas,
+    ) -> None:
+        """Count who reads and who serves, and at the end of an epoch set how many replicas each input is to have."""
+        self._epoch.note(reading, serving)
+        if now_s - self._epoch.begin_s < scheme.epoch_s:
+            return
+        inputs = {file.path: file for file in self._names.files() if file.is_input and file.complete}
+        files = {
+            path: ReadFile(len(file.blocks), sum(file.blocks.values()), file.replication)
+            for path, file in inputs.items()
+        }
+        epoch, self._epoch = self._epoch, Epoch(now_s)
+        wanted = epoch.replicas(scheme, files, len(self.map.nodes), self._inputs_bytes)
+        loads: dict[NodeId, float] = {}
+        shares: dict[str, float] = {}  # what each replica of a file's blocks serves
+        for path, file in inputs.items():
+            shares[path] = epoch.most_read.get(path, 0) / max(1, len(file.blocks)) / wanted[path]
+            for block in file.blocks:
+                for node in self.map.blocks[block].good():
+                    loads[node] = loads.get(node, 0.0) + shares[path]
+        if scheme.scheme == "cdrm":
+            loads = {node: requests / epoch.samples for node, requests in epoch.served.items()}
+        self._replication.choice = NodeChoice(scheme.scheme, loads, epoch.slots)
+        # Fewer replicas first, so that copies meet the space and the loads that are left.
+        for path in sorted(inputs, key=lambda path: wanted[path] - self._wanted.get(path, files[path].base)):
+            for block in inputs[path].blocks:
+                self._replication.raise_target(
+                    block, wanted[path], scheme.scheme, files[path].base, shares[path]
+                )
+        self._wanted = wanted
+
     def _mark(self, block: str, node: NodeId) -> None:
         if node in self.map.blocks[block].replicas:
             self.map.mark(block, node)
@@ -149,7 +189,7 @@ class BlockManager:
             return
         expected = self.map.arrived(block, node)
         if self._replication.replica_came(block, node):
-            cause = "repair"
+            cause = self._replication.copy_cause(block)
         if self.map.add_replica(block, node, length):
             self._journal.begin_life(block, node, length, now_s, expected or cause)
             if cause == DARE and expected is None:
@@ -226,6 +266,7 @@ class BlockManager:
             for node in holders:
                 self._journal.end_life(block, node, path, now_s)
             self._replication.block_unwanted(block, holders)
+            self._replication.raised.pop(block, None)
             self._changed_inputs.pop(block, None)
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
 

@@ -29,6 +29,7 @@ from schedbed.cluster.blocks.placement import (
 )
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.masters import Json, Rows
+from schedbed.cluster.spec import DynamicReplicas
 from schedbed.tasks.specs import NodeId
 
 POLL_LIMIT = 10_000
@@ -100,6 +101,19 @@ class NameNode:
         `budget` is what such replicas may take, as a share of the bytes of all inputs with their replicas.
         """
         return {"keep": self._blocks.keeps(node, block, budget)}
+
+    def note_reads(
+        self,
+        now_s: float,
+        reading: Mapping[str, int],
+        serving: Mapping[NodeId, tuple[float, int]],
+        scheme: DynamicReplicas,
+    ) -> None:
+        """Count who reads inputs now: jobs by path, and by node its requests and slots.
+
+        At the end of an epoch of the scheme the number of replicas of each input changes.
+        """
+        self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from schedbed.cluster.blocks.blockmap import BlockMap, BlockState
 from schedbed.cluster.blocks.keeper_replicas import Kept
 from schedbed.cluster.blocks.live_nodes import CandidateNode
 from schedbed.cluster.blocks.placement import place_hdfs, surplus
+from schedbed.cluster.blocks.replica_schemes import NodeChoice
 from schedbed.tasks.specs import NodeId
 
 Command = dict[str, Any]
@@ -39,6 +40,10 @@ class Replication:
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
         self.map = blocks
         self.kept = Kept()
+        self.raised: dict[
+            str, tuple[str, int, float]
+        ] = {}  # by block: the cause, the replicas before, a load
+        self.choice: NodeChoice | None = None  # of the nodes that take these
         self._seed = seed
         self._limit = copies_per_node
         self._timeout_s = timeout_s
@@ -97,6 +102,26 @@ class Replication:
             self._tries.pop(block, None)
             self._end_copy(block, node)
         return ours
+
+    def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
+        """Want that many replicas; those beyond `base` are of that cause and serve `load` each."""
+        state = self.map.blocks[block]
+        if replicas > base:
+            self.raised[block] = (cause, base, load)
+        else:
+            self.raised.pop(block, None)
+        if state.target != replicas:
+            state.target = replicas
+            self.reconsider(block)
+
+    def copy_cause(self, block: str, coming: int = 0) -> str:
+        """Return why the next replica of a block is copied, with so many on their way before."""
+        state = self.map.blocks[block]
+        good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
+        if block in self.raised:
+            cause, base, _ = self.raised[block]
+            return cause if good >= base else "repair"
+        return scheme if good >= state.target else "repair"  # It was on its way when the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
         """A node says that it has deleted a block, or that its replica is bad: it sends no copies of it."""
@@ -248,6 +273,14 @@ class Replication:
         """By HDFS's rule; another try after a failure draws anew."""
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
+        if (
+            self.choice is not None
+            and block in self.raised
+            and self.copy_cause(block, len(self._pending.get(block, ()))) != "repair"
+        ):
+            best = min(targets, key=lambda n: (self.choice.rank(n), self._load_bytes(n), n))  # type: ignore[union-attr]
+            self.choice.placed(best, self.raised[block][2])
+            return best
         kept = [node for node in targets if node in self.preferred.get(block, ())]
         chosen = place_hdfs(
             self._candidates(kept or targets),

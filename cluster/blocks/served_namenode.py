@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from schedbed.cluster.blocks.namenode import NameNode
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.masters import Json, NameNodeDoor, Rows
+from schedbed.cluster.spec import DynamicReplicas
 from schedbed.tasks.specs import NodeId
 
 SETTLE_STEP_S = 0.05
@@ -55,6 +56,11 @@ class ServedNameNode(NameNodeDoor):
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
         return self._names.keeps(node, block, budget)
+
+    async def note_reads(
+        self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
+    ) -> None:
+        self._names.note_reads(self._now_s(), reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 

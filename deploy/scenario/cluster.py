@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
 from schedbed.deploy.scenario.check import Complaints
-from schedbed.deploy.scenario.models import ClusterModel, Dare, DareChoice, NodeGroup, Scenario, Skewed
+from schedbed.deploy.scenario.models import Blocks, ClusterModel, NodeGroup, Scenario, Skewed
+from schedbed.deploy.scenario.sections.dynamic_section import (
+    Cdrm,
+    CdrmChoice,
+    Dare,
+    DareChoice,
+    Scarlett,
+    ScarlettChoice,
+)
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import Host
@@ -116,6 +124,26 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
         complaints.add(("cluster", "node", "map_slots"), "no node has a map slot: nothing could run")
 
 
+def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
+    """Return the scheme of replication by epochs, if the scenario asks for one."""
+    match blocks.dynamic:
+        case "scarlett" | ScarlettChoice():
+            given = Scarlett() if isinstance(blocks.dynamic, str) else blocks.dynamic.scarlett
+            return DynamicReplicas(
+                scheme="scarlett", epoch_s=given.epoch * scale, delta=given.delta, budget=given.budget
+            )
+        case "cdrm" | CdrmChoice():
+            asked = Cdrm() if isinstance(blocks.dynamic, str) else blocks.dynamic.cdrm
+            return DynamicReplicas(
+                scheme="cdrm",
+                epoch_s=asked.epoch * scale,
+                availability=asked.availability,
+                failure=asked.failure,
+            )
+        case _:
+            return None
+
+
 def _blocks(scenario: Scenario, nodes: int, complaints: Complaints) -> BlockSettings:
     blocks = scenario.blocks
     asked = blocks.replication if "replication" in blocks.model_fields_set else min(blocks.replication, nodes)
@@ -136,4 +164,5 @@ def _blocks(scenario: Scenario, nodes: int, complaints: Complaints) -> BlockSett
         skew=skew,
         keep_share=dare.p if dare is not None else 0.0,
         keep_budget=(dare or Dare()).budget,
+        replicas=_replicas(blocks, scenario.scale),
     )

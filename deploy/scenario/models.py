@@ -31,6 +31,7 @@ from schedbed.deploy.scenario.scalars import (
     as_list,
     says,
 )
+from schedbed.deploy.scenario.sections.dynamic_section import Dynamic
 from schedbed.deploy.scenario.sections.framework_section import FrameworkModel
 from schedbed.deploy.scenario.sections.measure_section import Measure
 from schedbed.tasks.appkit.app_catalogue import KINDS
@@ -145,24 +146,6 @@ def _placement_form(value: object) -> str:
     return "skew" if isinstance(value, dict | Skewed) else "name"
 
 
-class Dare(Section):
-    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: so many of the maps that fetch their block leave a replica of it, which
-    take that share of the inputs' bytes at most."""
-
-    p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
-    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
-
-
-class DareChoice(Section):
-    """`dynamic: {dare: ...}`."""
-
-    dare: Annotated[Dare, says("the parameters of DARE")]
-
-
-def _dynamic_form(value: object) -> str:
-    return "dare" if isinstance(value, dict | DareChoice) else "name"
-
-
 class Blocks(Section):
     """`blocks`: how files are cut and placed."""
 
@@ -173,11 +156,7 @@ class Blocks(Section):
         Discriminator(_placement_form),
         says("where replicas go: hdfs, even, or skewed"),
     ] = "hdfs"
-    dynamic: Annotated[
-        Annotated[Literal["none", "dare"], Tag("name")] | Annotated[DareChoice, Tag("dare")],
-        Discriminator(_dynamic_form),
-        says("replicas made while jobs run: none or dare"),
-    ] = "none"
+    dynamic: Annotated[Dynamic, says("replicas made while jobs run: none, dare, scarlett or cdrm")] = "none"
 
 
 class Generate(Section):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schedbed.cluster.spec import BlockSettings
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
 from schedbed.deploy.scenario.cluster import resolve_cluster
@@ -143,7 +144,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         faults=faults,
         speculation=scenario.speculation,
         sizes=sizes,
-        dynamic_blocks="dare" if cluster.blocks.keep_share else "none",
+        dynamic_blocks=_dynamic(cluster.blocks),
         profiles=profiles,
         simulate=_simulate(scenario, jobs, complaints),
         framework=framework_of(scenario.framework),
@@ -152,6 +153,13 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         given=document.value,
         base=str(base),
     )
+
+
+def _dynamic(blocks: BlockSettings) -> str:
+    """Return which scheme makes replicas while jobs run."""
+    if blocks.replicas is not None:
+        return blocks.replicas.scheme
+    return "dare" if blocks.keep_share else "none"
 
 
 def _plan(scenario: Scenario, inputs: JobInputs) -> tuple[tuple[PlannedJob, ...], tuple[str, ...]]:

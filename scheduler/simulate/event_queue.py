@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heappush
 
-FAULT, JOIN, DUE, BLOCKS, NAMES, COPIED, COMMIT, REPLY, EVENT, TIMER, RESEND, TICK, SET_UP = range(13)
+FAULT, JOIN, DUE, BLOCKS, NAMES, COPIED, COMMIT, REPLY, EVENT, TIMER, RESEND, TICK, SET_UP, READS = range(14)
 """Kinds of events. What happens at one time happens in this order, and by number within a kind."""
 
 SHIFT = 40

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, EventQueue
+from schedbed.scheduler.block_reads import reads_of
+from schedbed.scheduler.simulate.event_queue import BLOCKS, COPIED, NAMES, READS, EventQueue
 from schedbed.scheduler.simulate.row_frames import put_columns
-from schedbed.scheduler.simulate.setup import Rows
+from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.storage import Storage
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
@@ -31,6 +32,7 @@ class StoringSimulation(Protocol):
     """What the upkeep of replicas needs of a simulation."""
 
     rows: Rows
+    setup: Setup
     queue: EventQueue
     nodes: list[SimNode]
     storage: Storage
@@ -63,6 +65,17 @@ class Upkeep:
     def start(self) -> None:
         """The run begins."""
         self.stir()
+        if self._simulation.setup.cluster.blocks.replicas is not None:
+            self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
+
+    def note_reads(self, now_s: float, number: int) -> None:
+        """The JobTracker tells the NameNode who reads, every so often while anything else is to happen."""
+        simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
+        if scheme is not None and simulation.master.is_up:
+            self._storage.names.note_reads(now_s, *reads_of(simulation.master.books), scheme)
+            self.stir()
+        if simulation.queue.heap:
+            simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
 
     def stir(self) -> None:
         """Something has changed at the NameNode: it may have orders, and news of inputs."""

@@ -97,6 +97,7 @@ class Simulation:
             kinds.RESEND: self.beats.on_resend,
             kinds.TICK: self._on_tick,
             kinds.SET_UP: self._on_set_up,
+            kinds.READS: self.upkeep.note_reads,
         }
         return [handlers[kind] for kind in range(len(handlers))]
 

@@ -42,6 +42,8 @@ def why_not(simulation: Simulation) -> str | None:
         return "blocks have more replicas than there are nodes"
     if simulation.copies is not None:
         return "copies of fetched blocks are kept"
+    if setup.cluster.blocks.replicas is not None:
+        return "replicas are made by epochs"
     names = simulation.storage.names
     if names.has_orders() or names.has_replica_changes():
         return "the NameNode has orders"

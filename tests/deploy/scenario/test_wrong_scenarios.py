@@ -53,8 +53,18 @@ def complaint(tmp_path, text: str, *sets: str, **options) -> str:
         ),
         (
             "replication: 2",
-            "dynamic: cdrm",
-            "s.yaml:2: blocks.dynamic: 'cdrm' is not one of 'none' or 'dare'",
+            "dynamic: more",
+            "s.yaml:2: blocks.dynamic: 'more' is not one of 'none', 'dare', 'scarlett' or 'cdrm'",
+        ),
+        (
+            "replication: 2",
+            "dynamic: {scarlett: {epoch: 0s}}",
+            "s.yaml:2: blocks.dynamic.scarlett.epoch: '0s' is not above 0",
+        ),
+        (
+            "replication: 2",
+            "dynamic: {cdrm: {availability: 1}}",
+            "s.yaml:2: blocks.dynamic.cdrm.availability: 1 is not below 1.0",
         ),
         ("replication: 2", "dynamic: {dare: {p: 2}}", "s.yaml:2: blocks.dynamic.dare.p: 2 is not at most 1"),
         ("kill: n1", "kill: n9", "s.yaml:6: faults[0].kill: no node 'n9', the nodes are n1 to n4"),

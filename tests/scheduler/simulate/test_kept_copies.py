@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.spec import ClusterSpec
+from schedbed.cluster.spec import ClusterSpec, DynamicReplicas
 from schedbed.tasks.workloads.planned import InputFile
 from tests.harness.simulation import MIB, Tape, cluster, job, play, setup
 
@@ -83,3 +83,16 @@ def test_dare_keeps_copies_under_any_policy_with_its_probability() -> None:
 def test_the_same_seed_gives_the_same_copies() -> None:
     policy = "dtss:p=auto,keep_copy=true"
     assert two_jobs(policy).text() == two_jobs(policy).text()
+
+
+@pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
+def test_replication_by_epochs_helps_the_next_job_under_any_policy(scheme: str) -> None:
+    """All input lies on one of five nodes; from the first epoch on there are more replicas."""
+    replicas = DynamicReplicas(scheme=scheme, epoch_s=20.0, budget=4.0, availability=0.9)
+    without, more = two_jobs("fifo"), two_jobs("fifo", replicas=replicas)
+    assert sum(row[-1] == scheme for row in more.rows["block"]) >= 8
+    assert remote_bytes(more, "job_0002") < remote_bytes(without, "job_0002")
+    again = two_jobs("fifo", replicas=replicas)
+    assert [rows(again, table) for table in ("attempt", "job")] == [
+        rows(more, table) for table in ("attempt", "job")
+    ]

@@ -1,0 +1,73 @@
+"""`blocks: {dynamic: ...}`: which scheme makes replicas while jobs run, with its parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from schedbed.deploy.scenario.scalars import Count, Duration, Factor, Section, says
+
+
+class Dare(Section):
+    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: so many of the maps that fetch their block leave a replica of it, which
+    take that share of the inputs' bytes at most."""
+
+    p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
+    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+
+
+class DareChoice(Section):
+    """`dynamic: {dare: ...}`."""
+
+    dare: Annotated[Dare, says("the parameters of DARE")]
+
+
+class Scarlett(Section):
+    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: more replicas for inputs that many jobs read."""
+
+    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
+    delta: Annotated[Count, says("replicas beyond the most jobs that read an input at a time")] = 1
+    budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
+
+
+class ScarlettChoice(Section):
+    """`dynamic: {scarlett: ...}`."""
+
+    scarlett: Annotated[Scarlett, says("the parameters of Scarlett")]
+
+
+class Cdrm(Section):
+    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: the least replicas that are available enough,
+    on the nodes that are least likely to be busy."""
+
+    epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
+    availability: Annotated[
+        float, Field(gt=0, lt=1), says("probability that all blocks of an input are there")
+    ] = 0.99
+    failure: Annotated[float, Field(gt=0, lt=1), says("probability that a node is not there")] = 0.1
+
+
+class CdrmChoice(Section):
+    """`dynamic: {cdrm: ...}`."""
+
+    cdrm: Annotated[Cdrm, says("the parameters of CDRM")]
+
+
+_DYNAMIC_FORMS = {"scarlett": ScarlettChoice, "cdrm": CdrmChoice, "dare": DareChoice}
+
+
+def _dynamic_form(value: object) -> str:
+    for name, choice in _DYNAMIC_FORMS.items():
+        if isinstance(value, choice) or (isinstance(value, dict) and name in value):
+            return name
+    return "dare" if isinstance(value, dict) else "name"
+
+
+Dynamic = Annotated[
+    Annotated[Literal["none", "dare", "scarlett", "cdrm"], Tag("name")]
+    | Annotated[DareChoice, Tag("dare")]
+    | Annotated[ScarlettChoice, Tag("scarlett")]
+    | Annotated[CdrmChoice, Tag("cdrm")],
+    Discriminator(_dynamic_form),
+]
