@@ -1,0 +1,151 @@
+"""BalancedPool: small and big jobs have a pool of slots each, Johnson's order inside, split so that both end together.
+
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is made again when jobs have come, of
+the tasks that are left. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
+the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow behind the plan by
+submit time, so that a plan stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain, islice
+
+from schedbed.scheduler.models.johnson import PlannedStages, Pool2, balanced_pools
+from schedbed.scheduler.models.stage_times import StageTimes
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import count
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+
+
+class BalancedPool:
+    """Order axis. `steps` shares of the slots are tried for the pool of small jobs."""
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(self, *, jobs: int = 100, steps: int = 7) -> None:
+        self._most, self._steps = jobs, steps
+        self._times = StageTimes()
+        self._plan: tuple[Pool2, ...] = ()
+        self._place: dict[str, tuple[int, int]] = {}  # by job: its pool, and its place there
+        self._ready: dict[TaskKind, list[SortedKeys[JobView]]] = {kind: [] for kind in TaskKind}
+        self._used: dict[TaskKind, list[int]] = {kind: [] for kind in TaskKind}
+        self._running: dict[tuple[str, TaskKind], int] = {}
+        self._stale = True
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._stale = True
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`."""
+        self._times.ended(view, attempt)
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._times.finished(view, job)
+        pool, _ = self._place.pop(job.job, (0, 0))
+        for kind in TaskKind:
+            for ready in self._ready[kind]:
+                ready.drop(job)
+            running = self._running.pop((job.job, kind), 0)
+            if self._used[kind]:
+                self._used[kind][pool] -= running
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        if not self._stale and job.active:
+            self._file(job, kind)
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`: the pool that uses less of its slots goes first."""
+        if self._stale:
+            self._plan_again(view)
+        used = self._used[kind]
+        pools = sorted(
+            range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)
+        )
+        return chain.from_iterable(self._ready[kind][pool] for pool in pools)
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """Return why the job was offered the slot, for the reason of a launch."""
+        pool, place = self._place.get(job.job, (0, 0))
+        if place >= len(self._plan[pool].jobs):
+            return "behind the plan, by submit time"
+        which = (
+            "the only pool"
+            if len(self._plan) == 1
+            else ("the pool of small jobs", "the pool of big jobs")[pool]
+        )
+        slots = f"{self._used[kind][pool]} of {self._slots(pool, kind)} {kind.value} slots used"
+        ends = " and ".join(f"{each.makespan_s:.1f} s" for each in self._plan)
+        return f"number {place + 1} by Johnson in {which}, {slots}; estimated makespan {ends}"
+
+    def _slots(self, pool: int, kind: TaskKind) -> int:
+        return self._plan[pool].maps if kind is MAP else self._plan[pool].reduces
+
+    def _plan_again(self, view: View) -> None:
+        """Split all jobs anew, by the tasks that are left of them."""
+        self._stale = False
+        stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
+        maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
+        self._plan = balanced_pools(stages, maps, reduces, self._steps)
+        self._place = {
+            job: (number, place)
+            for number, pool in enumerate(self._plan)
+            for place, job in enumerate(pool.jobs)
+        }
+        last = len(self._plan) - 1
+        for job in islice(view.jobs.values(), self._most, None):
+            self._place[job.job] = (last, self._most + job.serial)
+        self._running.clear()
+        for kind in TaskKind:
+            self._ready[kind] = [SortedKeys() for _ in self._plan]
+            self._used[kind] = [0] * len(self._plan)
+            for job in view.jobs.values():
+                self._file(job, kind)
+
+    def _left(self, view: View, job: JobView) -> PlannedStages:
+        """Return what is left of the job: running tasks count as whole ones."""
+        left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
+        times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
+        return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
+
+    def _file(self, job: JobView, kind: TaskKind) -> None:
+        """Put the job where it belongs among the ready ones, and count what it runs."""
+        known = self._place.get(job.job)
+        if known is None:
+            return
+        pool, place = known
+        stage = job.stage(kind)
+        self._used[kind][pool] += stage.running - self._running.get((job.job, kind), 0)
+        self._running[job.job, kind] = stage.running
+        if stage.ready:
+            self._ready[kind][pool].put(job, (place, job.serial))
+        else:
+            self._ready[kind][pool].drop(job)
+
+
+AXIS = Axis(
+    axis="order",
+    name="balancedpool",
+    factory=BalancedPool,
+    summary="small and big jobs in two pools that end together, Johnson's order inside",
+    paper="xu2015 3.1.4.2; Verma 2012",
+    parameters=(
+        count("jobs", "100", "that a plan looks at, the oldest first", "jobs", least=1),
+        count("steps", "7", "shares of the slots that are tried for the pool of small jobs", least=0),
+    ),
+    rank=60,
+)
+POLICY = Named(
+    name="balancedpool",
+    summary="Small and big jobs in two pools that end together, in Johnson's order: a short makespan.",
+    paper="xu2015 3.1.4.2; Verma 2012",
+    order="balancedpool",
+    rank=90,
+)

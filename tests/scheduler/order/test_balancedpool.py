@@ -1,0 +1,55 @@
+"""BalancedPool by hand: Johnson's order, the split into two pools, and how slots are given."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.models.johnson import PlannedStages, balanced_pools, johnson
+from schedbed.scheduler.registry.registry import build_policy
+from schedbed.tasks.specs import Cost
+from tests.harness.world import World, job, node
+
+
+def test_johnsons_order_by_hand() -> None:
+    """On one slot of each kind. Maps shorter: B (1, 6), D (3, 8); then by reduces: C (9, 7), E (10, 4), A (5, 2).
+
+    Maps end at 1, 4, 13, 23, 28; reduces run 1-7, 7-15, 15-22, 23-27, 28-30.
+    """
+    times = {"A": (5, 2), "B": (1, 6), "C": (9, 7), "D": (3, 8), "E": (10, 4)}
+    jobs = [PlannedStages(name, 1, maps, 1, reduces) for name, (maps, reduces) in times.items()]
+    ordered, makespan_s = johnson(jobs, 1, 1)
+    assert [each.job for each in ordered] == ["B", "D", "C", "E", "A"] and makespan_s == 30
+
+
+def test_two_pools_end_sooner_than_one_by_hand() -> None:
+    """Two slots. a and b have one map of 10 s, so in one pool a slot idles beside each: 10 + 10 + 2 x 5 for c = 30 s.
+
+    With a slot for {a, b} and one for {c} (four maps of 5 s) both pools end at 20 s.
+    """
+    jobs = [PlannedStages("c", 4, 5.0, 0, 0.0), *(PlannedStages(name, 1, 10.0, 0, 0.0) for name in "ab")]
+    assert johnson(jobs, 2, 2)[1] == 30
+    small, big = balanced_pools(jobs, 2, 2, 7)
+    assert (small.maps, small.jobs, small.makespan_s) == (1, ("a", "b"), 20)
+    assert (big.maps, big.jobs, big.makespan_s) == (1, ("c",), 20)
+
+
+def test_one_pool_stays_when_no_split_is_better() -> None:
+    """Four maps of 5 s on two slots end at 10 s; nothing can be split."""
+    (only,) = balanced_pools([PlannedStages("c", 4, 5.0, 0, 0.0)], 2, 2, 7)
+    assert (only.maps, only.jobs, only.makespan_s) == (2, ("c",), 10)
+
+
+def played() -> World:
+    """The jobs of the second test on one node of two slots, each map as long as declared."""
+    costs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
+    world = World(build_policy("balancedpool"), [node("n1", maps=2, reduces=2, cores=4)], task_ms=5_000)
+    for name, (maps, cpu_s) in costs.items():
+        world.submit(job(name, maps, map_costs=(Cost(cpu_s=cpu_s),) * maps))
+    world.run()
+    return world
+
+
+def test_each_pool_gets_its_slots_and_says_so() -> None:
+    launches = [row for row in played().tape.decisions if row.answer == "launch"]
+    first, second = launches[:2]
+    assert {first.job, second.job} == {"a", "c"}
+    assert "number 1 by Johnson in the pool of small jobs, 0 of 1 map slots used" in first.reason
+    assert "estimated makespan 20.0 s and 20.0 s" in first.reason
