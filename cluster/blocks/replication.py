@@ -273,13 +273,10 @@ class Replication:
         """By HDFS's rule; another try after a failure draws anew."""
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
-        if (
-            self.choice is not None
-            and block in self.raised
-            and self.copy_cause(block, len(self._pending.get(block, ()))) != "repair"
-        ):
-            best = min(targets, key=lambda n: (self.choice.rank(n), self._load_bytes(n), n))  # type: ignore[union-attr]
-            self.choice.placed(best, self.raised[block][2])
+        choice, coming = self.choice, len(self._pending.get(block, ()))
+        if choice is not None and block in self.raised and self.copy_cause(block, coming) != "repair":
+            best = min(targets, key=lambda n: (choice.rank(n), self._load_bytes(n), n))
+            choice.placed(best, self.raised[block][2])
             return best
         kept = [node for node in targets if node in self.preferred.get(block, ())]
         chosen = place_hdfs(

@@ -74,7 +74,7 @@ class BalancedPool:
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
         """Return why the job was offered the slot, for the reason of a launch."""
         pool, place = self._place.get(job.job, (0, 0))
-        if place >= len(self._plan[pool].jobs):
+        if place >= self._most:
             return "behind the plan, by submit time"
         which = (
             "the only pool"
@@ -93,11 +93,10 @@ class BalancedPool:
         self._stale = False
         stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
         maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
-        self._plan = balanced_pools(stages, maps, reduces, self._steps)
+        plan = balanced_pools(stages, maps, reduces, self._steps)
+        self._plan = tuple(pool._replace(jobs=()) for pool in plan)  # Names of jobs would outlive the jobs.
         self._place = {
-            job: (number, place)
-            for number, pool in enumerate(self._plan)
-            for place, job in enumerate(pool.jobs)
+            job: (number, place) for number, pool in enumerate(plan) for place, job in enumerate(pool.jobs)
         }
         last = len(self._plan) - 1
         for job in islice(view.jobs.values(), self._most, None):
