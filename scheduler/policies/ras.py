@@ -2,9 +2,12 @@
 
 Each control cycle places tasks by what they use of a node (`scheduler.models.ras_placement`); between cycles a node
 gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as what runs leaves room
-(3.5). Decided where the paper is open: a map's task is the nearest there is; a cycle begins at once when there was
-nothing to do; a job whose maps find no room for long gives up a reduce (the paper leaves it to future work), and
-none of its reduces starts before a map of it does.
+(3.5). What is still free then does not lie idle until the next cycle (3.4, equation 5): maps of any job that fit get
+it, lowest utility first, but only of jobs poorer than any whose task is placed there and waits for room, since small
+maps would starve large ones. Decided where the paper is open: a map's task is the nearest there is; a cycle begins at
+once when there was nothing to do; reduces start only where they are placed, and maps leave them the room; a job whose
+maps find no room for long gives up a reduce (the paper leaves it to future work), and none of its reduces starts
+before a map of it does.
 """
 
 from __future__ import annotations
@@ -96,6 +99,8 @@ class Ras:
         self._cycle: Cycle | None = None
         self._next_s = 0.0
         self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
+        self._poorest: list[KnownJob] = []  # the jobs of the last cycle, lowest utility first
+        self._least: dict[tuple[float, ...], Amounts] = {}  # that a map of any of them asks, by kind of node
 
     # What happens to jobs
 
@@ -109,6 +114,8 @@ class Ras:
     def finished(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
         known = self._known.pop(job.job)
+        if known in self._poorest:
+            self._poorest.remove(known)
         for placed in self._here.values():
             if known in placed:
                 placed.remove(known)
@@ -154,13 +161,15 @@ class Ras:
         return Cycle(view.now_s, [node.node for node in nodes], placement, self.rounds)
 
     def _adopt(self, cycle: Cycle) -> None:
-        self._here = {}
+        self._here, self._poorest = {}, []
         for job in sorted(cycle.placement.jobs, key=PlacedJob.key):
             known = self._known.get(job.job)
             if known is not None:
                 known.share = cycle.share_of(job)
                 for node in dict.fromkeys([*known.share.maps, *known.share.reduces]):
                     self._here.setdefault(node, []).append(known)
+                self._poorest.append(known)
+        self._least.clear()
 
     # The task scheduler
 
@@ -171,7 +180,7 @@ class Ras:
         for known in self._here.get(node.node, ()):
             job, wanted = known.job, known.share.on(node.node, kind)
             has = running.get((job.job, kind), 0)
-            waits = job.maps.unstarted and not job.maps.running  # so its reduces do, too
+            waits = self._starved(job)  # so its reduces do, too
             if kind is MAP and waits and job.reduces.running:
                 wanted = max(wanted, 1)
             if has >= wanted or not job.stage(kind).ready:
@@ -182,7 +191,7 @@ class Ras:
             if job.excluded and view.avoids(job, node, kind):
                 view.skip(node, job, kind, AVOIDED)
                 continue
-            used = self.used(node) if used is None else used
+            used = self._taken(node, kind, running) if used is None else used
             lacks = self._lacks(view, node, known, kind, used)
             if lacks is not None:
                 view.skip(node, job, kind, f"{lacks}; {known.share.why()}")
@@ -191,7 +200,46 @@ class Ras:
             if answer is not None:
                 why = f"{known.share.why()}, {wanted} here, {has} running"
                 return Proposal(answer.task, f"{answer.reason}; {why}; {_percents(used)} used")
+        return self._fill(view, node, running, used) if kind is MAP else None
+
+    def _fill(
+        self,
+        view: View,
+        node: NodeView,
+        running: Mapping[tuple[str, TaskKind], int],
+        used: Amounts | None,
+    ) -> Proposal | None:
+        """Give what the placement leaves free to the poorest job that fits and is poorer than all that wait here."""
+        used = self._taken(node, MAP, running) if used is None else used
+        if not self._poorest or not self._takes_least(node, used):
+            return None
+        waiting = (
+            known.share.utility
+            for known in self._here.get(node.node, ())
+            if _waits(view, node, known, running)
+        )
+        least = next(waiting, None)
+        for known in self._poorest:
+            job = known.job
+            if least is not None and known.share.utility >= least:
+                return None
+            if not job.maps.ready or (job.excluded and view.avoids(job, node, MAP)):
+                continue
+            if self._lacks(view, node, known, MAP, used) is None:
+                answer = self._pick(view, node, job, MAP)
+                if answer is not None:
+                    why = f"{known.share.why()}, beyond its placement here, in room that is free"
+                    return Proposal(answer.task, f"{answer.reason}; {why}; {_percents(used)} used")
         return None
+
+    def _takes_least(self, node: NodeView, used: Amounts) -> bool:
+        """Could the node take a map that asks for the least of each resource that any job's does?"""
+        kind = kind_of(node.spec)
+        least = self._least.get(kind)
+        if least is None:
+            maps = (known.demands(node.spec).map for known in self._poorest)
+            self._least[kind] = least = Amounts(*map(min, zip(*maps, strict=True)))
+        return all(has + more <= _FITS for has, more in zip(used, least, strict=True))
 
     def _pick(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> Proposal | None:
         if kind is MAP:
@@ -209,6 +257,22 @@ class Ras:
             amounts = self._demand(known, known.demands(node.spec), task.kind)
             cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
         return Amounts(cpu, io, memory)
+
+    def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
+        """What is used there and, before maps, what reduces wait for that are placed there: they were placed first."""
+        sums = self.used(node)
+        for known in self._here.get(node.node, ()) if kind is MAP else ():
+            job = known.job
+            more = known.share.on(node.node, REDUCE) - running.get((job.job, REDUCE), 0)
+            if more > 0 and job.reduces.ready and not self._starved(job):
+                amounts = self._demand(known, known.demands(node.spec), REDUCE)
+                sums = Amounts(*(a + more * b for a, b in zip(sums, amounts, strict=True)))
+        return sums
+
+    @staticmethod
+    def _starved(job: JobView) -> bool:
+        """Return whether the job's maps wait for room and none runs: its reduces must not take that."""
+        return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod
     def _demand(known: KnownJob, demands: NodeDemands, kind: TaskKind) -> Amounts:
@@ -255,6 +319,16 @@ class Ras:
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
         return node.alive and self._lacks(view, node, self._known[job.job], MAP, self.used(node)) is None
+
+
+def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
+    """Return whether a map that the placement gives the node could start, but for room."""
+    job = known.job
+    return (
+        running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)
+        and job.maps.ready
+        and not (job.excluded and view.avoids(job, node, MAP))
+    )
 
 
 def _barred(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:

@@ -108,11 +108,15 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """The job as the next control cycle takes it; what runs is its first placement. `numbers` are the nodes'."""
+        """The job as the next control cycle takes it; what runs is its first placement. `numbers` are the nodes'.
+
+        Until a map of its own has finished, its goal counts as none: it needs a slot for each pending map (4.2: "no
+        tasks from Job 7 have been completed", so it has a very low utility and gets most resources).
+        """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
         work_s = self.work_s(now_s, self.mean_s(cluster))
-        goal_s = self.job.deadline_s
+        goal_s = self.job.deadline_s if self.maps.count else None
         placed = PlacedJob(
             job=self.job.job,
             serial=self.job.serial,

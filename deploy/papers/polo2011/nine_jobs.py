@@ -23,6 +23,8 @@ MAPS_S = {"sort": 45.0, "combine": 150.0, "select": 45.0}
 COMBINE_REDUCE_S, COMBINE_REDUCE_S_PER_GB = 80.0, 15.0
 """Its one reduce: so its lengths alone are about Table 1's, and maps do not fill all of the paper's makespan."""
 SORT_REDUCES = 20
+SORT_REDUCE_BPS = 5e6
+"""Of its reduce phase: each byte is read once and written three times, which is Table 2's 50% of a node's disk."""
 SLOTS = (1, 2, 3, 4, 6, 8)  # map slots a node in Figure 3
 RELAXED_S = 100_000.0
 """A goal so relaxed that one slot is enough for any job (Experiment 1)."""
@@ -57,7 +59,8 @@ def job(name: str, submit_s: float, goal_s: float | None, *, live: bool) -> dict
         "submit": f"{submit_s}s",
     }
     if app == "sort":  # what it has read, in equal parts
-        made["reduce"] = {"write": f"{round(part * size_bytes / made['reduces'])}B"}
+        sorted_bytes = part * size_bytes / made["reduces"]
+        made["reduce"] = {"cpu": f"{sorted_bytes / SORT_REDUCE_BPS}s", "write": f"{round(sorted_bytes)}B"}
     elif app == "combine":
         made["reduce"]["cpu"] = f"{COMBINE_REDUCE_S + COMBINE_REDUCE_S_PER_GB * size_bytes / 1e9}s"
     return made if goal_s is None else {**made, "deadline": f"{goal_s}s"}
@@ -89,16 +92,16 @@ def jobs(*, tight: bool, live: bool) -> list[dict[str, Any]]:
 
 
 def ras() -> dict[str, Any]:
-    """RAS with Table 2's profiles."""
+    """RAS with profiles of these tasks (3.6): Table 2's, but for the CPU, of which each task keeps one core busy."""
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app) for name, app in APPS.items()}}}
 
 
 def _profile(app: str) -> dict[str, dict[str, float]]:
     told = said()
-    memory, shuffle_io, cpu, io, reduce_memory = told[f"{app}_rest"].numbers
-    amounts = {resource: told[f"{app}_map_{resource}"].number for resource in ("cpu", "io")}
+    memory, shuffle_io, _, io, reduce_memory = told[f"{app}_rest"].numbers
+    cpu = 100 / CORES
     return {
-        "map": {**amounts, "memory": memory},
+        "map": {"cpu": cpu, "io": told[f"{app}_map_io"].number, "memory": memory},
         "shuffle": {"io": shuffle_io},
         "reduce": {"cpu": cpu, "io": io, "memory": reduce_memory},
     }

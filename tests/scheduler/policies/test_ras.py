@@ -64,6 +64,37 @@ def test_a_goal_moves_slots():
     assert shares[70.0] == {"combine": 1, "combine-2": 7}
 
 
+def test_a_job_asks_for_all_its_maps_until_one_has_finished():
+    """Its goal needs (12 x 10) / 510 = 1 slot, as its profile says; the cycle at 12.5 s is the first that asks that."""
+    profile = {"combine": TABLE_2["combine"] | {"map_s": 10}}
+    world = World(build_policy({"ras": {"profiles": profile, "cycle": "2s"}}), [node("n1")])
+    world.submit(job("combine", 12, deadline_s=510.0)).run()
+    launches = [row for row in world.tape.decisions if row.answer == "launch"]
+    assert all("as early as possible" in row.reason for row in launches if row.t < 12)
+    assert all("1 needed" in row.reason for row in launches if row.t > 12)
+    assert {row.t < 12 for row in launches} == {True, False}
+
+
+def test_room_that_is_free_between_cycles_goes_to_a_job_that_fits():
+    """The only cycle places three maps of combine beside one of select; when that ends, a fourth fits."""
+    world = World(ras(cycle="1h"), [node("n1")])
+    world.submit(job("select", 1)).submit(job("combine", 12)).run()
+    assert running(world, 5.0) == {"select": 1, "combine": 3}
+    assert running(world, 15.0) == {"combine": 4}
+
+
+def test_room_is_kept_for_a_poorer_job_whose_larger_map_waits():
+    """From 4.5 s `large` has a place (50%); at 5.5 s 60% is used, so that a map of `small` (20%) fits, but waits."""
+    percents = {"brief": 20, "small": 20, "large": 50}
+    profiles = {name: {"map": {"cpu": percent}} for name, percent in percents.items()}
+    world = World(build_policy({"ras": {"profiles": profiles, "cycle": "4s"}}), [node("n1")])
+    world.durations |= {"small": 20_000, "brief": 5_000}
+    world.submit(job("brief", 2)).submit(job("small", 12)).submit(job("large", 6, submit_s=1)).run()
+    assert running(world, 4.0) == {"brief": 2, "small": 3}
+    assert running(world, 15.0) == {"small": 3}
+    assert running(world, 22.0)["large"] == 1
+
+
 def test_reduces_switch_to_their_reduce_profile_when_the_maps_are_done():
     """A reduce of sort takes no I/O while it waits and 50 % of it afterwards: one map beside it, not two."""
     world = World(ras(cycle="2s"), [node("n1")], slowstart=0.0)
