@@ -13,7 +13,8 @@ from math import inf
 from typing import Any
 
 from schedbed.scheduler.locality.greedy import Greedy
-from schedbed.scheduler.models.aria_bounds import BOUNDS, Bounds, allocate, bounds, curve
+from schedbed.scheduler.models.aria_bounds import BOUNDS, Bounds, SlotAllocation, allocate, bounds, curve
+from schedbed.scheduler.models.aria_waves import WAVES, allocate_waves, waves_time_s
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler
 from schedbed.scheduler.models.same_workload import Run, workload_of
 from schedbed.scheduler.order.fifo import fifo_key
@@ -21,7 +22,7 @@ from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import choice, profiles
-from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, View
 from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
@@ -60,7 +61,10 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy. `bound` is the estimate that is held against the deadline: avg, low or up.
+    """A whole policy. `bound` is the estimate that is held against the deadline: avg, low or up, or `waves`.
+
+    With `reduce_start` all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done;
+    with first_map (Algorithm 1, line 15) as soon as the core's slow-start lets them.
 
     `spare` says who gets the slots that no job with a deadline lacks: all, deadline (jobs that have one), others
     (those that have none) or none. Jobs without a deadline that are left out run when no other job is there.
@@ -74,10 +78,12 @@ class Aria:
         self,
         *,
         bound: str = "avg",
+        reduce_start: str = "first_map",
         spare: str = "all",
         profiles: Mapping[str, Mapping[str, JobProfile]] | None = None,
     ) -> None:
         self._bound = bound
+        self._after_maps = reduce_start == "all_maps"
         self._spare_due = spare in ("all", "deadline")
         self._spare_others = spare in ("all", "others")
         self._profiles = dict((profiles or {}).get(PROFILES, {}))
@@ -154,17 +160,21 @@ class Aria:
         if profile is None:
             contract.why = "asks all slots: no profile yet"
             return
-        maps, reduces = job.maps.total - job.maps.done, job.reduces.total - job.reduces.done
         left_s = deadline_s - view.now_s
-        model = curve(profile, maps, reduces, self._bound)
-        slots = allocate(model, left_s, min(view.slots(MAP), maps), min(view.slots(REDUCE), reduces))
+        if self._bound == WAVES:
+            slots, time_s = _in_waves(view, contract, profile, left_s)
+        else:
+            maps, reduces = _left(job.maps), _left(job.reduces)
+            model = curve(profile, maps, reduces, self._bound)
+            slots = allocate(model, left_s, min(view.slots(MAP), maps), min(view.slots(REDUCE), reduces))
+            time_s = model.time_s(slots.maps, slots.reduces)
         asked = "all slots" if slots.capped else f"({slots.maps}, {slots.reduces}) slots"
-        time_s = model.time_s(slots.maps, slots.reduces)
         contract.why = f"asks {asked}: T_{self._bound} {time_s:.1f} s of {left_s:.1f} s left"
         contract.asked[MAP] = inf if slots.capped else slots.maps
         contract.asked[REDUCE] = inf if slots.capped else slots.reduces
         if contract.prediction is None:
-            predicted = bounds(profile, maps, reduces, max(1, slots.maps), max(1, slots.reduces))
+            on_slots = max(1, slots.maps), max(1, slots.reduces)
+            predicted = bounds(profile, _left(job.maps), _left(job.reduces), *on_slots)
             contract.prediction = _prediction(view.now_s, slots.maps, slots.reduces, predicted)
         for kind in TaskKind:
             self._place(job, kind)
@@ -174,10 +184,14 @@ class Aria:
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """As in `Hooks`."""
         self._place(job, kind)
+        if self._after_maps and kind is MAP:
+            self._place(job, REDUCE)
 
     def _place(self, job: JobView, kind: TaskKind) -> None:
         waiting, stage = self._waiting[kind], job.stage(kind)
         ready = job.active and stage.ready
+        if self._after_maps and kind is REDUCE:
+            ready = ready and not _left(job.maps)
         if job.deadline_s is None:
             if ready:
                 waiting.others.put(job, fifo_key(job))
@@ -246,6 +260,30 @@ def _measure(profiler: Profiler, attempt: AttemptView) -> None:
     profiler.reduce_ended(start_s, sorted_s, attempt.end_s, counters.shuffle_bytes, counters.output_bytes)
 
 
+def _left(stage: StageView) -> int:
+    return stage.total - stage.done
+
+
+def _in_waves(
+    view: View, contract: Contract, profile: JobProfile, left_s: float
+) -> tuple[SlotAllocation, float]:
+    """Return slots that end the rest in whole waves, and the completion.
+
+    Running maps are a wave that is under way. Reduces keep what they asked for once no map is left: how far the
+    running ones are is not known.
+    """
+    job, kept = contract.job, contract.asked[REDUCE]
+    running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]
+    under_way_s = max((profile.map.avg_s - (view.now_s - a.assigned_s) for a in running), default=0.0)
+    left_s -= max(0.0, under_way_s)
+    maps, reduces = job.maps.unstarted, _left(job.reduces)
+    most = min(view.slots(MAP), maps), min(view.slots(REDUCE), reduces)
+    slots = allocate_waves(profile, maps, reduces, left_s, *most)
+    if not _left(job.maps) and kept < inf:
+        slots = SlotAllocation(0, min(int(kept), most[1]))
+    return slots, max(0.0, under_way_s) + waves_time_s(profile, maps, reduces, slots)
+
+
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
     """When the job will end with the slots that it asks for; seconds since the run's start."""
     return {
@@ -262,7 +300,16 @@ POLICY = Whole(
     summary="As many slots for each job as its deadline asks, earliest deadline first.",
     paper="verma2011, Algorithm 1",
     parameters=(
-        choice("bound", BOUNDS, "the estimate of the completion that is held against the deadline"),
+        choice(
+            "bound",
+            (*BOUNDS, WAVES),
+            "the completion that is held against the deadline: a bound of the paper's, or in whole waves (beyond it)",
+        ),
+        choice(
+            "reduce_start",
+            ("first_map", "all_maps"),
+            "when reduces may start: with the first maps (Algorithm 1), or after all (the paper's simulator, 7.2)",
+        ),
         choice(
             "spare",
             ("all", "deadline", "others", "none"),

@@ -50,12 +50,12 @@ class Outcome:
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
-def scenario(jobs: Sequence[DueJob], seed: int) -> ResolvedScenario:
+def scenario(jobs: Sequence[DueJob], seed: int, reduce_start: str = "first_map") -> ResolvedScenario:
     """The testbed under ARIA with these jobs' profiles known; each task lasts as long as the job says.
 
     Deadlines count from each job's submission, which is up to `play`.
     """
-    bare = under_aria(jobs, seed, TESTBED, 1.0)
+    bare = under_aria(jobs, seed, TESTBED, 1.0, reduce_start)
     (model,) = bare.jobs
     planned = [
         replace(
@@ -69,7 +69,11 @@ def scenario(jobs: Sequence[DueJob], seed: int) -> ResolvedScenario:
 
 
 def under_aria(
-    jobs: Sequence[DueJob], seed: int, cluster: Mapping[str, Any], scale: float
+    jobs: Sequence[DueJob],
+    seed: int,
+    cluster: Mapping[str, Any],
+    scale: float,
+    reduce_start: str = "first_map",
 ) -> ResolvedScenario:
     """A cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
@@ -80,7 +84,7 @@ def under_aria(
             "scale": scale,
             "cluster": cluster,
             "workload": {"jobs": [{"app": "synthetic", "user": USER}]},
-            "policies": [{"aria": {"spare": "none", "profiles": profiles}}],
+            "policies": [{"aria": {"spare": "none", "reduce_start": reduce_start, "profiles": profiles}}],
             "profiles": {"store": "none"},
         }
     )
@@ -99,12 +103,12 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
     )
 
 
-def play(jobs: Sequence[DueJob], threshold: float, seed: int) -> Outcome:
+def play(jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = "first_map") -> Outcome:
     """Runs the jobs in their order, each spawned when its load and the load of the moment are within `threshold`.
 
     Only job and attempt rows are looked at, nothing is written: hundreds of runs take minutes.
     """
-    resolved = scenario(jobs, seed)
+    resolved = scenario(jobs, seed, reduce_start)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     rows = _Kept()
     _ByLoad(replace(setup, heartbeat_rows=False, skip_rows=False), rows, jobs, threshold).run()

@@ -18,11 +18,13 @@ from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_bounds import BOUNDS, allocate, curve
+from schedbed.scheduler.models.aria_waves import WAVES, allocate_waves
 from schedbed.scheduler.models.job_profile import JobProfile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+TRIED = (*BOUNDS, WAVES)
 SLOS_S = (240, 300, 360, 420)
 SLOTS = 64
 APART_S = 600  # from one job's submission to the next: each runs alone
@@ -42,26 +44,33 @@ def measure(bench: Bench) -> Measured:
     ]
     jobs = _jobs(reduce(JobProfile.merged, profiles), live=bench.live)
     played = bench.play("fig5", scenario(jobs, [SPEC], live=bench.live))
-    took: dict[str, list[list[float]]] = {bound: [] for bound in BOUNDS}
+    took: dict[str, list[list[float]]] = {bound: [] for bound in TRIED}
     for run in played.each(played.policies[0]):
         ratios = _ratios(run)
-        for number, bound in enumerate(BOUNDS):
+        for number, bound in enumerate(TRIED):
             took[bound].append(ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)])
-    by_slo = [mean(ratios) for ratios in zip(*took["avg"], strict=True)]
-    each = ", ".join(f"{slo_s} s {100 * (r - 1):+.1f}%" for slo_s, r in zip(SLOS_S, by_slo, strict=True))
     return Measured(
         values={**found, **_profile(profiles), **_figures(took)},
         series={"took": took},
         notes=[
-            f"Average bound, completion against SLO: {each}. With few waves a stage takes a whole number of them, "
-            "which the model, linear in tasks over slots, does not know."
+            f"Completion against SLO: average bound {_by_slo(took['avg'])}; in whole waves {_by_slo(took[WAVES])}. The "
+            "paper's 7% cannot be had with its average bound: for 240 s and for 300 s it asks for two waves of maps "
+            "and three of reduces, so that an executor without any delay, on tasks of equal length, ends both after "
+            "the same time, and no time is nearer than 11.1% to both."
         ],
     )
+
+
+def _by_slo(took: Sequence[Sequence[float]]) -> str:
+    found = [mean(ratios) for ratios in zip(*took, strict=True)]
+    return ", ".join(f"{slo_s} s {100 * (r - 1):+.1f}%" for slo_s, r in zip(SLOS_S, found, strict=True))
 
 
 def _asked(
     profile: JobProfile, maps: int, reduces: int, bound: str, slo_s: float, slots: int
 ) -> tuple[int, int]:
+    if bound == WAVES:
+        return allocate_waves(profile, maps, reduces, slo_s, slots, slots)[:2]
     return allocate(curve(profile, maps, reduces, bound), slo_s, slots, slots)[:2]
 
 
@@ -81,7 +90,7 @@ def job(*, live: bool) -> dict[str, Any]:
 def _jobs(profile: JobProfile, *, live: bool) -> list[dict[str, Any]]:
     """The job for each bound and deadline, named after its slots, long enough after the one before."""
     plain, made = job(live=live), []
-    for bound in BOUNDS:
+    for bound in TRIED:
         for slo_s in SLOS_S:
             slots = SLOTS // 2 if live else SLOTS
             maps, reduces = _asked(profile, plain["maps"], plain["reduces"], bound, slo_s, slots)
@@ -139,6 +148,8 @@ def _profile(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
 def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]:
     return {
         "avg_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took["avg"]],
+        "waves_off": [100 * max(abs(ratio - 1) for ratio in ratios) for ratios in took[WAVES]],
+        "waves_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took[WAVES]],
         "low_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["low"]],
         "up_missed": [sum(ratio > 1 for ratio in ratios) for ratios in took["up"]],
         "up_early": [100 * (1 - mean(ratios)) for ratios in took["up"]],
@@ -148,7 +159,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Completion by deadline and bound; the deadlines in grey, and the paper's 7% around them."""
     ax = figure.subplots()
-    names = {"low": "lower bound", "avg": "average", "up": "upper bound"}
+    names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []
     for number, bound in enumerate(names):
         by_slo = list(zip(*measured.series["took"][bound], strict=True))

@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from schedbed.scheduler.models.aria_bounds import BOUNDS, SlotAllocation, allocate, bounds, curve
+from schedbed.scheduler.models.aria_waves import allocate_waves, waves_time_s
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 
 # WikiTrends of section 5.2; the four maxima add up to 156.2 s, which is all that the table depends on.
@@ -132,3 +133,47 @@ def test_no_other_allocation_on_the_curve_is_much_smaller(
         for r in range(min(1, reduces), reduces + 1):
             if model.time_s(m, r) <= time_s:
                 assert got.maps + got.reduces <= m + r + 2
+
+
+@pytest.mark.parametrize(
+    ("time_s", "most", "slots"),
+    [
+        # Maps in 1, 2, 3 waves: 12, 22, 32 s. That leaves 30, 20, 10 s for reduces, in 3, 2, 1 waves: 24, 17, 10 s.
+        # Slots: 8 + 2, 4 + 3, 3 + 6.
+        (42.0, (8, 6), SlotAllocation(4, 3)),
+        (42.0, (3, 6), SlotAllocation(3, 6)),
+        (42.0, (3, 5), SlotAllocation(3, 5, capped=True)),
+        (21.0, (8, 6), SlotAllocation(8, 6, capped=True)),  # one wave each takes 22 s
+        (22.0, (8, 6), SlotAllocation(8, 6)),
+    ],
+)
+def test_slots_for_whole_waves(time_s: float, most: tuple[int, int], slots: SlotAllocation) -> None:
+    """8 maps and 6 reduces: the fewest slots, whole waves, the last as long as its longest task."""
+    assert allocate_waves(SMALL, 8, 6, time_s, *most) == slots
+    assert slots.capped or waves_time_s(SMALL, 8, 6, slots) <= time_s
+
+
+@given(maps=st.integers(0, 60), reduces=st.integers(0, 60), time_s=st.floats(0, 500), most=st.integers(1, 40))
+def test_no_fewer_slots_do_it_in_whole_waves(maps: int, reduces: int, time_s: float, most: int) -> None:
+    most_maps, most_reduces = min(most, maps), min(most, reduces)
+    found = allocate_waves(SMALL, maps, reduces, time_s, most_maps, most_reduces)
+    every = (
+        SlotAllocation(m, r)
+        for m in range(min(1, maps), most_maps + 1)
+        for r in range(min(1, reduces), most_reduces + 1)
+    )
+    fit = [sum(slots[:2]) for slots in every if waves_time_s(SMALL, maps, reduces, slots) <= time_s]
+    assert found.capped is not bool(fit)
+    if fit:
+        assert sum(found[:2]) == min(fit)
+
+
+def test_two_deadlines_of_figure_5_get_the_same_waves() -> None:
+    """Why the paper's 7% cannot be: one completion for 240 s and 300 s is 11.1% off one of them at best."""
+    waves = {
+        slo_s: tuple(-(-tasks // slots) for tasks, slots in zip((71, 64), FIG_5[slo_s]["avg"], strict=True))
+        for slo_s in (240, 300)
+    }
+    assert waves == {240: (2, 3), 300: (2, 3)}
+    best_s = 2 / (1 / 240 + 1 / 300)
+    assert best_s / 240 - 1 == pytest.approx(1 - best_s / 300) == pytest.approx(0.111, abs=1e-3)

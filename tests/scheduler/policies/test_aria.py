@@ -203,3 +203,27 @@ def test_it_owns_all_axes() -> None:
     """And so is no one of them."""
     with pytest.raises(BadInput, match="aria decides on all three axes: give it alone, not as order"):
         build_policy("order=aria")
+
+
+def test_in_whole_waves_no_slot_idles_in_the_last_one() -> None:
+    """12 maps of 10 s within 39 s are three waves of four; the average bound asks (115 / 34) for 3.4, so four as well.
+
+    Within 35 s they are three waves still, where the average bound asks for 115 / 30: four, and within 31 s for five.
+    """
+    for deadline_s, waves in ((39.0, 4), (31.0, 4)):
+        world = play(aria(bound="waves", spare="none"), job("a", 12, deadline_s=deadline_s), until_s=5)
+        assert running(world) == {"a": waves}
+        why = f"asks (4, 0) slots: T_waves 30.0 s of {deadline_s} s left"
+        assert launched(world)[0] == ("a", f"no preferred node; {why}")
+    assert running(play(aria(spare="none"), job("a", 12, deadline_s=31.0), until_s=5)) == {"a": 5}
+
+
+def test_reduces_may_start_after_all_maps() -> None:
+    """Two slots for four maps: by default a reduce starts in the second wave, else when that has ended."""
+    for start, early in (("first_map", True), ("all_maps", False)):
+        world = play(aria(reduce_start=start), job("a", 4, reduces=2), slots=2)
+        rows = world.tape.attempts
+        maps_end_s = max(row.end for row in rows if row.kind == "map")
+        first_s = min(row.assigned for row in rows if row.kind == "reduce")
+        assert (first_s < maps_end_s) is early
+        assert world.ended_jobs() == {"a": "succeeded"}
