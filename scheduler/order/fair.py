@@ -1,7 +1,8 @@
 """Fair (Hadoop's fair scheduler): pools with weights and min shares, kept sorted; see algorithms, Baselines.
 
 Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest
-submit. Inside a pool: fair by running tasks (weighted by priority, as HFS does), or FIFO.
+submit, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks (weighted by
+priority, as HFS does), or FIFO.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ class Fair(PoolOrder):
         pools: Mapping[str, PoolSettings] | None = None,
         pool_by: str = "user",
         inside: str = "fair",
+        ties: str = "submit",
         min_share_timeout_s: float | None = None,
         fair_share_timeout_s: float | None = None,
     ) -> None:
         super().__init__(by_user=pool_by == "user")
         self._settings = dict(pools or {})
         self._default = PoolSettings(inside=inside)
+        self._by_name = ties == "name"
         self._preemption: Preemption | None = None
         if min_share_timeout_s is not None or fair_share_timeout_s is not None:
             self._preemption = Preemption(min_share_timeout_s, fair_share_timeout_s)
@@ -50,12 +53,12 @@ class Fair(PoolOrder):
 
     @property
     def compiled_as(self) -> str | None:
-        """Says that the compiled loop has this order, as long as nothing is pre-empted."""
-        return None if self.preempts else "fair"
+        """Says that the compiled loop has this order, as long as nothing is pre-empted and no tie goes by name."""
+        return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:
         """As in `PoolOrder`."""
-        return Pool(name, self.settings_of(name))
+        return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
         """Returns the pool's settings, the default ones when none are given."""
@@ -102,6 +105,11 @@ AXIS = Axis(
         pools("settings by pool name: weight, min_share (slots of each kind), inside (fair, fifo)"),
         choice("pool_by", ("user", "queue"), "what makes a pool"),
         choice("inside", ("fair", "fifo"), "order of jobs in a pool that `pools` does not name"),
+        choice(
+            "ties",
+            ("submit", "name"),
+            "which of two pools with equal shares comes first: oldest job, or name",
+        ),
         duration("min_share_timeout", "off", "pre-empt for a pool below its min share for so long"),
         duration("fair_share_timeout", "off", "pre-empt for a pool below half its fair share for so long"),
     ),

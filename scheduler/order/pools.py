@@ -23,12 +23,13 @@ class PoolSettings:
 
 
 class Pool:
-    """The jobs of one user or queue."""
+    """The jobs of one user or queue. `by_name`: ties with other pools go by name alone, not by the oldest job."""
 
-    __slots__ = ("jobs", "name", "ready", "settings", "tallies")
+    __slots__ = ("by_name", "jobs", "name", "ready", "settings", "tallies")
 
-    def __init__(self, name: str, settings: PoolSettings) -> None:
+    def __init__(self, name: str, settings: PoolSettings, *, by_name: bool = False) -> None:
         self.name = name
+        self.by_name = by_name
         self.settings = settings
         self.tallies: dict[TaskKind, TallyView] = {}
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
@@ -37,7 +38,7 @@ class Pool:
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
         """Where it stands among the pools; only for a pool with a ready job."""
         running, settings = self.tallies[kind].running, self.settings
-        submit_s = self.jobs.first().submit_s
+        submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
         if running < settings.min_share:
             return (0, running / settings.min_share, submit_s, self.name)
         return (1, running / settings.weight, submit_s, self.name)

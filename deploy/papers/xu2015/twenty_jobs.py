@@ -2,7 +2,8 @@
 
 Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7); each repeat draws its
 own, so that an interval speaks of such workloads, not of one. Reads and writes are as in SWIM's jobs; what else
-an attempt of Hadoop's takes, starting a JVM above all, is CPU here.
+an attempt of Hadoop's takes, starting a JVM above all, is CPU here. Pools of equal shares stand in the order of their
+names, as in HFS and as Table 6 looks.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ START_S, BUSY_START_S = 3.0, 10.0  # of an attempt of Hadoop's: usual, and one t
 HOT = 0.2  # of the nodes, under skew
 
 DELAY, QUARTER, MOST, LEARNT, COPIES = (
-    "delay",
-    "dtss:p=0.25",
-    "dtss:p=0.75",
-    "dtss:p=auto",
-    "dtss:p=0.25,keep_copy=true",
+    "delay:ties=name",
+    "dtss:p=0.25,ties=name",
+    "dtss:p=0.75,ties=name",
+    "dtss:p=auto,ties=name",
+    "dtss:p=0.25,keep_copy=true,ties=name",
 )
 NAMES = {DELAY: "delay", QUARTER: "P=0.25", MOST: "P=0.75", LEARNT: "P=auto", COPIES: "P=0.25, copies kept"}
 LIVE_SCALE = 0.05

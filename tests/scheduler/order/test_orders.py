@@ -47,6 +47,13 @@ def test_fair_gives_each_user_a_turn():
     assert order == ["a1", "a2", "a1", "b1", "a1", "b1", "a2", "b1", "a2"]
 
 
+def test_ties_of_pools_go_by_the_oldest_job_or_by_name():
+    """Zoe came first. At each tie of nothing running hers is next, or by name bo's."""
+    jobs = [job("z", 2, user="zoe"), job("b", 2, user="bo", submit_s=1)]
+    assert order_of_launches("fair", *jobs) == ["z", "z", "b", "b"]
+    assert order_of_launches("fair:ties=name", *jobs) == ["z", "b", "b", "z"]
+
+
 def test_a_pool_may_be_fifo_inside():
     """The older job of the pool first, all of it."""
     jobs = [job("a1", 3), job("a2", 3)]
