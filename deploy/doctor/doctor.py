@@ -11,6 +11,7 @@ from rich.table import Table
 
 from schedbed.cluster.machines.docker.housekeeping import describe_engine
 from schedbed.cluster.machines.host_abilities import HostProbe, probe_host
+from schedbed.deploy.doctor.policy_fit import policy_warnings
 from schedbed.deploy.doctor.stretch import on_this_host, settled
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
@@ -57,6 +58,8 @@ def doctor(
     scenario = on_this_host(scenario)
     findings = fit_findings(scenario, probe)
     _show(console, f"Scenario {scenario.name}", findings)
+    for warning in policy_warnings(scenario):
+        console.print(f"Warning: {warning}", markup=False, highlight=False)
     misfits = [finding for finding in findings if finding.ok is False]
     if misfits:
         raise RunFailed(f"{scenario.name} does not fit on this host: " + "; ".join(f.advice for f in misfits))

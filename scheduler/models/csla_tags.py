@@ -48,24 +48,30 @@ def predict(history: Sequence[float]) -> float:
 
 
 class Errors:
-    """How far predictions were off: MAE and RMSE (Table 3)."""
+    """How far predictions were off: MAE and RMSE (Table 3), beside the MAE of predicting that nothing changes."""
 
-    __slots__ = ("absolute", "count", "squared")
+    __slots__ = ("absolute", "count", "last_absolute", "squared")
 
     def __init__(self) -> None:
         self.count = 0
-        self.absolute = self.squared = 0.0
+        self.absolute = self.squared = self.last_absolute = 0.0
 
-    def add(self, predicted: float, came: float) -> None:
-        """One prediction and what came."""
+    def add(self, predicted: float, came: float, last: float) -> None:
+        """One prediction, what came, and what had come before that."""
         self.count += 1
         self.absolute += abs(predicted - came)
         self.squared += (predicted - came) ** 2
+        self.last_absolute += abs(last - came)
 
     def to_json(self) -> dict[str, float | int]:
-        """`mae`, `rmse` and how many predictions they are of; 0 when there were none."""
+        """`mae`, `rmse`, `last_mae` and how many predictions they are of; 0 when there were none."""
         count = max(1, self.count)
-        return {"mae": self.absolute / count, "rmse": sqrt(self.squared / count), "predictions": self.count}
+        return {
+            "mae": self.absolute / count,
+            "rmse": sqrt(self.squared / count),
+            "last_mae": self.last_absolute / count,
+            "predictions": self.count,
+        }
 
 
 class Predictor:
@@ -81,7 +87,7 @@ class Predictor:
     def see(self, value: float) -> None:
         """The series goes on."""
         if self.next is not None:
-            self.errors.add(self.next, value)
+            self.errors.add(self.next, value, self._history[-1])
         self._history.append(value)
         self.next = predict(list(self._history))
 

@@ -30,10 +30,11 @@ SIZES_GB = (1, 2, 3, 4)
 ALIKE = ("rtw", "sort")
 LIVE_PAIRS = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), ALIKE)
 SHARED = (QUEUES[0], QUEUES[0])
-WAYS = {"": (QUEUES, 1), "_one": (SHARED, 1), "_grown": (SHARED, 2)}
+WAYS = {"": (QUEUES, 1), "_grown": (SHARED, 2)}
 """The queues of the two jobs, and how much of its queue's half a user may hold: a queue each as the paper sets them
-up; both in one, with Hadoop's default limit; both in one that may grow to the whole cluster."""
-TITLES = ("a queue for each job", "one queue, half of the cluster", "one queue, the whole cluster")
+up; both in one that may grow to the whole cluster. One queue with Hadoop's default limit, half the cluster, is no
+test of CSLA: Capacity packs the jobs on two of four nodes, and what spreads them gains 10 to 22%, alike pairs too."""
+TITLES = ("a queue for each job", "one queue, the whole cluster")
 
 
 def measure(bench: Bench) -> Measured:
@@ -103,7 +104,7 @@ EXPERIMENT = Experiment(
     name="pairs",
     measure=measure,
     draw=draw,
-    takes_s={"sim": 600, "process": 600},
+    takes_s={"sim": 400, "process": 600},
     repeats=3,
-    size=(7.2, 6.0),
+    size=(7.2, 4.2),
 )

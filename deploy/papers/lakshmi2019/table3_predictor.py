@@ -28,7 +28,7 @@ RESOURCES = ("cpu", "io")
 def measure(bench: Bench) -> Measured:
     """The jobs with tasks of stress beside them on every node; CSLA reports how far its predictions were off."""
     found: dict[str, list[float]] = {
-        f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in MEASURES
+        f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less")
     }
     for case, stress in CASES.items():
         played = bench.play(f"table3-{case}", scenario(stress, live=bench.live))
@@ -37,6 +37,8 @@ def measure(bench: Bench) -> Measured:
             for resource in RESOURCES:
                 for name in MEASURES:
                     found[f"{resource}_{name}_{case}"].append(report[resource][name])
+                less = report[resource]["last_mae"] - report[resource]["mae"]
+                found[f"{resource}_less_{case}"].append(less)
     growth = {
         f"{resource}_grows": [
             stressed - alone

@@ -58,12 +58,14 @@ def test_nothing_to_predict_from() -> None:
 
 
 def test_errors_of_predictions() -> None:
-    """Off by .1 and .3: MAE .2, RMSE sqrt((.01 + .09) / 2)."""
+    """Off by .1 and .3: MAE .2, RMSE sqrt((.01 + .09) / 2). The value before was off by 0 and .4."""
     errors = Errors()
-    errors.add(0.5, 0.6)
-    errors.add(0.5, 0.2)
-    assert errors.to_json() == pytest.approx({"mae": 0.2, "rmse": sqrt(0.05), "predictions": 2})
-    assert Errors().to_json() == {"mae": 0.0, "rmse": 0.0, "predictions": 0}
+    errors.add(0.5, 0.6, 0.6)
+    errors.add(0.5, 0.2, 0.6)
+    assert errors.to_json() == pytest.approx(
+        {"mae": 0.2, "rmse": sqrt(0.05), "last_mae": 0.2, "predictions": 2}
+    )
+    assert Errors().to_json() == {"mae": 0.0, "rmse": 0.0, "last_mae": 0.0, "predictions": 0}
 
 
 def test_a_predictor_looks_back_at_its_window_only() -> None:

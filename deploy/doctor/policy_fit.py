@@ -1,0 +1,36 @@
+"""What a policy will make of a scenario's nodes, where that is not what a user expects of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.scheduler.admission.fgcs import Fgcs
+from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.registry.user_file import is_policy_file
+
+
+def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
+    """Yield a sentence for each policy under which nodes will stand idle; a user's own policies are not asked."""
+    for choice in scenario.policies:
+        reserved = _reserved_cores(choice)
+        if reserved is None:
+            continue
+        nodes = scenario.cluster.nodes
+        tight = [node for node in nodes if node.cores - reserved <= 1]
+        if tight:
+            yield (
+                f"{choice.spec}: a task of a job that no profile knows asks for a whole core, and {len(tight)} of "
+                f"{len(nodes)} nodes have {tight[0].cores} cores, {reserved} reserved: such a node runs one task at a "
+                "time. Declare more cores, say reserved_cores=0, or profile the jobs first (schedbed profile)."
+            )
+
+
+def _reserved_cores(choice: PolicyChoice) -> int | None:
+    """Return the cores that FGCS leaves to daemons on each node, None under another admission."""
+    if choice.make is not None or is_policy_file(choice.spec):
+        return None
+    policy = choice.build(scale=1.0, store="none")
+    if isinstance(policy, Composed) and isinstance(policy.admission, Fgcs):
+        return policy.admission.reserved_cores
+    return None
