@@ -123,7 +123,7 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Mirrors `Pool.key`."""
+    """Mirrors `Pool.key` where ties go by the oldest job; ties by name are not compiled."""
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1
