@@ -13,7 +13,11 @@ BY_HOST = "by-host"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     """One emulated node. `core_speed` is the share of a host core that one emulated core gets. Of its NIC, each message
-    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.conditions.by_nature`)."""
+    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.conditions.by_nature`).
+
+    Its disk gives n streams `disk_bps` / (1 + `seek` x (n - 1)) together; nodes with the same `shared_disk` have one
+    such disk together. `paging` slows the disk while tasks declare more memory than there is (`paging_factor`).
+    """
 
     node: NodeId
     rack: str
@@ -27,11 +31,26 @@ class NodeSpec:
     latency_s: float = 0.0
     loss: float = 0.0
     host: str = ""  # that a run over many hosts must place it on, "" for any
+    seek: float = 0.0
+    paging: float = 0.0
+    shared_disk: str = ""  # the name of the disk, "" for one of its own
 
     @property
     def cpu_rate(self) -> float:
         """Host core-seconds a second for all attempts of the node together."""
         return self.cores * self.core_speed
+
+    def paging_factor(self, declared_bytes: int) -> float:
+        """Return what the disk's rate is divided by while the node's tasks declare so much memory: 1 + `paging` x
+        (declared / memory - 1), 1 while all fits.
+
+        What does not fit is written out and read back as tasks take turns, in proportion to its share of the memory. A
+        disk that spends `paging` bytes on that for each byte that tasks move, per memory's size in excess, gives them
+        1 / (1 + paging x excess).
+        """
+        if not self.paging or declared_bytes <= self.memory_bytes:
+            return 1.0
+        return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
         """Return the node for a host whose cores are `speed` times as fast as those that `core_speed` counts in."""
@@ -122,6 +141,14 @@ class ClusterSpec:
         """Return the cluster with other rates of the links between racks."""
         return replace(
             self, uplink_bps=links.up_bps, downlink_bps=links.down_bps, core_switch_bps=links.core_bps
+        )
+
+    def with_seek(self, seek: float) -> ClusterSpec:
+        """Return the cluster with that `seek` of nodes which declare none."""
+        if not seek:
+            return self
+        return replace(
+            self, nodes=tuple(node if node.seek else replace(node, seek=seek) for node in self.nodes)
         )
 
     def node(self, name: NodeId) -> NodeSpec:

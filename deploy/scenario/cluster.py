@@ -16,6 +16,7 @@ from schedbed.deploy.scenario.sections.dynamic_section import (
     Scarlett,
     ScarlettChoice,
 )
+from schedbed.deploy.scenario.sections.hardware_section import disk_of, memory_of
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import Host
@@ -80,8 +81,9 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
     if racks:
         groups = [NodeGroup(rack=rack) for rack in racks]
     for group in groups:
-        special = group.model_dump(exclude={"count", "rack"}, exclude_none=True)
+        special = {key: value for key, value in group if key not in ("count", "rack") and value is not None}
         have = cluster.node.model_copy(update=special)
+        disk, memory = disk_of(have.disk), memory_of(have.memory)
         for _ in range(min(group.count, NODES_MAX + 1 - number)):
             number += 1
             yield NodeSpec(
@@ -89,14 +91,17 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
                 rack=group.rack or _rack(cluster.racks, number),
                 cores=have.cores,
                 core_speed=have.core_speed,
-                memory_bytes=have.memory,
-                disk_bps=have.disk,
+                memory_bytes=memory.size,
+                disk_bps=disk.rate,
                 network_bps=have.network,
                 latency_s=have.latency,
                 loss=have.loss,
                 host=have.host or "",
                 map_slots=have.map_slots,
                 reduce_slots=have.reduce_slots,
+                seek=disk.seek,
+                paging=memory.paging,
+                shared_disk=have.shared_disk or "",
             )
 
 
@@ -120,6 +125,7 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
             complaints.add(
                 ("cluster", "node", name), f"a node without {name} is not possible, expected above 0"
             )
+    _check_shared_disks(nodes, complaints)
     if all(node.map_slots == 0 for node in nodes):
         complaints.add(("cluster", "node", "map_slots"), "no node has a map slot: nothing could run")
 
@@ -142,6 +148,18 @@ def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
             )
         case _:
             return None
+
+
+def _check_shared_disks(nodes: tuple[NodeSpec, ...], complaints: Complaints) -> None:
+    first: dict[str, NodeSpec] = {}
+    for node in nodes:
+        if not node.shared_disk:
+            continue
+        other = first.setdefault(node.shared_disk, node)
+        if (node.disk_bps, node.seek) != (other.disk_bps, other.seek):
+            message = f"{other.node} and {node.node} share {node.shared_disk} and declare different disks"
+            complaints.add(("cluster", "node", "shared_disk"), f"{message}, expected the same rate and seek")
+            return
 
 
 def _blocks(scenario: Scenario, nodes: int, complaints: Complaints) -> BlockSettings:

@@ -14,6 +14,7 @@ from schedbed.deploy.scenario.draw_models import Generated
 from schedbed.deploy.scenario.fault_models import Faults
 from schedbed.deploy.scenario.scalars import (
     Count,
+    DiskName,
     Duration,
     Factor,
     Heartbeat,
@@ -33,6 +34,7 @@ from schedbed.deploy.scenario.scalars import (
 )
 from schedbed.deploy.scenario.sections.dynamic_section import Dynamic
 from schedbed.deploy.scenario.sections.framework_section import FrameworkModel
+from schedbed.deploy.scenario.sections.hardware_section import Disk, Memory
 from schedbed.deploy.scenario.sections.measure_section import Measure
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
@@ -58,8 +60,11 @@ class NodeDefaults(Section):
 
     cores: Annotated[Positive, says("emulated cores")] = 2
     core_speed: Annotated[Factor, says("share of a host's core that each emulated core gets")] = 0.1
-    memory: Annotated[Size, says("memory of the node")] = 512 * 2**20
-    disk: Annotated[Rate, says("rate of the disk, shared by reads and writes")] = 40e6
+    memory: Memory = 512 * 2**20
+    disk: Disk = 40e6
+    shared_disk: Annotated[
+        DiskName | None, says("name of the disk, which nodes that give the same share")
+    ] = None
     network: Annotated[Rate, says("rate of the NIC, in each direction")] = 12.5e6
     latency: Annotated[Latency, says("added to each message and transfer of the NIC")] = 0.0
     loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
@@ -75,8 +80,11 @@ class NodeGroup(Section):
     rack: Annotated[Text | None, says("name of the group's rack")] = None
     cores: Annotated[Positive | None, says("emulated cores")] = None
     core_speed: Annotated[Factor | None, says("share of a host's core that each emulated core gets")] = None
-    memory: Annotated[Size | None, says("memory of the node")] = None
-    disk: Annotated[Rate | None, says("rate of the disk, shared by reads and writes")] = None
+    memory: Memory | None = None
+    disk: Disk | None = None
+    shared_disk: Annotated[
+        DiskName | None, says("name of the disk, which nodes that give the same share")
+    ] = None
     network: Annotated[Rate | None, says("rate of the NIC, in each direction")] = None
     latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
     loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
@@ -312,9 +320,7 @@ class Simulate(Section):
         says("where the costs of simulated tasks come from"),
     ] = None
     contention: Annotated[bool | None, says("let tasks share the CPU, disk and NIC of their nodes")] = None
-    seek: Annotated[
-        float, Number, Field(ge=0, le=10), says("share of the disk's rate lost to each further stream")
-    ] = 0.0
+    seek: Annotated[float, Number, Field(ge=0, le=10), says("seek of disks that declare none")] = 0.0
     stragglers: Annotated[StragglersModel, says("attempts that take longer than planned")] = StragglersModel()
     engine: Annotated[
         Literal["auto", "objects"], says("auto plays large runs in a compiled loop, objects none")

@@ -17,6 +17,7 @@ from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 FORMAT = "schedbed-resolved-1"
+SUFFERING = ("seek", "paging", "shared_disk")
 
 T = TypeVar("T")
 
@@ -54,8 +55,8 @@ class SimulateChoice:
 
     `specification`: synthetic jobs do what they say, applications what the shipped table says; `profile`: as
     before, but applications are measured on this host first; `trace`: a traced task lasts as long as it did.
-    A disk loses the share `seek` of its rate to each further stream; nothing by default, as live. `engine` `auto` plays
-    large runs in a compiled loop where that can, `objects` none.
+    `seek` is of disks that declare none. `engine` `auto` plays large runs in a compiled loop where that can, `objects`
+    none.
     """
 
     costs: str = "specification"
@@ -112,6 +113,9 @@ class ResolvedScenario:
         for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
             if rest["cluster"][link] is None:
                 del rest["cluster"][link]
+        for node in rest["cluster"]["nodes"]:  # nor one whose nodes do not suffer
+            for key in [key for key in SUFFERING if not node[key]]:
+                del node[key]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
         jobs, inputs = [_job_json(job) for job in self.jobs], [_input_json(file) for file in self.inputs]
         return {"format": FORMAT, **rest, "jobs": jobs, "inputs": inputs, "given": self.given}

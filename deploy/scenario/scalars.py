@@ -32,6 +32,7 @@ Rate = Annotated[float, BeforeValidator(parse_rate), _in_units("bytes per second
 Positive = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Count = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
+DiskName = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 HostName = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$")]
 
 

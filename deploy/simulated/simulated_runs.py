@@ -63,7 +63,7 @@ def setup_of(
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
     simulate = scenario.simulate
     return Setup(
-        cluster=scenario.cluster,
+        cluster=scenario.cluster.with_seek(simulate.seek),
         jobs=scenario.jobs,
         files=scenario.inputs,
         policy=lambda: with_speculation(
@@ -76,7 +76,6 @@ def setup_of(
         play=repeat if as_live else 0,
         faults=scenario.faults,
         contention=simulate.contention,
-        seek=simulate.seek,
         latencies=latencies,
         timing=LIVE_TIMING if simulate.contention else Timing(),
         sizes=make_sizes(scenario.sizes),

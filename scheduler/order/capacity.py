@@ -18,6 +18,7 @@ from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import (
     PolicyParameter,
     by_name,
+    maybe_count,
     number,
     percent,
     positive,
@@ -36,7 +37,8 @@ class Capacity:
 
     With slot memory (bytes; None is off), a task that asks for more takes several slots, and a node where too few
     are free keeps them for it, as long as the job has more tasks than such nodes. A task never needs more than
-    all slots of a node.
+    all slots of a node. With `off_switch_per_heartbeat` (None is off) one heartbeat of a node starts so many tasks
+    whose input is neither on the node nor in its rack; a reduce, and a map without input, is such a task.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -50,7 +52,11 @@ class Capacity:
         priorities: bool = True,
         map_slot_memory_bytes: int | None = None,
         reduce_slot_memory_bytes: int | None = None,
+        off_switch_per_heartbeat: int | None = None,
     ) -> None:
+        self._off_switch = off_switch_per_heartbeat
+        if off_switch_per_heartbeat is not None:
+            self.elidable = False  # the next heartbeat starts what this one may not
         self._settings = dict(queues or {})
         self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
         self._user_percent = minimum_user_limit_percent
@@ -168,6 +174,7 @@ class Capacity:
         self, view: View, node: NodeView, kind: TaskKind, total: int, queues: list[tuple[Any, ...]]
     ) -> Iterator[JobView]:
         free = self._free(node, kind) if self.sizes_slots else 0
+        only_near = self._off_switch is not None and _off_switch_tasks(view, node) >= self._off_switch
         for _, _, promised, queue in queues:
             held, limited = queue.held[kind], dict[str, None]()  # users
             most = queue.max_share * total if queue.max_share < 1 else inf  # the nodes are limit enough
@@ -191,6 +198,9 @@ class Capacity:
                             node, job, kind, f"needs {need} slots, {free} are free: the node waits for it"
                         )
                         return
+                    continue
+                if only_near and not _is_near(job, node, kind):
+                    view.skip(node, job, kind, f"this heartbeat has started {self._off_switch} off-switch")
                     continue
                 yield job
 
@@ -236,6 +246,18 @@ class Capacity:
 
     def _amount(self, amount: float) -> str:
         return format_bytes(round(amount)) if self._by_memory else f"{amount:.3g}"
+
+
+def _off_switch_tasks(view: View, node: NodeView) -> int:
+    """Return how many the present heartbeat has started there."""
+    return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
+
+
+def _is_near(job: JobView, node: NodeView, kind: TaskKind) -> bool:
+    """Return whether the job has a map whose input is on the node or in its rack."""
+    if kind is TaskKind.REDUCE:
+        return False
+    return job.local_map(node.node) is not None or job.rack_map(node.rack) is not None
 
 
 def _slots(node: NodeView, kind: TaskKind) -> int:
@@ -304,6 +326,10 @@ AXIS = Axis(
         number("priorities", "true", "", "jobs of a queue go by priority first", switch),
         size("map_slot_memory", "off", "memory of a map slot: larger maps take several"),
         size("reduce_slot_memory", "off", "memory of a reduce slot: larger reduces take several"),
+        maybe_count(
+            "off_switch_per_heartbeat",
+            "tasks without input on the node or in its rack that one heartbeat starts, reduces among them",
+        ),
     ),
     check=_check,
     rank=20,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -63,6 +63,16 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
         return number
 
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
+
+
+def maybe_count(name: str, doc: str) -> PolicyParameter:
+    """A whole number above 0, or `off` (None), which is the default."""
+    plain = count(name, "off", doc, least=1)
+
+    def read(raw: object) -> int | None:
+        return None if raw is None or raw is False or raw == "off" else plain.read(raw)
+
+    return replace(plain, read=read)
 
 
 def maybe_rate(name: str, doc: str) -> PolicyParameter:

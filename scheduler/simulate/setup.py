@@ -77,8 +77,7 @@ class Setup:
 
     `policy` makes a fresh one at each call. A JobSpec among the jobs has its splits placed already, a PlannedJob
     is placed by the NameNode with `files`, as a live run does. `contention`: attempts share their nodes (fluid),
-    else each takes its own time. `seek`: the share of its rate that a disk loses to each further stream
-    (`cluster.virtual.fluid.max_min.Resource`). `play_all_beats` plays the heartbeats that change nothing, too. Without
+    else each takes its own time. `play_all_beats` plays the heartbeats that change nothing, too. Without
     `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
     scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
     heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs, and
@@ -95,7 +94,6 @@ class Setup:
     play: int = 0
     faults: Sequence[PlannedFault] = ()
     contention: bool = True
-    seek: float = 0.0
     latencies: Latencies = field(default_factory=Latencies)
     timing: Timing = field(default_factory=Timing)
     stragglers: Stragglers = field(default_factory=Stragglers)

@@ -368,5 +368,5 @@ class Simulation:
 def make_emulation(setup: Setup, store: Store) -> Emulation:
     """Attempts that share their nodes, or (without contention) each by itself."""
     if setup.contention:
-        return FluidEmulation(store, setup.latencies, setup.cluster.links, seek=setup.seek)
+        return FluidEmulation(store, setup.latencies, setup.cluster.links)
     return ExactEmulation(store)

@@ -36,9 +36,8 @@ class FluidEmulation:
         latencies: Latencies | None = None,
         links: LinkRates = NO_LINK_RATES,
         keeps_consumed: bool = False,
-        seek: float = 0.0,
     ) -> None:
-        self._world = World(store, latencies or Latencies(), links, keeps_consumed, seek)
+        self._world = World(store, latencies or Latencies(), links, keeps_consumed)
 
     # ---------------------------------------------------------------- nodes
 
@@ -64,11 +63,13 @@ class FluidEmulation:
         if host is None:
             return
         sharing = self._world.sharing
-        host.cpu_factor = cpu
+        host.cpu_factor, host.disk_factor = cpu, disk
         for flow in (*host.cpu.flows, *host.free_running):
             sharing.recap(flow, flow.nominal * cpu)
-        for resource, factor in ((host.cpu, cpu), (host.disk, disk), (host.tx, network), (host.rx, network)):
-            sharing.resize(resource, resource.declared * factor)
+        sharing.resize(host.cpu, host.cpu.declared * cpu)
+        sharing.resize(host.disk, host.disk_bps())
+        for nic in (host.tx, host.rx):
+            sharing.resize(nic, nic.declared * network)
         if host.frozen:
             self._world.watch(host)
 
@@ -121,7 +122,7 @@ class FluidEmulation:
         host = self._world.hosts.get(node)
         if host is not None and plan.attempt not in host.runs:
             make = MapRun if plan.kind is TaskKind.MAP else ReduceRun
-            host.runs[plan.attempt] = make(self._world, host, plan)
+            self._world.enter(host, make(self._world, host, plan))
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
         """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""

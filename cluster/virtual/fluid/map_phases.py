@@ -110,9 +110,9 @@ class MapRun(RunningAttempt):
             self._no_source()
             return
         if source is self.host:
-            way = [source.disk]
+            way = list(source.drive)
         else:
-            way = [source.disk, *source.way_to(self.host)]
+            way = [*source.drive, *source.way_to(self.host)]
         if self.left > 0:
             self.flow(READ, self.left, self.cap(self.input_bytes, way), way, source)
         else:

@@ -17,13 +17,16 @@ from typing import NamedTuple
 from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 
 REACH = 16
+REPEATS_FROM = 6
+"""The least number of resources on a way that passes one again: a shared disk, over disks and NICs of two nodes."""
 _ROUNDING = 1 + 1e-9
 _by_cap = attrgetter("cap")
 
 
 class Resource:
     """Something that flows share: `capacity` units a second now, `declared` when nothing slows it. With `seek`
-    each further flow costs: `n` of them get 1 / (1 + seek x (n - 1)) of it together."""
+    each further flow costs: `n` of them get 1 / (1 + seek x (n - 1)) of it together. A flow that passes it several
+    times (`Flow.repeated`) counts as often."""
 
     __slots__ = (
         "_due",
@@ -35,6 +38,7 @@ class Resource:
         "capacity",
         "declared",
         "demand",
+        "extra",
         "flows",
         "moved",
         "seek",
@@ -44,6 +48,7 @@ class Resource:
         self.declared = self.capacity = capacity
         self.seek = seek
         self.flows: dict[Flow, None] = {}  # in the order of their start
+        self.extra = 0  # passes beyond the first of each flow
         self.demand = 0.0  # sum of the flows' caps
         self.moved = 0.0  # units, by flows that have ended
         self._over = False  # the flows could together use more than there is
@@ -55,20 +60,39 @@ class Resource:
         """Units a second that all flows together can get now."""
         if not self.seek or not self.flows:
             return self.capacity
-        return self.capacity / (1 + self.seek * (len(self.flows) - 1))
+        return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
+
+    def passes(self) -> Iterable[Flow]:
+        """Return its flows, each as often as it passes."""
+        if not self.extra:
+            return self.flows
+        return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
         """All units so far."""
-        return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.flows)
+        return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
     """`total` units to be moved through all `resources` at once, at most `cap` a second.
 
-    When it is done, its owner's `fire` is called with it. `detail` is the owner's.
+    When it is done, its owner's `fire` is called with it. `detail` is the owner's. `repeated` are the resources that
+    it passes again, as a block's replicas do that go to one disk.
     """
 
-    __slots__ = ("_fair", "_seen", "at_s", "cap", "detail", "left", "nominal", "rate", "resources", "total")
+    __slots__ = (
+        "_fair",
+        "_seen",
+        "at_s",
+        "cap",
+        "detail",
+        "left",
+        "nominal",
+        "rate",
+        "repeated",
+        "resources",
+        "total",
+    )
 
     def __init__(
         self,
@@ -85,6 +109,7 @@ class Flow(Item):
         self.total = self.left = total
         self.cap = self.nominal = cap
         self.resources = resources
+        self.repeated = _repeated(resources) if len(resources) >= REPEATS_FROM else ()
         self.detail = detail
         self.rate = self.at_s = 0.0  # `left` is of the time `at_s`
         self._seen = 0
@@ -122,6 +147,8 @@ class Sharing:
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
+            if flow.repeated and flow in resource.flows:
+                resource.extra += 1
             resource.flows[flow] = None
             resource.demand = demand = resource.demand + cap
             if demand > resource.given() * _ROUNDING:
@@ -138,10 +165,14 @@ class Sharing:
         left = flow.left - flow.rate * (now_s - flow.at_s)
         flow.left = left = left if left > 0.0 else 0.0
         flow.at_s, flow.rate, flow.due_s = now_s, 0.0, math.inf
-        moved = flow.total - left
+        moved, again = flow.total - left, list(flow.repeated)
         for resource in flow.resources:
             flows = resource.flows
-            del flows[flow]
+            if again and resource in again:
+                again.remove(resource)
+                resource.extra -= 1
+            else:
+                del flows[flow]
             resource.demand = demand = resource.demand - cap if flows else 0.0
             resource.moved += moved
             if resource._over:
@@ -197,7 +228,7 @@ class Sharing:
 
     def _solve(self, start: Resource, instant: int) -> None:
         flows, links = self._collect(start, instant)
-        if len(links) == 1:
+        if len(links) == 1 and not start.extra:
             _fill_one(start, flows)
         else:
             fill(flows, links, self._stamp)
@@ -220,7 +251,7 @@ class Sharing:
                 far.append(link)
                 continue
             link._solved = instant
-            link._free, link._unfixed = link.given(), len(link.flows)
+            link._free, link._unfixed = link.given(), len(link.flows) + link.extra
             for flow in link.flows:
                 if flow._seen != stamp:
                     flow._seen = stamp
@@ -231,9 +262,9 @@ class Sharing:
                             links.append(other)
         held = 0
         for link in far:
-            outside = [flow.rate for flow in link.flows if flow._seen != stamp]
+            outside = [flow.rate for flow in link.passes() if flow._seen != stamp]
             link._free = max(0.0, link.given() - sum(outside))
-            link._unfixed = len(link.flows) - len(outside)
+            link._unfixed = len(link.flows) + link.extra - len(outside)
             held += len(outside)
         if held:
             self._cut_short += 1
@@ -246,6 +277,13 @@ class Sharing:
             flow.left = left = left if left > 0.0 else 0.0
         flow.at_s, flow.rate = now_s, rate
         self._agenda.at(now_s + left / rate if rate > 0 else math.inf, flow)
+
+
+def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
+    """Return what is passed again, without the first time."""
+    if len(set(resources)) == len(resources):
+        return ()
+    return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:

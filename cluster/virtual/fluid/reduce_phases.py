@@ -153,7 +153,7 @@ class ReduceRun(RunningAttempt):
         if plan.cost.duration_s is not None:
             self._keep(batch)
         elif total:
-            way = [there.disk] if there is self.host else [there.disk, *there.way_to(self.host)]
+            way = [*there.drive, *(() if there is self.host else there.way_to(self.host))]
             cap = min(resource.declared for resource in way)
             cap = min(cap, total / latency_s) if latency_s else cap
             self.fetching[self.flow(FETCH, total, cap, way, there)] = batch
@@ -209,7 +209,7 @@ class ReduceRun(RunningAttempt):
         elif over:
             self.on_disk += over
             self.streams += 1
-            self.flow(COPY, over, self.host.disk.declared, (self.host.disk,))
+            self.flow(COPY, over, self.host.disk.declared, self.host.drive)
 
     def _look(self) -> None:
         """The end of the shuffle, when all outputs that there will be are here."""

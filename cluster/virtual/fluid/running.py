@@ -185,7 +185,7 @@ class RunningAttempt:
             self.fail(DISK_FULL)
         elif total > 0:
             self.streams += 1
-            way = (self.host.disk,)
+            way = self.host.drive
             self.phase_bytes += total
             self.flow(OWN_DISK, total, self.cap(total, way), way, (read_bytes, write_bytes))
 
@@ -396,5 +396,5 @@ class RunningAttempt:
     def _tell(self) -> None:
         assert self.report is not None
         self.world.agenda.cancel(self.timer)
-        del self.host.runs[self.plan.attempt]
+        self.world.leave(self.host, self)
         self.world.told.append((self.host.name, self.report))

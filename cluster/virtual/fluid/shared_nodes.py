@@ -68,13 +68,16 @@ class RackLinks(NamedTuple):
 
 
 class SharedNode:
-    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes; `seek` is of the disk."""
+    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes. What goes to its disk or comes
+    from there passes `drive`: its own share of the disk, which faults and paging slow, and the disk that it shares."""
 
     __slots__ = (
         "boards",
         "cpu",
         "cpu_factor",
         "disk",
+        "disk_factor",
+        "drive",
         "free_running",
         "full",
         "links",
@@ -94,12 +97,14 @@ class SharedNode:
         links: RackLinks,
         watcher: Owner,
         core_share: float,
-        seek: float = 0.0,
+        shared_disk: Resource | None,
     ) -> None:
         self.spec = spec
         self.name = spec.node
         self.cpu = Resource(spec.cores * core_share)
-        self.disk = Resource(spec.disk_bps, seek)
+        self.disk = Resource(spec.disk_bps, spec.seek if shared_disk is None else 0.0)
+        self.drive = (self.disk,) if shared_disk is None else (self.disk, shared_disk)
+        self.disk_factor = 1.0
         self.tx = Resource(spec.network_bps)
         self.rx = Resource(spec.network_bps)
         self.links = links  # of its rack
@@ -111,6 +116,13 @@ class SharedNode:
         self.free_running: dict[Flow, None] = {}  # work of known duration, which shares nothing
         self.stall = Stall(watcher, self)
         self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # time and units moved, when usage was last asked for
+
+    def disk_bps(self) -> float:
+        """Return what its disk gives now, under faults and with what its attempts declare of its memory."""
+        bps = self.disk.declared * self.disk_factor
+        if not self.spec.paging:
+            return bps
+        return bps / self.spec.paging_factor(sum(run.plan.memory_bytes for run in self.runs.values()))
 
     @property
     def frozen(self) -> bool:
@@ -163,7 +175,6 @@ class World:
         latencies: Latencies,
         links: LinkRates,
         remembers: bool,
-        seek: float = 0.0,
     ) -> None:
         self.store = store
         self.latencies = latencies
@@ -180,9 +191,9 @@ class World:
         self.consumed: dict[str, dict[int, str]] = {}
         self.remembers = remembers  # what reduces consumed
         self._rates = links
-        self._seek = seek
         self._core = _link(links.core_bps)
         self._links: dict[str, RackLinks] = {}  # by rack
+        self._disks: dict[str, Resource] = {}  # that nodes share
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
         """A node begins a life."""
@@ -190,9 +201,29 @@ class World:
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
             self._links[spec.rack] = links
-        host = self.hosts[spec.node] = SharedNode(spec, links, watcher, self.latencies.core_share, self._seek)
+        name, disk = spec.shared_disk, None
+        if name:
+            disk = self._disks.get(name)
+            if disk is None:
+                disk = self._disks[name] = Resource(spec.disk_bps, spec.seek)
+        host = self.hosts[spec.node] = SharedNode(spec, links, watcher, self.latencies.core_share, disk)
         host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
         self.racks[spec.node] = spec.rack
+
+    def enter(self, host: SharedNode, run: Hosted) -> None:
+        """An attempt is on the node from now on."""
+        host.runs[run.plan.attempt] = run
+        self._page(host)
+
+    def leave(self, host: SharedNode, run: Hosted) -> None:
+        """It is there no more."""
+        del host.runs[run.plan.attempt]
+        self._page(host)
+
+    def _page(self, host: SharedNode) -> None:
+        """The node's disk is as fast as the memory that attempts declare lets it be."""
+        if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
+            self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
         """The other node, if it lives and a connection to it comes about."""
@@ -252,12 +283,12 @@ def _link(rate_bps: float | None) -> Resource | None:
 
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
     """Return what a block's bytes pass: each node's disk, and the network between them. On their way out the writer's
-    own node and rack charge nothing, as live."""
-    way: dict[Resource, None] = {}
+    own node and rack charge nothing, as live. A disk that nodes share is passed once for each of them."""
+    way: list[Resource] = []
     if chain[0] is not writer:
-        way |= dict.fromkeys(chain[0].way_in(writer))
+        way += chain[0].way_in(writer)
     for number, host in enumerate(chain):
-        way[host.disk] = None
+        way += host.drive
         if number + 1 < len(chain):
-            way |= dict.fromkeys(host.way_to(chain[number + 1]))
-    return list(way)
+            way += (link for link in host.way_to(chain[number + 1]) if link not in way)
+    return way

@@ -60,6 +60,8 @@ class JobEntry(Record):
     chain: i4  # of the nodes of its reduces; -1 when there are none
     wait: f8  # its patience, under delay
     room: f8  # of a reduce, for what it has fetched, in bytes
+    map_memory: i8  # that a task declares, in bytes
+    reduce_memory: i8
     skipped: f8
     skipped_beat: i8
     level: i4

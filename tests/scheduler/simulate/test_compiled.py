@@ -143,6 +143,25 @@ def contended(seed: int, policy: Any) -> Setup:
     )
 
 
+def suffering(seed: int, policy: Any) -> Setup:
+    """The same on disks that seek and that nodes share, and on nodes whose tasks declare more memory than they have."""
+    setup, luck = contended(seed, policy), chance(seed, "suffering")
+    rate = luck.uniform(20, 200) * MIB
+    seek, hosts = luck.choice((0.1, 0.5)), luck.choice((1, 2, 3))
+    nodes = tuple(
+        dataclasses.replace(
+            node,
+            memory_bytes=512 * MIB,
+            paging=luck.choice((0.0, 0.3, 2.0)),
+            seek=seek,
+            disk_bps=rate,
+            shared_disk=luck.choice(("", *(f"h{number}" for number in range(hosts)))),
+        )
+        for node in setup.cluster.nodes
+    )
+    return dataclasses.replace(setup, cluster=dataclasses.replace(setup.cluster, nodes=nodes))
+
+
 def drawn_jobs(luck: Coin, nodes: list[str]) -> tuple[list[Any], list[InputFile]]:
     """Jobs with inputs that the NameNode places, with given places, and without any."""
     jobs: list[Any] = []
@@ -209,6 +228,11 @@ def test_the_compiled_loop_makes_the_rows_of_the_objects(number: int, seed: int)
 def test_it_does_so_for_attempts_that_contend(number: int) -> None:
     seed = CONTENDED_SEEDS[number % len(CONTENDED_SEEDS)]
     assert compare(contended(100 * number + seed, POLICIES[number]))
+
+
+@pytest.mark.parametrize("seed, policy", [(3, "fair"), (13, "fifo"), pytest.param(12, "delay", marks=LONG)])
+def test_it_does_so_on_hardware_that_suffers(seed: int, policy: str) -> None:
+    assert compare(suffering(seed, policy))
 
 
 def test_arrays_that_are_full_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +324,7 @@ def compare_all() -> None:
         for seed in COMPILED_SEEDS:
             compare(story(100 * number + seed, policy))
             compare(contended(100 * number + seed, policy))
+            compare(suffering(100 * number + seed, policy))
 
 
 def compare(setup: Setup) -> int:

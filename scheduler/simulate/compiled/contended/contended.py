@@ -27,7 +27,7 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     START,
     WRITE,
 )
-from schedbed.scheduler.simulate.compiled.contended.sharing import moved_until, settle
+from schedbed.scheduler.simulate.compiled.contended.sharing import moved_until, resize, settle
 from schedbed.scheduler.simulate.compiled.contended.works import (
     ask_for_block,
     end_flow,
@@ -43,6 +43,28 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 
 @twin_of(
+    "schedbed.cluster.virtual.fluid.shared_nodes:World.enter",
+    "schedbed.cluster.virtual.fluid.shared_nodes:World.leave",
+    "schedbed.cluster.virtual.fluid.shared_nodes:World._page",
+    "schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.disk_bps",
+    "schedbed.cluster.spec:NodeSpec.paging_factor",
+)
+@compiled
+def _page(state: State, task: int, node: int, sign: int) -> None:
+    """An attempt comes to the node (1) or leaves it (-1), with the memory that it declares."""
+    host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
+    if host.paging == 0.0:
+        return
+    job = state.jobs[run.job]
+    host.claimed += sign * (job.map_memory if run.is_map else job.reduce_memory)
+    bps = state.resources[disk].declared
+    if host.claimed > host.memory:
+        bps = bps / (1.0 + host.paging * (host.claimed / host.memory - 1.0))
+    if bps != state.resources[disk].capacity:
+        resize(state, disk, bps)
+
+
+@twin_of(
     "schedbed.cluster.virtual.fluid.running:RunningAttempt.__init__",
     "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.launch",
 )
@@ -50,6 +72,8 @@ from schedbed.scheduler.simulate.compiled.state import (
 def launch(state: State, task: int, node: int, now_s: float) -> None:
     """Mirrors `Run.__init__`."""
     num = state.num
+    if num.touched > 0 and due_items.next_s(state) > state.sec.agenda_s:
+        settle(state)  # what the launch before has changed
     state.sec.agenda_s = now_s
     num.free_work -= 1
     work = state.work_free[num.free_work]
@@ -71,6 +95,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
         entry.basket = state.basket_free[num.free_baskets]
     state.runs[node, where.runs] = work
     where.runs += 1
+    _page(state, task, node, 1)
     entry.timer = due_items.new_item(state, work, START)
     due_items.at(state, entry.timer, run.start)
 
@@ -158,6 +183,7 @@ def _tell(state: State, work: int) -> None:
     where.runs -= 1
     for later in range(place, where.runs):
         state.runs[entry.node, later] = state.runs[entry.node, later + 1]
+    _page(state, entry.task, entry.node, -1)
     state.told[state.num.told] = entry.task
     state.num.told += 1
     if not state.tasks[entry.task].is_map:

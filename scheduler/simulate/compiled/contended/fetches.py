@@ -5,8 +5,8 @@ from __future__ import annotations
 from schedbed.cluster.virtual.fluid.reduce_phases import PARALLEL_COPIES
 from schedbed.scheduler.simulate.compiled.contended.board_arrays import own_board
 from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_item, new_item
-from schedbed.scheduler.simulate.compiled.contended.flow_records import COPY, DISK, FETCH, SHUFFLING
-from schedbed.scheduler.simulate.compiled.contended.link_ways import go_over, narrowest, pass_through
+from schedbed.scheduler.simulate.compiled.contended.flow_records import COPY, FETCH, SHUFFLING
+from schedbed.scheduler.simulate.compiled.contended.link_ways import go_over, narrowest, pass_drive
 from schedbed.scheduler.simulate.compiled.contended.sharing import start, stop
 from schedbed.scheduler.simulate.compiled.contended.works import compute_at, phases, stream_over
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
@@ -92,7 +92,7 @@ def _fetch_from(state: State, work: int, place: int) -> None:
     flow.batch = count
     flow.total = total
     if total > 0.0:
-        pass_through(state, item, 4 * source + DISK)
+        pass_drive(state, item, source)
         if source != entry.node:
             go_over(state, item, source, entry.node)
         cap = narrowest(state, item)
@@ -166,7 +166,7 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
         task.spill_bytes += int(over)
         entry.streams += 1
         item = new_item(state, work, COPY)
-        pass_through(state, item, 4 * entry.node + DISK)
+        pass_drive(state, item, entry.node)
         flow = state.flows[item]
         flow.total = over
         flow.cap = narrowest(state, item)

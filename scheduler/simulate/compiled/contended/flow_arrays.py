@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from schedbed.cluster.spec import LinkRates
+from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
@@ -81,11 +81,11 @@ def fluid(simulation: Simulation, tasks: int) -> Arrays:
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
     racks = len({node.spec.rack for node in nodes})
-    resources = 4 * len(nodes) + 2 * racks + 1
+    resources = 4 * len(nodes) + 2 * racks + 1 + len(_shared_disks(simulation))
     replication = simulation.setup.cluster.blocks.replication
     items, width = (
         ITEMS_A_SLOT * slots + MORE_ITEMS,
-        _longest_way(simulation.setup.cluster.links, replication),
+        _longest_way(simulation, replication),
     )
     sources = _sources(simulation)
     return {
@@ -117,33 +117,50 @@ def fluid(simulation: Simulation, tasks: int) -> Arrays:
     }
 
 
-def _longest_way(links: LinkRates, replication: int) -> int:
+def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
+    """Return the first node of each disk that nodes share."""
+    found: dict[str, NodeSpec] = {}
+    for spec in (node.spec for node in simulation.nodes):
+        if spec.shared_disk:
+            found.setdefault(spec.shared_disk, spec)
+    return found
+
+
+def _longest_way(simulation: Simulation, replication: int) -> int:
     """Return the most resources that a flow passes: a read from another rack's node, or a pipeline over racks.
 
-    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink a hop, and a downlink a node.
+    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink a hop, and a downlink and a
+    shared disk a node.
     """
+    links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
     if links.down_bps is not None:
         read, pipeline = read + 1, pipeline + replication
     if links.core_bps is not None:
         read, pipeline = read + 1, pipeline + 1
+    if _shared_disks(simulation):
+        read, pipeline = read + 1, pipeline + replication
     return max(read, pipeline)
 
 
 def _hosts(simulation: Simulation) -> Table[kinds.HostEntry]:
     table, latencies = records(len(simulation.nodes), kinds.HostEntry), simulation.setup.latencies
+    racks = len({node.spec.rack for node in simulation.nodes})
+    first = 4 * len(table) + 2 * racks + 1
+    shared = {name: first + place for place, name in enumerate(_shared_disks(simulation))}
     table["seen"] = simulation.setup.timing.begin_s
     for node, entry in zip(simulation.nodes, table, strict=False):
         speed = node.spec.core_speed
-        entry.cores = node.spec.cores
+        entry.cores, entry.memory, entry.paging = node.spec.cores, node.spec.memory_bytes, node.spec.paging
+        entry.shared = shared.get(node.spec.shared_disk, 0)
         entry.end_latency, entry.fetch_latency = latencies.end(speed), latencies.fetch(speed)
         entry.block_latency = latencies.block(speed)
     return table
 
 
 def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]:
-    nodes, setup = simulation.nodes, simulation.setup
-    table = records(4 * len(nodes) + 2 * racks + 1, kinds.ResourceEntry)
+    nodes, setup, shared = simulation.nodes, simulation.setup, _shared_disks(simulation)
+    table = records(4 * len(nodes) + 2 * racks + 1 + len(shared), kinds.ResourceEntry)
     capacity = table["capacity"]
     capacity[: 4 * len(nodes)] = [
         rate
@@ -154,6 +171,11 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
     capacity[first : first + racks] = links.up_bps or 0.0
     capacity[first + racks : first + 2 * racks] = links.down_bps or 0.0
     capacity[first + 2 * racks] = links.core_bps or 0.0
+    capacity[first + 2 * racks + 1 :] = [spec.disk_bps for spec in shared.values()]
+    table["declared"] = capacity
+    seek = table["seek"]
+    seek[kinds.DISK : first : 4] = [0.0 if node.spec.shared_disk else node.spec.seek for node in nodes]
+    seek[first + 2 * racks + 1 :] = [spec.seek for spec in shared.values()]
     table["head"] = table["tail"] = -1
     return table
 
@@ -174,6 +196,7 @@ def begin(simulation: Simulation, state: State) -> None:
     state.sec.core_share = setup.latencies.core_share
     for job, entry in zip(simulation.jobs, state.jobs, strict=False):
         entry.room = buffer_bytes(job.reduce_demand.memory_bytes)
+        entry.map_memory, entry.reduce_memory = job.map_demand.memory_bytes, job.reduce_demand.memory_bytes
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:

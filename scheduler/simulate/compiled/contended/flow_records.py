@@ -14,15 +14,22 @@ class HostEntry(Record):
     tx_seen: f8
     rx_seen: f8
     cores: f8
+    memory: i8
+    paging: f8
+    claimed: i8  # memory that its attempts declare
+    shared: i4  # the resource behind its disk that it shares, 0 when it shares none
     end_latency: f8
     fetch_latency: f8
     block_latency: f8
 
 
 class ResourceEntry(Record):
-    """Mirrors `max_min.Resource`: four a node (CPU, disk, out, in), then the uplinks, the downlinks, the core."""
+    """Mirrors `max_min.Resource`: four a node (CPU, disk, out, in), then the uplinks, the downlinks, the core,
+    and the disks that nodes share."""
 
     capacity: f8
+    declared: f8
+    seek: f8
     demand: f8
     moved: f8
     free: f8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedbed.scheduler.simulate.compiled.contended.flow_records import IN, OUT
+from schedbed.scheduler.simulate.compiled.contended.flow_records import DISK, IN, OUT
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import State
 
@@ -16,6 +16,17 @@ def pass_through(state: State, item: int, number: int) -> None:
             return
     state.way[item, flow.ways] = number
     flow.ways += 1
+
+
+@twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
+@compiled
+def pass_drive(state: State, item: int, node: int) -> None:
+    """The flow passes what `SharedNode.drive` is: the node's disk, and once more the one that it shares."""
+    pass_through(state, item, 4 * node + DISK)
+    if state.hosts[node].shared > 0:
+        flow = state.flows[item]
+        state.way[item, flow.ways] = state.hosts[node].shared
+        flow.ways += 1
 
 
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
@@ -44,8 +55,8 @@ def go_in(state: State, item: int, node: int, other: int) -> None:
 
 @compiled
 def narrowest(state: State, item: int) -> float:
-    """The least capacity on the flow's way."""
-    least = state.resources[state.way[item, 0]].capacity
+    """The least declared capacity on the flow's way."""
+    least = state.resources[state.way[item, 0]].declared
     for place in range(1, state.flows[item].ways):
-        least = min(least, state.resources[state.way[item, place]].capacity)
+        least = min(least, state.resources[state.way[item, place]].declared)
     return least

@@ -52,6 +52,26 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
     resource.count -= 1
 
 
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
+@compiled
+def _given(state: State, number: int) -> float:
+    """Mirrors `Resource.given`."""
+    resource = state.resources[number]
+    if resource.seek == 0.0 or resource.count == 0:
+        return resource.capacity
+    return resource.capacity / (1 + resource.seek * (resource.count - 1))
+
+
+@twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
+@compiled
+def resize(state: State, number: int, capacity: float) -> None:
+    """Mirrors `Sharing.resize`."""
+    resource = state.resources[number]
+    resource.capacity = capacity
+    resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
+    _touch(state, number)
+
+
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
@@ -66,7 +86,7 @@ def start(state: State, item: int) -> None:
         resource = state.resources[number]
         _enter(state, item, place, number)
         resource.demand += flow.cap
-        if resource.demand > resource.capacity * _ROUNDING:
+        if resource.demand > _given(state, number) * _ROUNDING:
             resource.over = 1
             _touch(state, number)
             alone = False
@@ -94,7 +114,7 @@ def stop(state: State, item: int) -> None:
         resource.moved += moved
         if resource.over:
             _touch(state, number)
-            resource.over = 1 if resource.demand > resource.capacity * _ROUNDING else 0
+            resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
 
 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
@@ -154,7 +174,7 @@ def _is_settled(state: State, number: int, instant: int) -> bool:
 def _solve(state: State, number: int, instant: int) -> None:
     count, links = _collect(state, number, instant)
     _sort(state, count)
-    if links == 1:
+    if links == 1 and state.resources[number].count == count:
         _fill_one(state, number, count)
     else:
         _fill(state, count, links)
@@ -185,7 +205,7 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
             far += 1
             continue
         resource.solved = instant
-        resource.free = resource.capacity
+        resource.free = _given(state, links[at_link - 1])
         resource.unfixed = resource.count
         link = resource.head
         while link >= 0:
@@ -222,7 +242,7 @@ def _hold_outside(state: State, number: int, stamp: int) -> int:
             outside += flow.rate
             held += 1
         link = state.after[link]
-    resource.free = max(0.0, resource.capacity - outside)
+    resource.free = max(0.0, _given(state, number) - outside)
     resource.unfixed = resource.count - held
     return held
 

@@ -11,7 +11,6 @@ from schedbed.scheduler.simulate.compiled.contended.due_items import at, drop_it
 from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     COMPUTE,
     CPU,
-    DISK,
     END,
     MAPPING,
     OWN_DISK,
@@ -21,7 +20,13 @@ from schedbed.scheduler.simulate.compiled.contended.flow_records import (
     SORTING,
     WRITE,
 )
-from schedbed.scheduler.simulate.compiled.contended.link_ways import go_in, go_over, narrowest, pass_through
+from schedbed.scheduler.simulate.compiled.contended.link_ways import (
+    go_in,
+    go_over,
+    narrowest,
+    pass_drive,
+    pass_through,
+)
 from schedbed.scheduler.simulate.compiled.contended.sharing import left_at, start, stop
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
@@ -106,7 +111,7 @@ def _use_disk(state: State, work: int, total: float) -> None:
         entry.streams += 1
         entry.phase_bytes += total
         item = new_item(state, work, OWN_DISK)
-        pass_through(state, item, 4 * entry.node + DISK)
+        pass_drive(state, item, entry.node)
         _begin(state, item, total, _cap(state, item, total))
 
 
@@ -168,7 +173,7 @@ def write(state: State) -> None:
     if chain[0] != entry.node:
         go_in(state, item, entry.node, chain[0])
     for place in range(count):
-        pass_through(state, item, 4 * chain[place] + DISK)
+        pass_drive(state, item, chain[place])
         if place + 1 < count:
             go_over(state, item, chain[place], chain[place + 1])
     cap = _cap(state, item, float(state.costs[state.tasks[entry.task].cost].output))
@@ -209,7 +214,7 @@ def start_map(state: State, work: int) -> None:
         entry.streams += 1
         entry.phase_bytes += away
         item = new_item(state, work, READ)
-        pass_through(state, item, 4 * source + DISK)
+        pass_drive(state, item, source)
         go_over(state, item, source, entry.node)
         _begin(state, item, away, _cap(state, item, away))
     if not sorts:

@@ -1,0 +1,147 @@
+"""Disks that seek, page and are shared by nodes: times by hand, where nothing but these takes time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schedbed.cluster.virtual.agenda import Agenda, Item
+from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
+from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
+from schedbed.cluster.virtual.latencies import NO_LATENCIES
+from tests.harness.simulation import MB, Blocks, map_plan, node, reports, run
+
+LOCAL = {"a": ["n0"], "b": ["n0"], "c": ["n1"], "d": ["n2"]}
+
+
+def cluster(more: Any, store: Blocks | None = None, names: str = "n0 n1 n2") -> FluidEmulation:
+    """Return nodes of 1000 MB of memory and 100 MB/s of disk, which have that beside."""
+    emulation = FluidEmulation(store or Blocks(dict(LOCAL)), NO_LATENCIES)
+    for name in names.split():
+        emulation.node_up(0.0, node(name, **(more[name] if name in more else more)))
+    return emulation
+
+
+def ends(emulation: FluidEmulation) -> Any:
+    """Return when each attempt ended, to the microsecond."""
+    return pytest.approx(
+        {name[6:9]: report.end_s for name, report in reports(run(emulation)).items()}, abs=1e-6, rel=0
+    )
+
+
+def test_streams_of_a_disk_that_seeks() -> None:
+    """Two get 80 MB/s together; the first has 100 MB after 2.5 s, the other 200 MB left for 100 MB/s."""
+    emulation = cluster({"seek": 0.25})
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
+    emulation.launch(0.0, "n0", map_plan(1, [("b", 300 * MB)]))
+    assert ends(emulation) == {"m_0": 2.5, "m_1": 4.5}
+
+
+def test_tasks_that_declare_more_memory_than_there_is_slow_the_disk_until_one_has_ended() -> None:
+    """2000 of 1000 MB at 0.5: 100 / 1.5 MB/s for both, so 100 MB take 3 s; then 200 MB at 100 MB/s."""
+    emulation = cluster({"paging": 0.5})
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)], memory_bytes=1000 * MB))
+    emulation.launch(0.0, "n0", map_plan(1, [("b", 300 * MB)], memory_bytes=1000 * MB))
+    emulation.launch(0.0, "n1", map_plan(2, [("c", 100 * MB)], memory_bytes=1000 * MB))
+    assert ends(emulation) == {"m_0": 3.0, "m_1": 5.0, "m_2": 1.0}
+
+
+def test_memory_that_is_just_enough_costs_nothing() -> None:
+    emulation = cluster({"paging": 5.0})
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 50 * MB)], memory_bytes=400 * MB))
+    emulation.launch(0.0, "n0", map_plan(1, [("b", 50 * MB)], memory_bytes=600 * MB))
+    assert ends(emulation) == {"m_0": 1.0, "m_1": 1.0}
+
+
+def test_seeks_paging_and_a_fault_multiply() -> None:
+    """100 MB/s, half of it by the fault, / 1.5 for 2000 of 1000 MB, / 1.25 for two streams: 40 / 1.5 MB/s together."""
+    emulation = cluster({"seek": 0.25, "paging": 0.5})
+    emulation.set_rates(0.0, "n0", 1.0, 0.5, 1.0)
+    for index, block in enumerate("ab"):
+        emulation.launch(0.0, "n0", map_plan(index, [(block, 20 * MB)], memory_bytes=1000 * MB))
+    assert ends(emulation) == {"m_0": 1.5, "m_1": 1.5}
+
+
+def test_a_killed_task_gives_the_memory_back() -> None:
+    """1 s at a third of 100 MB/s, shared by two: 50 / 3 MB; the other 250 / 3 MB alone at 100 MB/s."""
+    emulation = cluster({"paging": 2.0})
+    plan = map_plan(1, [("b", 300 * MB)], memory_bytes=1000 * MB)
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)], memory_bytes=1000 * MB))
+    emulation.launch(0.0, "n0", plan)
+    emulation.kill(1.0, "n0", plan.attempt, "by hand")
+    assert ends(emulation) == {"m_0": 1.0 + 250 / 300, "m_1": 1.0}
+
+
+@pytest.mark.parametrize(("seek", "shared_s"), [(0.0, 2.0), (0.25, 2.5)])
+def test_nodes_of_one_host_share_its_disk(seek: float, shared_s: float) -> None:
+    """n0 and n1 have 100 MB/s, or 80 MB/s, together; n2 has a disk of its own."""
+    host = {"shared_disk": "h", "seek": seek}
+    emulation = cluster({"n0": host, "n1": host, "n2": {"seek": seek}})
+    for index, (name, block) in enumerate((("n0", "a"), ("n1", "c"), ("n2", "d"))):
+        emulation.launch(0.0, name, map_plan(index, [(block, 100 * MB)]))
+    assert ends(emulation) == {"m_0": shared_s, "m_1": shared_s, "m_2": 1.0}
+
+
+@pytest.mark.parametrize(("seek", "end_s"), [(0.0, 2.0), (0.25, 2.5)])
+def test_replicas_that_go_to_one_disk_are_written_once_each(seek: float, end_s: float) -> None:
+    """100 MB to n0 and n1 are 200 MB for their disk, in two streams: at 100 or 80 MB/s."""
+    more = {"shared_disk": "h", "seek": seek, "network_bps": 900.0 * MB}
+    emulation = cluster(more, Blocks(others=["n1"]))
+    plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)
+    emulation.launch(0.0, "n0", plan)
+    assert ends(emulation) == {"m_0": end_s}
+
+
+def test_two_replicas_and_a_read_have_a_third_of_the_disk_each() -> None:
+    """The read has its 50 MB after 1.5 s, when the block has 50 of its 100 MB; these take 1 s more."""
+    more = {"shared_disk": "h", "network_bps": 900.0 * MB}
+    emulation = cluster(more, Blocks({"d": ["n2"]}, others=["n1"]))
+    plan = map_plan(0, output="/out/p", replication=2, output_bytes=100 * MB, block_bytes=100 * MB)
+    emulation.launch(0.0, "n0", plan)
+    emulation.launch(0.0, "n2", map_plan(1, [("d", 50 * MB)]))
+    assert ends(emulation) == {"m_0": 2.5, "m_1": 1.5}
+
+
+def test_a_fault_of_one_node_leaves_the_rest_of_the_disk_to_the_others() -> None:
+    """n0 has 20 MB/s of the disk, n1 the other 80."""
+    emulation = cluster({"shared_disk": "h"})
+    emulation.set_rates(0.0, "n0", 1.0, 0.2, 1.0)
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
+    emulation.launch(0.0, "n1", map_plan(1, [("c", 100 * MB)]))
+    assert ends(emulation) == {"m_0": 5.0, "m_1": 1.25}
+
+
+def test_the_disk_outlives_a_node_that_shares_it() -> None:
+    """n1 dies after 1 s with half of its work done; n0 goes on with the whole disk."""
+    emulation = cluster({"shared_disk": "h"})
+    emulation.launch(0.0, "n0", map_plan(0, [("a", 100 * MB)]))
+    emulation.launch(0.0, "n1", map_plan(1, [("c", 100 * MB)]))
+    emulation.node_down(1.0, "n1")
+    assert ends(emulation) == {"m_0": 1.5}
+
+
+class Nobody:
+    """An owner that does not care."""
+
+    def fire(self, item: Item) -> None:
+        raise AssertionError("nothing is due here")
+
+
+def test_a_flow_that_passes_a_resource_twice_counts_twice() -> None:
+    sharing = Sharing(Agenda())
+    disk, other = Resource(90.0), [Resource(1000.0) for _ in range(4)]
+    twice = Flow(Nobody(), 0, 1e4, 500.0, [other[0], disk, other[1], other[2], other[3], disk])
+    once = Flow(Nobody(), 0, 1e4, 500.0, [disk])
+    assert list(twice.repeated) == [disk]
+    sharing.start(twice)
+    sharing.settle()
+    assert twice.rate == 45.0
+    sharing.start(once)
+    sharing.settle()
+    assert (twice.rate, once.rate) == (30.0, 30.0)
+    assert disk.moved_until(1.0) == pytest.approx(90.0)
+    sharing.stop(twice)
+    sharing.settle()
+    assert once.rate == 90.0
+    assert (disk.extra, list(disk.flows)) == (0, [once])
