@@ -15,7 +15,14 @@ from schedbed.cluster.agent.cgroups import owner_mark
 from schedbed.cluster.agent.config import LOOPBACK
 from schedbed.cluster.agent.link_budgets import make_links
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.spec import NO_LINK_RATES, BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
+from schedbed.cluster.spec import (
+    NO_LINK_RATES,
+    BlockSettings,
+    ClusterSpec,
+    DynamicReplicas,
+    NodeSpec,
+    shared_disks,
+)
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.stretch_file import StretchFile
@@ -64,8 +71,9 @@ class RunConfig:
 
     @property
     def links(self) -> Path | None:
-        """The folder with the budgets of the links between racks, None when no link has a limit."""
-        return None if self.cluster.links == NO_LINK_RATES else self.work / "nodes" / ".links"
+        """The folder with the budgets of links between racks and of shared disks, None when there are none."""
+        has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
+        return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
         """Make on this host what the nodes find there when they start: their folder, and the budgets of links."""
@@ -73,8 +81,7 @@ class RunConfig:
         if self.changes is not None:
             StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
         if self.links is not None:
-            racks = {node.rack for node in self.cluster.nodes}
-            make_links(self.links, racks, self.cluster.links.slowed(self.cluster.stretch))
+            make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
         """Makes this the run that actors of this control folder belong to. The file has no private key: attempts may

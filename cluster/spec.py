@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from schedbed.tasks.specs import NodeId
@@ -66,6 +67,15 @@ class NodeSpec:
             disk_bps=self.disk_bps / stretch,
             network_bps=self.network_bps / stretch,
         )
+
+
+def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
+    """Return the disks that nodes share, by name, each with the first node that does."""
+    found: dict[str, NodeSpec] = {}
+    for node in nodes:
+        if node.shared_disk:
+            found.setdefault(node.shared_disk, node)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class NodeContext:
     stretch: float = 1.0  # real seconds that an emulated one lasts, at first when that may change
     changes: Path | None = None  # the run's `StretchFile` where it may
     budget: Path | None = None
+    shared_disk: Path | None = None  # the budget of the disk that the node shares, beside its own
     pace_cpu: bool = True
     authority: str = ""
 

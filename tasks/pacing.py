@@ -1,11 +1,13 @@
 """How a node holds its declared rates in software: GCRA buckets in a mapped file, and the pacing of CPU.
 
 One file a node, mapped by its agent and its attempts, holds a bucket for CPU, disk and each direction of the
-network. Charges are first come first served, in small pieces, which shares a rate max-min fairly.
+network. Charges are first come first served, in small pieces, which shares a rate max-min fairly. A bucket that seeks
+gives less to several streams than to one; for that the file has a place for each stream at work.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -19,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NAMES = ("cpu", "disk", "tx", "rx")
+LINK_BUCKET = "tx"
+"""The bucket of a file of what several nodes share; its others are not used."""
 CPU_BANK_S = 0.02  # idle time that the CPU bucket banks: a sleep that ends late is made up for
 # A stream stands still whenever its process has used its share of a core: a tick of CPU time is up to 8 ms, which at a
 # twentieth of a core takes 160 ms. It may make up for that much at a time, else it never gets the declared rate.
@@ -29,8 +33,11 @@ TICK_S = 0.005  # of own CPU time between two charges of a CpuPacer
 WITHHELD = "withheld"
 """The file in an attempt's folder with the seconds for which its agent has stopped it, a double; may be missing."""
 
-_DECLARED, _RATE, _TAT, _USED, _FIELDS = 0, 1, 2, 3, 4
-_SIZE_BYTES = len(NAMES) * _FIELDS * 8
+_DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
+_FIRST_PLACE = len(NAMES) * _FIELDS
+PLACES = 64  # of streams through a bucket that seeks; more count as so many
+_SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
+EXPIRES_S = 1.0  # a stream that stands still for longer is not counted, nor one whose process was killed
 
 SOCKET_S = 0.02
 SOCKET_MIN_BYTES = 16 * 1024
@@ -99,8 +106,13 @@ class Budget:
         self.busy = False  # True while this process may hold a lock: a signal handler must not sleep then
 
     @classmethod
-    def create(cls, path: Path, rates: Mapping[str, float | None]) -> Budget:
-        """Make the file with these rates (units a second; None or 0 is unlimited) and open it."""
+    def create(
+        cls, path: Path, rates: Mapping[str, float | None], seek: Mapping[str, float] | None = None
+    ) -> Budget:
+        """Make the file with these rates (units a second; None or 0 is unlimited) and open it.
+
+        The streams of a bucket with a `seek`, of which a file has one, get rate / (1 + seek x (n - 1)) together.
+        """
         unknown = sorted(set(rates) - set(NAMES))
         if unknown:
             raise ValueError(f"unknown budget {unknown[0]!r}, expected one of {', '.join(NAMES)}")
@@ -109,6 +121,7 @@ class Budget:
         for name in NAMES:
             budget._cells[_cell(name, _DECLARED)] = rates.get(name) or 0.0
             budget.set_rate(name, rates.get(name))
+            budget._cells[_cell(name, _SEEK)] = (seek or {}).get(name, 0.0)
         return budget
 
     @classmethod
@@ -122,11 +135,13 @@ class Budget:
         self._map.close()
         self._file.close()
 
-    def reserve(self, name: str, amount: float, since: float | None = None) -> float:
+    def reserve(
+        self, name: str, amount: float, since: float | None = None, place: StreamPlace | None = None
+    ) -> float:
         """Charge `amount` and return the time at which it is paid, the present when the rate is unlimited.
 
-        `since` is as in `next_tat`, now unless given. Charges beyond `PIECE_S` of the rate keep others waiting:
-        pieces are the caller's matter (see `Stream.take`).
+        `since` is as in `next_tat`, now unless given; `place` is that of the stream. Charges beyond `PIECE_S` of the
+        rate keep others waiting: pieces are the caller's matter (see `Stream.take`).
         """
         with self._locked(name):
             cells = self._cells
@@ -135,13 +150,41 @@ class Budget:
             now = self._clock()
             if rate <= 0:
                 return now
+            seek = cells[_cell(name, _SEEK)]
+            if seek and place is not None:
+                rate /= 1 + seek * (self._streams(place, now) - 1)
             paid_at = next_tat(cells[_cell(name, _TAT)], now if since is None else since, rate, amount)
             cells[_cell(name, _TAT)] = paid_at
+            if seek and place is not None and place.cell >= 0:
+                cells[place.cell] = place.until = paid_at + EXPIRES_S
             return paid_at
 
-    def stream(self, name: str) -> Stream:
-        """Begin a stream: a file or transfer whose bytes pass this bucket piece by piece from now on."""
-        return Stream(self, name, self._clock, self._sleep)
+    def _streams(self, place: StreamPlace, now: float) -> int:
+        """Count the streams at work with that of `place`, which gets a cell if it has none and one is free."""
+        cells = self._cells
+        if place.cell >= 0 and cells[place.cell] != place.until:
+            place.cell = -1  # it stood still for long, and another stream has the cell
+        count, free = int(place.cell < 0), -1
+        for cell in range(_FIRST_PLACE, _FIRST_PLACE + PLACES):
+            if cell == place.cell or cells[cell] > now:
+                count += 1
+            elif free < 0:
+                free = cell
+        if place.cell < 0:
+            place.cell = free
+        return count
+
+    def leave(self, place: StreamPlace) -> None:
+        """End a stream: it counts no more. Without a lock, since it may be called wherever a stream is dropped."""
+        with contextlib.suppress(ValueError):  # the file was closed before
+            if place.cell >= 0 and self._cells[place.cell] == place.until:
+                self._cells[place.cell] = 0.0
+        place.cell = -1
+
+    def stream(self, name: str, beyond: Stream | None = None) -> Stream:
+        """Begin a stream: a file or transfer whose bytes pass this bucket piece by piece from now on, and those that
+        `beyond` passes."""
+        return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
         """All that was ever charged."""
@@ -182,15 +225,33 @@ def _cell(name: str, field: int) -> int:
     return NAMES.index(name) * _FIELDS + field
 
 
+class StreamPlace:
+    """Where a budget's file counts a stream, and what stands there as long as it is this stream's; -1 for nowhere."""
+
+    __slots__ = ("cell", "until")
+
+    def __init__(self) -> None:
+        self.cell = -1
+        self.until = 0.0
+
+
 class Stream:
-    """The bytes of one file or transfer on their way through a bucket, from the moment that this is made.
+    """The bytes of one file or transfer on their way through a bucket, from the moment that this is made until nobody
+    holds it any more.
 
     A stream that also computes between its pieces overlaps both, as reading ahead and writing behind do.
     """
 
     def __init__(
-        self, budget: Budget, name: str, clock: Callable[[], float], sleep: Callable[[float], None]
+        self,
+        budget: Budget,
+        name: str,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        beyond: Stream | None = None,
     ) -> None:
+        self._place = StreamPlace()
+        self._beyond = beyond
         self._budget = budget
         self._name = name
         self._clock = clock
@@ -200,8 +261,17 @@ class Stream:
     def reserve(self, amount: float) -> float:
         """Charge `amount` now and return the seconds to wait until it is paid, 0 when it is already."""
         since = stream_since(self._level, self._clock())
-        self._level = self._budget.reserve(self._name, amount, since)
-        return max(0.0, self._level - self._clock())
+        self._level = self._budget.reserve(self._name, amount, since, self._place)
+        if self._beyond is not None:
+            self._beyond.reserve(amount)
+        return self._owed_s()
+
+    def _owed_s(self) -> float:
+        owed_s = max(0.0, self._level - self._clock())
+        return owed_s if self._beyond is None else max(owed_s, self._beyond._owed_s())
+
+    def __del__(self) -> None:
+        self._budget.leave(self._place)
 
     def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
         """Charge `amount` piece by piece and sleep until it is paid; `meanwhile` is called before each sleep."""
@@ -212,7 +282,7 @@ class Stream:
             delay_s = self.reserve(piece)
             if meanwhile is not None:
                 meanwhile()
-                delay_s = self._level - self._clock()
+                delay_s = self._owed_s()
             if delay_s > 0:
                 self._sleep(delay_s)
             left -= piece

@@ -182,10 +182,11 @@ class Agent:
             stretch=config.stretch,
             changes=config.changes,
             budget=self._where.budget if self._limits.budget is not None else None,
+            shared_disk=self._limits.shared_disk,
             pace_cpu=self._limits.pace_cpu,
         )
         raw = asdict(context) | {"root": str(context.root)}
-        for name in ("budget", "changes"):
+        for name in ("budget", "shared_disk", "changes"):
             raw[name] = None if raw[name] is None else str(raw[name])
         return {
             "context": raw,

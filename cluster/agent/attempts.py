@@ -101,6 +101,7 @@ class Attempts:
         if spec.attempt in self._running or scratch.exists():
             return
         self._running[spec.attempt] = Running(spec, self._clock.now_s())
+        self._declare_memory()
         try:
             scratch.mkdir()
             self._running[spec.attempt].silence = silence_of(spec, scratch / "status")
@@ -157,6 +158,9 @@ class Attempts:
         """CPU time so far of starting and ending attempts, as far as the kernel counts that with the node's."""
         used_s = self._limits.cpu_s()
         return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
+
+    def _declare_memory(self) -> None:
+        self._limits.declare_memory(sum(running.spec.memory_bytes for running in self._running.values()))
 
     # ------------------------------------------------------- what they use
 
@@ -297,6 +301,7 @@ class Attempts:
         running = self._running.pop(attempt, None)
         if running is None:
             return
+        self._declare_memory()
         self._ended_cpu_s += running.worked_s
         over = running.fail_reason
         if over is None and running.spare is not None:

@@ -14,10 +14,11 @@ from schedbed.cluster.agent.cgroups import PathFiles
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
 from schedbed.cluster.agent.group_files import NODE_GROUP, GroupFiles, Quota, receive_files, slot_groups
-from schedbed.cluster.agent.link_budgets import LinkBudgets
+from schedbed.cluster.agent.link_budgets import LinkBudgets, disk_of
 from schedbed.cluster.agent.node_groups import NodeGroups
 from schedbed.cluster.agent.software.stopped_groups import StoppedGroups
 from schedbed.cluster.agent.warm.privileges import PLACES, can_drop
+from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.pacing import NAMES, WITHHELD, Budget, Stream
 
@@ -73,7 +74,11 @@ class NodeLimits:
             if self.pace_cpu
             else None
         )
-        self.budget = None if config.limits == "off" else Budget.create(where.budget, self._rates)
+        self._node, self._links_folder = config.node, config.links
+        self._factors = dict.fromkeys(self._rates, 1.0)
+        self._declared_bytes = 0
+        seek = {"disk": 0.0 if config.node.shared_disk else config.node.seek}
+        self.budget = None if config.limits == "off" else Budget.create(where.budget, self._rates, seek)
         if self.drops and self.budget is not None:
             where.budget.chmod(
                 0o666
@@ -161,11 +166,27 @@ class NodeLimits:
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
         """A fault: multiplies the declared rates from now on; factors are 0 < f, 1 is as declared."""
-        factors = {"cpu": cpu, "disk": disk, "tx": network, "rx": network}
-        if self.budget is not None:
-            for name, rate in self._rates.items():
-                self.budget.set_rate(name, rate * factors[name])
+        self._factors = {"cpu": cpu, "disk": disk, "tx": network, "rx": network}
+        self._set_rates()
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
+
+    def declare_memory(self, declared_bytes: int) -> None:
+        """The node's attempts declare so much memory together from now on, for which the disk may have to page."""
+        self._declared_bytes = declared_bytes
+        if self._node.paging:
+            self._set_rates()
+
+    def _set_rates(self) -> None:
+        if self.budget is not None:
+            slowed = {"disk": self._node.paging_factor(self._declared_bytes)}
+            for name, rate in self._rates.items():
+                self.budget.set_rate(name, rate * self._factors[name] / slowed.get(name, 1.0))
+
+    @property
+    def shared_disk(self) -> Path | None:
+        """The budget of the disk that the node shares with others of this host."""
+        name, folder = self._node.shared_disk, self._links_folder
+        return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
     @property
     def _enforcer(self) -> NodeGroups | StoppedGroups | None:
@@ -182,12 +203,16 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Begin a stream of bytes that passes each of `disk`, `tx`, `rx` and the links between racks that is named."""
+        """Begin a stream of bytes that passes each of `disk`, `tx`, `rx` and the links between racks that is named;
+        with `disk` also the disk that the node shares."""
         if self.budget is None:
             return NodeStream(())
         streams = [self.budget.stream(name) for name in names if name in NAMES]
         if self._links is not None:
-            streams += self._links.streams(name for name in names if name not in NAMES)
+            links = [name for name in names if name not in NAMES]
+            if self._node.shared_disk and "disk" in names:
+                links.append(disk_of(self._node.shared_disk))
+            streams += self._links.streams(links)
         return NodeStream(streams)
 
     def remove(self) -> None:
@@ -206,6 +231,8 @@ class NodeLimits:
         """In the words of `Hello.limits`."""
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
+        if self.budget is not None:
+            report["disk"] = with_modelled(soft, self._node)
         # Stopping an attempt's processes bounds most of what does not cooperate, but not yet all of it.
         if self._groups is not None:
             name = f"cgroup v{self._groups.version}" + ("" if self._out_of_reach else f" {COOPERATING}")
@@ -248,6 +275,14 @@ class NodeLimits:
         self._files = PathFiles(find_hierarchies(), config.run_id, config.node.node, os.getpid())
         self._files.create(self._names)
         return self._files
+
+
+def with_modelled(by: str, node: NodeSpec) -> str:
+    """Return the name of what enforces the disk's rate, with what else of the declared disk a software budget models:
+    the kernel neither seeks nor shares, and what tasks declare of memory is not what they touch."""
+    parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
+    modelled = ", ".join(name for name, value in parts.items() if value)
+    return f"{by.removesuffix(COOPERATING).strip()}; {modelled} modelled {COOPERATING}" if modelled else by
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:

@@ -1,17 +1,15 @@
-"""The links between racks as budgets that the agents of a host share: one file for each link, in one folder."""
+"""What nodes share on a host, as budgets: one file for each link between racks and each shared disk, in one folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from schedbed.cluster.spec import LinkRates
-from schedbed.tasks.pacing import Budget, Stream
+from schedbed.cluster.spec import LinkRates, NodeSpec, shared_disks
+from schedbed.tasks.pacing import LINK_BUCKET, Budget, Stream
 
 CORE_SWITCH = "core-switch"
-LINK_BUCKET = "tx"
-"""The bucket of a link's file that its bytes pass; the others are not used."""
 
 
 def uplink_of(rack: str) -> str:
@@ -24,9 +22,17 @@ def downlink_of(rack: str) -> str:
     return f"downlink-{quote(rack, safe='')}"
 
 
-def rates_of(racks: Iterable[str], links: LinkRates) -> Iterator[tuple[str, float]]:
-    """Yield the name and the rate of each link that has a limit."""
-    for rack in sorted(racks):
+def disk_of(name: str) -> str:
+    """Return the name of the link that bytes pass on their way to a shared disk, or from there."""
+    return f"disk-{name}"
+
+
+def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Iterator[tuple[str, float]]:
+    """Yield the name and the rate in real seconds of each link that has a limit, and of each shared disk."""
+    links = links.slowed(stretch)
+    for name, node in shared_disks(nodes).items():
+        yield disk_of(name), node.disk_bps / stretch
+    for rack in sorted({node.rack for node in nodes}):
         if links.up_bps is not None:
             yield uplink_of(rack), links.up_bps
         if links.down_bps is not None:
@@ -35,11 +41,14 @@ def rates_of(racks: Iterable[str], links: LinkRates) -> Iterator[tuple[str, floa
         yield CORE_SWITCH, links.core_bps
 
 
-def make_links(folder: Path, racks: Iterable[str], links: LinkRates) -> None:
-    """Make the folder with the budgets of the links, for the agents of this host."""
+def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> None:
+    """Make the folder with the budgets, for the agents and the attempts of this host."""
     folder.mkdir(exist_ok=True)
-    for name, rate_bps in rates_of(racks, links):
-        Budget.create(folder / name, {LINK_BUCKET: rate_bps}).close()
+    seek = {disk_of(name): node.seek for name, node in shared_disks(nodes).items()}
+    for name, rate_bps in rates_of(nodes, links, stretch):
+        Budget.create(folder / name, {LINK_BUCKET: rate_bps}, {LINK_BUCKET: seek.get(name, 0.0)}).close()
+        if name in seek:
+            (folder / name).chmod(0o666)  # attempts may be users of their own
 
 
 class LinkBudgets:

@@ -142,7 +142,8 @@ class Loads:
         found = {}
         for node, pair in zip(nodes, zip(made[::2], made[1::2], strict=True), strict=True):
             moved = sum(r["counters"]["read_local_bytes"] + r["counters"]["spill_bytes"] for r in pair)
-            found[node.spec.node] = FittedRate(moved / _span_s(pair) / node.spec.disk_bps)
+            together_bps = node.spec.disk_bps / (1.0 if node.spec.shared_disk else 1.0 + node.spec.seek)
+            found[node.spec.node] = FittedRate(moved / _span_s(pair) / together_bps)
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:

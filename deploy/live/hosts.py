@@ -21,7 +21,7 @@ from schedbed.cluster.host_clock import ClockReading, ClockTrack, HostScale
 from schedbed.cluster.machines.make import KINDS, machines_ready
 from schedbed.cluster.machines.piece_pipe import PiecePipe
 from schedbed.cluster.run_config import RunConfig
-from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec
+from schedbed.cluster.spec import BY_HOST, ClusterSpec, NodeSpec, shared_disks
 from schedbed.deploy.hostwatch import SAMPLE_S, HostWatch, describe_host
 from schedbed.deploy.workspace import base_folder, make_scratch, remove, sweep
 from schedbed.tasks.errors import BadInput
@@ -142,8 +142,16 @@ def host_loads(
 
 
 def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """Raise BadInput when a link between racks would have to be shared by several hosts: a budget is a host's own."""
+    """Raise BadInput when a link between racks, or a disk, would have to be shared by several hosts: a budget is a
+    host's own."""
     every = sorted({places[node.node].name for node in cluster.nodes})
+    for name in shared_disks(cluster.nodes):
+        hosts = sorted({places[node.node].name for node in cluster.nodes if node.shared_disk == name})
+        if len(hosts) > 1:
+            raise BadInput(
+                f"cluster.node.shared_disk: the nodes that share {name} lie on {', '.join(hosts)} and a disk is held "
+                "on one host only, expected the same host for all of them, or one host"
+            )
     for key, rate_bps in (("downlink", cluster.downlink_bps), ("core_switch", cluster.core_switch_bps)):
         if rate_bps is not None and len(every) > 1:
             raise BadInput(

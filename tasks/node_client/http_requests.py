@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from schedbed.tasks.blockfile import READ_BYTES
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.node_client.server_trust import trusting
-from schedbed.tasks.pacing import Budget, socket_bytes
+from schedbed.tasks.pacing import LINK_BUCKET, Budget, socket_bytes
 from schedbed.tasks.specs import NodeId
 
 AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself waits up to 60 s for the masters
@@ -65,14 +65,16 @@ class AgentLink:
         self.context = context
         self.peers = dict(context.peers)
         self.budget = Budget.open(context.budget) if context.budget else None
+        self._shared_disk = Budget.open(context.shared_disk) if context.shared_disk else None
         self.settle_cpu: Callable[[], None] | None = None  # where this process paces its CPU itself
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Begin a stream of bytes through the node's budget of that name."""
+        """Begin a stream of bytes through the node's budget of that name, and through the disk that it shares."""
         if self.budget is None:
             return lambda amount_bytes: None
-        stream = self.budget.stream(name)
+        shares = name == "disk" and self._shared_disk is not None
+        stream = self.budget.stream(name, self._shared_disk.stream(LINK_BUCKET) if shares else None)
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:

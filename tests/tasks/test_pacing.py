@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from schedbed.tasks.pacing import (
     CATCH_UP_S,
     CPU_BANK_S,
+    EXPIRES_S,
+    PLACES,
     Budget,
     CpuPacer,
     cpu_debt_s,
@@ -352,3 +354,85 @@ def test_a_pacer_does_not_make_an_attempt_wait_again_for_what_its_agent_has_with
     clock.work(0.1)
     pacer.settle()
     assert clock.now_s == pytest.approx(1011.0, abs=CPU_BANK_S + 0.001)
+
+
+def a_disk(
+    tmp_path: Path, clock: Clock, name: str = "disk", rate: float = 100.0, seek: float = 0.25
+) -> Budget:
+    """Return a bucket `disk` that seeks, as one more process has it open."""
+    path = tmp_path / name
+    if not path.exists():
+        Budget.create(path, {"disk": rate}, {"disk": seek}).close()
+    return Budget(path, clock, clock.sleep)
+
+
+def test_streams_through_a_disk_that_seeks_get_less_together_while_there_are_several(tmp_path: Path) -> None:
+    """100 a second for one, 100 / 1.25 for two, 100 / 1.5 for three, in one process or in several."""
+    clock = Clock()
+    here, there = a_disk(tmp_path, clock), a_disk(tmp_path, clock)
+    one = here.stream("disk")
+    assert one.reserve(10.0) == pytest.approx(0.1)
+    other = there.stream("disk")
+    assert other.reserve(10.0) == pytest.approx(0.1 + 0.125)
+    third = here.stream("disk")
+    assert third.reserve(10.0) == pytest.approx(0.225 + 0.15)
+    assert one.reserve(10.0) == pytest.approx(0.375 + 0.15)
+    del third
+    assert other.reserve(10.0) == pytest.approx(0.525 + 0.125)
+    del other
+    assert one.reserve(10.0) == pytest.approx(0.65 + 0.1)
+
+
+def test_a_stream_whose_process_was_killed_counts_no_more_after_a_while(tmp_path: Path) -> None:
+    clock = Clock()
+    disk, killed = a_disk(tmp_path, clock), a_disk(tmp_path, clock)
+    left = killed.stream("disk")
+    clock.sleep(left.reserve(10.0))
+    killed.close()  # nobody says that the stream has ended
+    one = disk.stream("disk")
+    clock.sleep(one.reserve(10.0))
+    assert clock.now_s == pytest.approx(1000.0 + 0.1 + 0.125)
+    clock.sleep(EXPIRES_S)
+    one = disk.stream("disk")
+    assert one.reserve(10.0) == pytest.approx(0.1)
+    del left
+
+
+def test_a_stream_that_stood_still_for_long_gets_another_place(tmp_path: Path) -> None:
+    clock = Clock()
+    disk = a_disk(tmp_path, clock)
+    slow = disk.stream("disk")
+    clock.sleep(slow.reserve(10.0))
+    clock.sleep(EXPIRES_S + 1)
+    fast = disk.stream("disk")
+    assert fast.reserve(10.0) == pytest.approx(0.1)  # alone, in the place of the other
+    clock.sleep(0.1)
+    clock.sleep(CATCH_UP_S)
+    before_s = clock.now_s
+    slow.reserve(100.0)  # it makes up for a quarter of a second
+    clock.sleep(before_s - CATCH_UP_S + 1.25 - clock.now_s)
+    assert fast.reserve(100.0) == pytest.approx(1.25)  # both count
+
+
+def test_more_streams_than_there_are_places_count_as_so_many(tmp_path: Path) -> None:
+    clock = Clock()
+    disk = a_disk(tmp_path, clock, seek=1.0)
+    streams = [disk.stream("disk") for _ in range(PLACES + 5)]
+    for stream in streams:
+        stream.reserve(0.0)
+    level_s = streams[-1].reserve(100.0)
+    assert level_s == pytest.approx(PLACES + 1)
+    del streams[:PLACES]
+    assert streams[0].reserve(100.0) - level_s == pytest.approx(1.0, abs=4.0)
+
+
+def test_a_stream_through_two_disks_waits_for_the_slower_one(tmp_path: Path) -> None:
+    clock = Clock()
+    own, shared = a_disk(tmp_path, clock, seek=0.0), a_disk(tmp_path, clock, "shared", rate=50.0)
+    both, one = own.stream("disk", shared.stream("disk")), shared.stream("disk")
+    assert both.reserve(10.0) == pytest.approx(0.2)
+    assert one.reserve(10.0) == pytest.approx(0.2 + 0.25)
+    assert (own.used("disk"), shared.used("disk")) == (10.0, 20.0)
+    began_s = clock.now_s
+    both.take(100.0)
+    assert clock.now_s - began_s == pytest.approx(0.45 + 2.5)

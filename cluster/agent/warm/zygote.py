@@ -43,7 +43,7 @@ FDS_MAX = 64  # descriptors that one reading may bring
 
 def context_from_json(raw: Message) -> NodeContext:
     """A NodeContext from its JSON form."""
-    paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "changes")}
+    paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk", "changes")}
     return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 

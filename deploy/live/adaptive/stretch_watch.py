@@ -52,7 +52,7 @@ class StretchWatch:
         self._nodes = config.work / "nodes"
         self._file = StretchFile(config.changes, write=True)
         self._clock = RunClock(0.0, cluster.stretch, config.changes)
-        rates = rates_of({node.rack for node in cluster.nodes}, cluster.links.slowed(cluster.stretch))
+        rates = rates_of(cluster.nodes, cluster.links, cluster.stretch)
         folder = config.links
         self._links = [] if folder is None else [(Budget.open(folder / link), rate) for link, rate in rates]
         self._use = OthersUse(self._roots, time.monotonic)

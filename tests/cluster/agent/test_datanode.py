@@ -239,7 +239,7 @@ def test_reads_and_writes_keep_to_the_declared_rates(live: Callable[[Story], Non
 def test_what_leaves_a_rack_shares_its_uplink_and_what_stays_does_not(live: Callable[[Story], None]) -> None:
     async def story(rig: Rig) -> None:
         links = rig.root / "links"
-        make_links(links, ["r1"], LinkRates(up_bps=2e6))
+        make_links(links, [node_spec("n1", rack="r1")], LinkRates(up_bps=2e6), 1)
         one = await rig.start(node_spec("n1", rack="r1"), links=links)
         two = await rig.start(node_spec("n2", rack="r1"), links=links)
         far = await rig.start(node_spec("n3", rack="r2"))
@@ -274,11 +274,10 @@ def test_senders_of_two_racks_share_the_downlink_of_a_third_and_the_core(
 
     async def story(rig: Rig) -> None:
         links, size = rig.root / "links", 1_000_000
-        make_links(links, ["r1", "r2", "r/3"], LinkRates(down_bps=2e6, core_bps=1e9))
-        nodes = [
-            await rig.start(node_spec(f"n{number}", rack=rack), links=links)
-            for number, rack in enumerate(("r1", "r2", "r/3", "r/3"), 1)
-        ]
+        racks = enumerate(("r1", "r2", "r/3", "r/3"), 1)
+        specs = [node_spec(f"n{number}", rack=rack) for number, rack in racks]
+        make_links(links, specs, LinkRates(down_bps=2e6, core_bps=1e9), 1)
+        nodes = [await rig.start(spec, links=links) for spec in specs]
         await rig.introduce(*nodes)
         one, two, three, _ = nodes
         for sender in (one, two, three):

@@ -19,7 +19,7 @@ def cluster(more: Any, store: Blocks | None = None, names: str = "n0 n1 n2") -> 
     """Return nodes of 1000 MB of memory and 100 MB/s of disk, which have that beside."""
     emulation = FluidEmulation(store or Blocks(dict(LOCAL)), NO_LATENCIES)
     for name in names.split():
-        emulation.node_up(0.0, node(name, **(more[name] if name in more else more)))
+        emulation.node_up(0.0, node(name, **more.get(name, more)))
     return emulation
 
 

@@ -309,3 +309,27 @@ def test_tasks_that_are_alike_take_little_room_in_run_json():
     assert len(text) < 5000
     back = ResolvedScenario.from_json(json.loads(text))
     assert back == resolved and len(back.jobs[0].map_costs) == len(back.inputs[0].blocks) == 500
+
+
+def test_what_nodes_suffer_from_is_a_default_that_groups_replace() -> None:
+    disk, memory = {"rate": "40MB/s", "seek": 0.1}, {"size": "8GiB", "paging": 0.3}
+    groups = [{}, {"disk": "20MB/s"}, {"memory": "1GiB", "shared_disk": "h1"}]
+    cluster = {"node": {"disk": disk, "memory": memory}, "nodes": groups}
+    resolved = resolve(scenario(cluster=cluster))
+    have = [(node.disk_bps, node.seek, node.memory_bytes, node.paging) for node in resolved.cluster.nodes]
+    assert have == [(40e6, 0.1, 8 * 2**30, 0.3), (20e6, 0.0, 8 * 2**30, 0.3), (40e6, 0.1, 2**30, 0.0)]
+    assert [node.shared_disk for node in resolved.cluster.nodes] == ["", "", "h1"]
+    assert resolve(json.loads(json.dumps(resolved.to_json()))) == resolved
+
+
+def test_run_json_of_nodes_that_do_not_suffer_says_nothing_of_it() -> None:
+    nodes = resolve(scenario()).to_json()["cluster"]["nodes"]
+    assert not {"seek", "paging", "shared_disk"} & nodes[0].keys()
+
+
+def test_simulate_seek_is_of_disks_that_declare_none() -> None:
+    cluster = {"nodes": [{}, {"disk": {"rate": "40MB/s", "seek": 0.5}}]}
+    resolved = resolve(scenario(cluster=cluster, simulate={"seek": 0.2}))
+    assert [node.seek for node in resolved.cluster.nodes] == [0.0, 0.5]  # live
+    simulated = resolved.cluster.with_seek(resolved.simulate.seek)
+    assert [node.seek for node in simulated.nodes] == [0.2, 0.5]

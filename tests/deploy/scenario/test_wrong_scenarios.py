@@ -147,6 +147,28 @@ def test_all_faults_at_once_in_the_order_of_the_file(tmp_path):
             "workload.jobs[0].input.sed: unknown key, did you mean 'seed'?",
         ),
         (
+            "cluster.node.disk={rate: 40MB/s, seek: 11}",
+            "--set cluster.node.disk={rate: 40MB/s, seek: 11}: cluster.node.disk.seek: 11 is not at most 10",
+        ),
+        (
+            "cluster.node.disk={seek: 0.1}",
+            "--set cluster.node.disk={seek: 0.1}: cluster.node.disk.rate: missing",
+        ),
+        (
+            "cluster.node.memory={size: 1GiB, paging: -1}",
+            "--set cluster.node.memory={size: 1GiB, paging: -1}: cluster.node.memory.paging: -1 is not at least 0",
+        ),
+        (
+            "cluster.node.memory={size: 1GiB, pages: 1}",
+            "--set cluster.node.memory={size: 1GiB, pages: 1}: cluster.node.memory.pages: unknown key, "
+            "did you mean 'paging'?",
+        ),
+        (
+            "cluster.nodes=[{shared_disk: a}, {shared_disk: a, disk: 1MB/s}]",
+            "s.yaml:1: cluster.node.shared_disk: n1 and n2 share a and declare different disks, "
+            "expected the same rate and seek",
+        ),
+        (
             "workload.jobs.4.maps=2",
             "--set workload.jobs.4.maps=2: 4 is not an index of this list of 1 (counted from 0)",
         ),

@@ -272,3 +272,41 @@ def test_what_is_promised_can_be_had(percents: tuple[int, int]) -> None:
     view: Any = world.core.status()
     running = {row["job"]: row["maps_running"] for row in view["jobs"]}
     assert running == {"a": percents[0] / 5, "b": percents[1] / 5}
+
+
+def test_a_heartbeat_starts_so_many_off_switch_tasks() -> None:
+    """n1 has the blocks of two maps, its rack those of two more; three have theirs elsewhere."""
+    hosts = ["n1", "n1", "n2", "n2", "n3", "n3", "n3"]
+    nodes = [node("n1", maps=7), node("n2", maps=0), node("n3", maps=0, rack="r1")]
+
+    def rounds(**more: Any) -> list[list[str]]:
+        world = World(build_policy(capacity(**more)), nodes)
+        world.submit(job("a", hosts))
+        world.run()
+        launched = [row for row in world.tape.decisions if row.answer == "launch"]
+        times = sorted({row.t for row in launched})
+        return [[row.reason.split(";")[0] for row in launched if row.t == each] for each in times]
+
+    near = ["node-local"] * 2 + ["rack-local"] * 2
+    assert [len(each) for each in rounds()] == [7]
+    one = rounds(off_switch_per_heartbeat=1)
+    assert [len(each) for each in one] == [5, 1, 1]
+    assert [reason.split(",")[0] for reason in one[0]] == [*near, "off-rack"]
+    assert [len(each) for each in rounds(off_switch_per_heartbeat=2)] == [6, 1]
+
+
+def test_reduces_and_maps_without_input_are_off_switch_too() -> None:
+    world = World(build_policy(capacity(off_switch_per_heartbeat=1)), [node("n1", maps=4, reduces=4)])
+    world.submit(job("a", 2)).submit(job("b", 1, reduces=3)).run()
+    launched = [row.t for row in world.tape.decisions if row.answer == "launch"]
+    assert len(launched) == len(set(launched)) == 6
+    skips = {row.reason for row in world.tape.decisions if row.answer == "skip"}
+    assert "this heartbeat has started 1 off-switch" in skips
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "few", True])
+def test_off_switch_tasks_are_counted(value: Any) -> None:
+    with pytest.raises(BadInput, match="off_switch_per_heartbeat"):
+        build_policy(capacity(off_switch_per_heartbeat=value))
+    assert build_policy(capacity(off_switch_per_heartbeat="off")).elidable  # pyright: ignore[reportAttributeAccessIssue]
+    assert not build_policy(capacity(off_switch_per_heartbeat=1)).elidable  # pyright: ignore[reportAttributeAccessIssue]

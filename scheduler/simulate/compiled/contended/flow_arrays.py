@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from schedbed.cluster.spec import NodeSpec
+from schedbed.cluster.spec import NodeSpec, shared_disks
 from schedbed.cluster.virtual.fluid.reduce_phases import buffer_bytes
 from schedbed.cluster.virtual.node_model import TaskCost
 from schedbed.scheduler.simulate.compiled import entity_records as plain
@@ -118,12 +118,7 @@ def fluid(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
-    """Return the first node of each disk that nodes share."""
-    found: dict[str, NodeSpec] = {}
-    for spec in (node.spec for node in simulation.nodes):
-        if spec.shared_disk:
-            found.setdefault(spec.shared_disk, spec)
-    return found
+    return shared_disks(node.spec for node in simulation.nodes)
 
 
 def _longest_way(simulation: Simulation, replication: int) -> int:
