@@ -73,8 +73,8 @@ class AgentLink:
         """Begin a stream of bytes through the node's budget of that name, and through the disk that it shares."""
         if self.budget is None:
             return lambda amount_bytes: None
-        shares = name == "disk" and self._shared_disk is not None
-        stream = self.budget.stream(name, self._shared_disk.stream(LINK_BUCKET) if shares else None)
+        shared = self._shared_disk if name == "disk" else None
+        stream = self.budget.stream(name, None if shared is None else shared.stream(LINK_BUCKET))
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:

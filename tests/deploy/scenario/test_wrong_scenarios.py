@@ -161,7 +161,7 @@ def test_all_faults_at_once_in_the_order_of_the_file(tmp_path):
         (
             "cluster.node.memory={size: 1GiB, pages: 1}",
             "--set cluster.node.memory={size: 1GiB, pages: 1}: cluster.node.memory.pages: unknown key, "
-            "did you mean 'paging'?",
+            "expected one of size, paging",
         ),
         (
             "cluster.nodes=[{shared_disk: a}, {shared_disk: a, disk: 1MB/s}]",
