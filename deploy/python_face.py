@@ -102,9 +102,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the comparison of the policies for a notebook."""
-        from schedbed.deploy.results.report_tables import comparison
+        from schedbed.deploy.results.page.report_tables import comparison_html
 
-        return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison(self.summary)}</div>'
+        return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison_html(self.summary)}</div>'
 
     def _table(self, name: str) -> pd.DataFrame:
         from schedbed.deploy.results.record_check import open_record

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from html import escape
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from schedbed.deploy.private_files import stay_private
-from schedbed.deploy.results import plots, report_data, report_tables, summary, timeline
+from schedbed.deploy.results import plots, stats, summary, timeline
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
+from schedbed.deploy.results.measures.waits import SIZES
+from schedbed.deploy.results.page import offers, report_data, report_tables, templates, why
+from schedbed.deploy.results.page.bands import NODES_ALONE, Bands
 from schedbed.deploy.results.record_check import merge_parts
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
-from schedbed.deploy.results.stats import REPEATS_LEAST
 
 NAME = "report.html"
-SCRIPTS = ("base.js", "lanes.js", "charts.js")
+SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
 def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
@@ -46,85 +44,96 @@ def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
 
 def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     """The HTML text."""
-    shown = [recorded.jobs(*key) for key in report_data.first_runs(run)]
-    policies = figures["policies"]
+    from markupsafe import Markup
+
+    runs = {key[0]: recorded.tables(*key) for key in report_data.first_runs(run)}
+    counted = {policy: offers.sums(mine) for policy, mine in runs.items()}
+    shown = [mine.counted for mine in runs.values()]
+    policies, fidelity = figures["policies"], figures["fidelity"]
     several = run.repeats > 1
-    return Template(_part("page.html")).substitute(
-        title=escape(str(run.scenario.get("name") or "run")),
-        style=_part("style.css"),
-        script="\n".join(_part(name) for name in SCRIPTS),
-        data=_embedded(data),
+    return templates.filled(
+        "page.html",
+        title=str(run.scenario.get("name") or "run"),
+        style=Markup(templates.part("style.css")),
+        script=Markup("\n".join(templates.part(name) for name in SCRIPTS)),
+        data=data,
         facts=_facts(run),
-        banner=_banner(figures["fidelity"]),
+        doubts=[] if fidelity["trusted"] else fidelity["why"],
+        trust=_trust(fidelity),
+        several_policies=len(policies) > 1,
+        why=why.sentences(figures, runs),
+        why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),
         all_repeats=f" (all {run.repeats} repeats)" if several else "",
         first_repeat=f" (the first of {run.repeats} repeats)" if several else "",
+        sizes_most=SIZES,
+        bands=Bands.of(run.nodes) is not None,
+        nodes_alone=NODES_ALONE,
+        decisions=report_tables.decisions(counted),
+        decisions_summary=_decisions_summary(run, counted),
         deadlines=report_tables.deadlines(shown),
         users=report_tables.users(policies),
         sizes=report_tables.sizes(policies),
         fidelity=report_tables.fidelity(policies),
         jobs=report_tables.jobs(shown),
+        jobs_count=len({job for mine in shown for job in mine.jobs["job"]}),
         footer=_footer(run),
     )
 
 
-def _part(name: str) -> str:
-    return resources.files("schedbed.deploy.results").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _embedded(data: Mapping[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _facts(run: RunFile) -> str:
+def _facts(run: RunFile) -> list[str]:
     host = run.host
-    nodes = run.nodes
-    racks = _count(len({node["rack"] for node in nodes}), "rack")
+    racks = _count(len({node["rack"] for node in run.nodes}), "rack")
     facts = [
-        f"<b>{len(nodes)}</b> emulated nodes in {racks}, {escape(run.machines)} machines",
+        f"{len(run.nodes)} emulated nodes in {racks}, {run.machines} machines",
         f"scale {run.scenario.get('scale', 1):g}, seed {run.seed}, {_count(run.repeats, 'repeat')}",
     ]
     facts += stretch_facts(run)
     if host:
         memory = f", {host['memory_bytes'] / 2**30:.0f} GiB" if host.get("memory_bytes") else ""
-        facts.append(f"host: {host.get('cores', '?')} cores{memory}, {escape(str(host.get('system', '')))}")
+        facts.append(f"host: {host.get('cores', '?')} cores{memory}, {host.get('system', '')}")
     if run.hosts:
-        facts.append(
-            "on "
-            + ", ".join(
-                f"{escape(name)} ({_count(len(h['nodes']), 'node')})" for name, h in run.hosts.items()
-            )
-        )
-    if run.wall_start:
-        facts.append(escape(run.wall_start))
-    return " · ".join(facts)
+        dealt = [f"{name} ({_count(len(h['nodes']), 'node')})" for name, h in run.hosts.items()]
+        facts.append(f"on {', '.join(dealt)}")
+    return [*facts, *([run.wall_start] if run.wall_start else [])]
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _banner(fidelity: Mapping[str, Any]) -> str:
-    if fidelity["trusted"] and fidelity["machines"] == "sim":
-        return f'<div class="banner"><b>Simulated.</b> {escape(" ".join(fidelity["why"]))}</div>'
-    if fidelity["trusted"]:
+def _trust(fidelity: Mapping[str, Any]) -> tuple[str, str]:
+    if fidelity["machines"] == "sim":
+        return "Simulated.", " ".join(fidelity["why"])
+    return "Trusted.", "The host kept up, and no node went beyond its limits."
+
+
+def _why_note(run: RunFile) -> str:
+    if run.repeats < stats.REPEATS_LEAST:
         return (
-            '<div class="banner"><b>Trusted.</b> The host kept up, and no node went beyond its limits.</div>'
+            f"What {_count(run.repeats, 'repeat')} did; nothing is tested, and it may be chance: "
+            f"--repeats {stats.REPEATS_LEAST} is the least for a test."
         )
-    why = "".join(f"<li>{escape(sentence)}</li>" for sentence in fidelity["why"])
-    return f'<div class="banner doubt"><b>Not trusted.</b> Read these figures with care:<ul>{why}</ul></div>'
+    return (
+        f"Only what the tests of {run.repeats} repeats carry, after Holm's adjustment. A per cent is the mean over "
+        "repeats with its 95% interval."
+    )
+
+
+def _decisions_summary(run: RunFile, counted: Mapping[str, Mapping[tuple[str, str], int]]) -> str:
+    total = sum(sum(mine.values()) for mine in counted.values())
+    where = f", the first of {run.repeats} repeats" if run.repeats > 1 else ""
+    return f"{total:,} answers by reason{where}"
 
 
 def _comparison_note(run: RunFile) -> str:
     unfinished = [r for r in run.runs if r.state not in ("succeeded", "running")]
     lost = "".join(
-        f" {escape(r.policy)}, repeat {r.repeat + 1}: {escape(r.state)}{escape(': ' + r.note if r.note else '')}."
-        for r in unfinished
+        f" {r.policy}, repeat {r.repeat + 1}: {r.state}{': ' + r.note if r.note else ''}." for r in unfinished
     )
-    if run.repeats < REPEATS_LEAST:
-        few = f"{_count(run.repeats, 'repeat')}: no intervals and no tests below {REPEATS_LEAST}."
+    if run.repeats < stats.REPEATS_LEAST:
+        few = f"{_count(run.repeats, 'repeat')}: no intervals and no tests below {stats.REPEATS_LEAST}."
         return f"{few} Below a value: its difference to the first policy.{lost}"
     return (
         f"Means of {run.repeats} repeats with their 95% intervals (Student's t), and the mean difference to the first "
@@ -135,7 +144,7 @@ def _comparison_note(run: RunFile) -> str:
 
 
 def _footer(run: RunFile) -> str:
-    versions = ", ".join(f"{escape(k)} {escape(str(v))}" for k, v in run.versions.items())
+    versions = ", ".join(f"{k} {v}" for k, v in run.versions.items())
     return (
         f"Made by schedbed. {versions}. The tables behind this page are the Parquet files beside it; "
         "timeline.json opens in ui.perfetto.dev."

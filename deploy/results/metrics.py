@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.measures import waits
+from schedbed.deploy.results.measures.job_time import job_time
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import task_causes
 from schedbed.deploy.results.measures.window import Window
@@ -97,11 +98,12 @@ def select(
 
 def measure(run: RunTables) -> dict[str, Any]:
     """All figures as nested mappings of floats, with the keys of summary.json; see `measures.window` for a window."""
-    counted, during = run.counted, run.during
+    counted, during, tasks = run.counted, run.during, _task_times(run)
     return {
         "makespan_s": makespan(counted.jobs),
         "completion_s": completion(counted.jobs),
-        "wait_s": waiting(run),
+        "wait_s": _waiting(counted.jobs, tasks),
+        "time_s": job_time(counted.jobs, tasks.first, tasks.causes, useful(run.attempts)),
         "slowdown": slowdown(counted.jobs, run.isolated_s),
         "jobs": job_states(counted.jobs),
         "locality": locality(counted.attempts),
@@ -128,45 +130,54 @@ def completion(jobs: pd.DataFrame) -> dict[str, Any]:
 
 
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return the spread of completion over the time that the job lasts alone, at least 1, of jobs that succeeded.
+    """Return the spread of completion over the time that the job lasts alone, at least 1, of jobs that succeeded."""
+    return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
-    NaN where the time alone is not known.
-    """
+
+def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray:
+    """Return the slowdown of each job that succeeded; NaN where the time alone is not known."""
     done = jobs[jobs["state"] == "succeeded"]
     alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
-    return waits.grouped(done, np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s))
+    return np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """Every launched task of a run (`waits.first_assignments`) with its wait, in all and by cause."""
+
+    first: pd.DataFrame
+    waited: np.ndarray
+    causes: Mapping[str, np.ndarray]
+
+
+def _task_times(run: RunTables) -> TaskTimes:
+    """Return the tasks of all jobs: who held the slots is known also from those that do not count."""
+    slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
+    jobs, attempts = run.jobs, run.attempts
+    causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s)
+    return TaskTimes(waits.first_assignments(jobs, attempts), waits.task_waits(jobs, attempts), causes)
 
 
 def waiting(run: RunTables) -> dict[str, Any]:
     """Return the spread of the waits of jobs (submit to first launch) and of tasks (runnable to assigned)."""
-    counted = run.counted
-    return {
-        "jobs": waits.grouped(counted.jobs, waits.job_waits(counted.jobs)),
-        "tasks": _task_waiting(run, counted.jobs),
-    }
+    return _waiting(run.counted.jobs, _task_times(run))
 
 
-def _task_waiting(run: RunTables, counted: pd.DataFrame) -> dict[str, Any]:
-    """Return the spread of the tasks' waits with the mean wait for each cause: in all, by user and by size of job.
-
-    The causes together are the mean wait. Who held the slots is known from all jobs, also from those that do not count.
-    """
-    slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
-    jobs, attempts = run.jobs, run.attempts
-    causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s)
-    waited = waits.task_waits(jobs, attempts)
-    job_of_task = waits.first_assignments(jobs, attempts)["job"].to_numpy()
+def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
+    """Return the waits of the jobs that count and of their tasks; a task's causes together are its mean wait."""
+    job_of_task = tasks.first["job"].to_numpy()
     users, sizes = waits.classes(counted)
 
     def of(chosen: np.ndarray) -> dict[str, Any]:
-        means = {cause: waits.spread(seconds[chosen])["mean"] for cause, seconds in causes.items()}
-        return waits.spread(waited[chosen]) | {"causes": means}
+        means = {cause: waits.spread(seconds[chosen])["mean"] for cause, seconds in tasks.causes.items()}
+        return waits.spread(tasks.waited[chosen]) | {"causes": means}
 
     def by(groups: Mapping[str, set[str]]) -> dict[str, Any]:
         return {name: of(np.isin(job_of_task, list(members))) for name, members in groups.items()}
 
     everybody = of(np.isin(job_of_task, counted["job"].to_numpy()))
-    return everybody | {"per_user": by(users), "per_size": by(sizes)}
+    of_tasks = everybody | {"per_user": by(users), "per_size": by(sizes)}
+    return {"jobs": waits.grouped(counted, waits.job_waits(counted)), "tasks": of_tasks}
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:

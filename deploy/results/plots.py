@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.shown_figures import seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 def completion(ax: Axes, data: Data) -> None:
     """Share of jobs finished within a time, one step curve a policy."""
     for i, policy in enumerate(data["policies"]):
-        times = [0.0, *policy["cdf"]]
+        times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
         shade, dash = OKABE[i % len(OKABE)], DASHES[i % len(DASHES)]
         ax.step(times, share, where="post", label=policy["name"], linewidth=1.5, color=shade, linestyle=dash)
@@ -89,9 +90,15 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """A row a slot, a box an attempt, coloured by job; shuffling is paler, attempts without success hatched."""
+    """A row a slot, a box an attempt, coloured by job; shuffling is paler, attempts without success hatched.
+
+    Of a large cluster a band a rack, filled by how much of its slots was in use.
+    """
     from matplotlib.colors import to_rgba_array
 
+    if "bands" in policy:
+        _bands(ax, data, policy)
+        return
     a, rows = policy["attempts"], policy["rows"]
     row, state, job = (np.array(a[key], int) for key in ("row", "state", "job"))
     start, lasts, shuffled = (np.array(a[key], float) / 100 for key in ("start", "lasts", "shuffled"))
@@ -108,6 +115,24 @@ def slots(ax: Axes, data: Data, policy: Data) -> None:
     firsts = [next(i for i, (name, _, _) in enumerate(rows) if name == node) for node in nodes[::step]]
     ax.set_yticks(firsts, nodes[::step])
     ax.set(xlim=(0, data["end"]), ylim=(len(rows) - 0.4, -0.6), ylabel="slots by node")
+    _faults(ax, policy)
+
+
+def _bands(ax: Axes, data: Data, policy: Data) -> None:
+    bands = policy["bands"]
+    numbers = {job["job"]: i for i, job in enumerate(data["jobs"])}
+    shades = [_job_colour(numbers.get(name, -1)) for name in bands["job"]["names"]]
+    times = (np.arange(bands["bins"]) + 0.5) * data["end"] / bands["bins"]
+    count = len(bands["names"])
+    for band, series in enumerate(bands["job"]["series"]):
+        foot = np.full(len(times), band + 0.45)
+        for shade, part in zip(shades, series, strict=True):
+            top = foot - 0.9 * np.array(part) / 100
+            ax.fill_between(times, foot, top, color=shade, linewidth=0, step="mid")
+            foot = top
+    step = max(1, count // 12)
+    ax.set_yticks(range(0, count, step), bands["names"][::step])
+    ax.set(xlim=(0, data["end"]), ylim=(count - 0.4, -0.6), ylabel="slots in use")
     _faults(ax, policy)
 
 
@@ -145,15 +170,14 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """CPU use of each node over time; white where the node was silent."""
-    nodes = policy["util"]["nodes"]
-    cells = np.array([[np.nan if v is None else v for v in row] for row in policy["util"]["cpu"]], float)
-    if len(nodes):
-        box = (0, data["end"], len(nodes) - 0.5, -0.5)
-        ax.imshow(cells, aspect="auto", extent=box, cmap="cividis", vmin=0, vmax=100, interpolation="nearest")
-        step = max(1, len(nodes) // 20)
-        ax.set_yticks(range(0, len(nodes), step), nodes[::step])
-    ax.set(ylabel="CPU use by node")
+    """CPU use over time, of all nodes and of the busiest at each moment, below the limit."""
+    for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
+        line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
+        ax.plot(_times(data), line, color=shade, linewidth=1, label=label)
+    ax.axhline(100, color=OKABE[5], linestyle="--", linewidth=0.9, label=f"limit: {policy['limits']['cpu']}")
+    ax.set(xlim=(0, data["end"]), ylim=(0, None), ylabel="CPU use [% of limit]")
+    ax.legend(frameon=False, fontsize=6, ncols=3, loc="lower left")
+    _faults(ax, policy)
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
@@ -166,7 +190,7 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
     axes = left.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
     for ax, policy in zip(axes, policies, strict=True):
         slots(ax, data, policy)
-        ax.set_title(f"{policy['name']}: {policy['end']:.0f} s", loc="left", fontsize=9, fontweight="bold")
+        ax.set_title(overview_title(policy), loc="left", fontsize=9, fontweight="bold")
     axes[-1].set_xlabel("time [s]")
     above, below = right.subplots(2, 1, height_ratios=[3, 2])
     completion(above, data)
@@ -181,6 +205,11 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
         )
     figure.suptitle(f"{run.scenario.get('name', '')}: {len(run.nodes)} nodes, {run.machines}", fontsize=10)
     return _save(figure, path)
+
+
+def overview_title(policy: Data) -> str:
+    """Return a policy's name and its makespan as the table has it."""
+    return policy["name"] + (f": {seconds(policy['makespan'])} s" if policy["makespan"] is not None else "")
 
 
 def _stacked(path: Path, data: Data, draw: Callable[[Axes, Data, Data], None]) -> Path:

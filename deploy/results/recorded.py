@@ -50,7 +50,7 @@ class Recorded:
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """The jobs of one run, and no other table."""
-        return select(self._jobs, self._run.nodes, policy, repeat)
+        return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s)
 
     def end_s(self, policy: str, repeat: int) -> float:
         """The last moment that any table of a run speaks of."""

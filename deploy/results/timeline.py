@@ -1,6 +1,7 @@
 """`timeline.json`: a run in Chrome's trace event format, which ui.perfetto.dev and chrome://tracing open.
 
-A process is a node under one policy and repeat, a thread a slot; utilisation is a counter, a fault an instant.
+Policies stand in their order. Of each the first process is the whole cluster: how many tasks wait and how long, and
+the decisions. Then a process is a node, a thread a slot; utilisation is a counter, a fault an instant.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
+from schedbed.deploy.results.measures.series import Steps
+from schedbed.deploy.results.measures.waits import first_assignments
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 
 NAME = "timeline.json"
 BEATS_A_NODE_MAX = 4000
+QUEUE_POINTS_MAX = 4000
+SKIPS_MAX = 10_000  # of a run; of more, one of so many
 COLOURS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
 ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
 ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")
@@ -30,7 +37,7 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
     """Writes timeline.json into a run's folder and returns its path."""
     path = Path(out_dir) / NAME
     tmp = path.with_name(f".{NAME}.tmp")
-    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
     with tmp.open("w", encoding="utf-8") as out:
         out.write('{"displayTimeUnit":"ms","traceEvents":[')
         for number, event in enumerate(events(run, recorded)):
@@ -46,24 +53,70 @@ def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
     Of a large cluster only some nodes are drawn (`lanes.drawn_nodes`).
     """
     pid = 0
-    for record in run.runs:
+    numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
+    for record in sorted(run.runs, key=lambda record: (numbers[record.policy], record.repeat)):
         mine = recorded.tables(record.policy, record.repeat)
-        title = record.policy + (f" #{record.repeat}" if run.repeats > 1 else "")
+        title = f"{numbers[record.policy]} {record.policy}"
+        title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
         names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))
+        pid += 1
+        yield from _process(pid, f"{title}: cluster")
+        yield from _queue(mine, pid)
+        yield from _decisions(mine, pid)
         pids = {name: pid + i + 1 for i, name in enumerate(names)}
         pid += len(pids)
-        yield from _processes(run, title, pids)
+        racks = {str(node["node"]): node["rack"] for node in run.nodes}
+        for node, number in pids.items():
+            yield from _process(number, f"{title}: {node} (rack {racks[node]})")
         yield from _slices(mine, pids)
         yield from _counters(mine, pids)
         yield from _faults(mine, pids)
 
 
-def _processes(run: RunFile, title: str, pids: Mapping[str, int]) -> Iterator[Event]:
-    racks = {str(node["node"]): node["rack"] for node in run.nodes}
-    for node, pid in pids.items():
-        name = {"name": f"{title} · {node} (rack {racks[node]})"}
-        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": name}
-        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+def _process(pid: int, name: str) -> Iterator[Event]:
+    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+
+
+def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
+    """Yield how many tasks could run and wait, and how long those have waited on average."""
+    first = first_assignments(mine.jobs, mine.attempts)
+    first = first[first["runnable"].notna() & (first["assigned"] > first["runnable"])]
+    times = np.unique(np.concatenate([[0.0], first["runnable"], first["assigned"]]))
+    times = times[:: len(times) // QUEUE_POINTS_MAX + 1]
+    waiting: dict[str, np.ndarray] = {}
+    begun = np.zeros(len(times))
+    for kind in ("map", "reduce"):
+        rows = first[first["kind"] == kind]
+        since, until = rows["runnable"].to_numpy(float), rows["assigned"].to_numpy(float)
+        both, ones = np.concatenate([since, until]), np.ones(len(rows))
+        waiting[kind] = Steps.of(both, np.concatenate([ones, -ones])).at(times)
+        begun += Steps.of(both, np.concatenate([since, -since])).at(times)
+    for t, maps, reduces, sum_since in zip(times, waiting["map"], waiting["reduce"], begun, strict=True):
+        count = round(float(maps + reduces))
+        waited = max(0.0, float(t) - float(sum_since) / count) if count else 0.0
+        queue = {"maps": round(float(maps)), "reduces": round(float(reduces))}
+        yield {"ph": "C", "name": "tasks waiting", "pid": pid, "ts": _micros(t), "args": queue}
+        mean = {"seconds": round(waited, 3)}
+        yield {"ph": "C", "name": "mean wait so far [s]", "pid": pid, "ts": _micros(t), "args": mean}
+
+
+def _decisions(mine: RunTables, pid: int) -> Iterator[Event]:
+    """Yield an instant for each answer to an offer; of very many skips only some."""
+    data = mine.tables["decisions"]
+    skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
+    step = len(skips) // SKIPS_MAX + 1
+    dropped = np.setdiff1d(skips, skips[::step])
+    thread = "decisions" + (f" (one of {step} skips)" if step > 1 else "")
+    yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": 1, "args": {"name": thread}}
+    for row in cast("list[Event]", data.drop(index=data.index[dropped]).to_dict("records")):
+        name = (
+            f"{row['answer']}: {row['reason']}"
+            if row["reason"] == row["reason"] and row["reason"]
+            else row["answer"]
+        )
+        args = {key: row[key] for key in ("node", "job", "task", "kind") if row[key] == row[key] and row[key]}
+        yield {"ph": "i", "s": "t", "name": name, "ts": _micros(row["t"]), "pid": pid, "tid": 1, "args": args}
 
 
 def _slices(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:

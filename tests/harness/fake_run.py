@@ -24,6 +24,7 @@ class FakeRun:
     policies: tuple[str, ...] = ("fifo", "fair", "delay:node_wait=5s")
     repeats: int = 1
     nodes: int = 6
+    racks: int = 2
     jobs: int = 12
     maps: int = 160
     map_s: float = 4.0
@@ -72,7 +73,7 @@ class FakeRun:
         return [
             {
                 "node": f"n{i + 1}",
-                "rack": "ab"[i % 2],
+                "rack": "ab"[i % 2] if self.racks == 2 else f"r{i % self.racks}",
                 "cores": 2,
                 "core_speed": 0.1,
                 "memory_bytes": 512 * MIB,

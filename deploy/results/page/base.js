@@ -47,6 +47,29 @@ function svg(tag, attributes, text) {
   if (text !== undefined) made.textContent = text;
   return made;
 }
+// Text cut to a width: in SVG by a mean width of letters, on a canvas as measured.
+function fitted(text, width) {
+  const most = Math.max(3, Math.floor(width / 6.6));
+  return text.length <= most ? text : text.slice(0, most - 1) + "…";
+}
+function fittedPen(pen, text, width) {
+  while (text.length > 2 && pen.measureText(text).width > width) text = text.slice(0, -2) + "…";
+  return text;
+}
+function penOf(canvas, width, height) {
+  const scale = Math.min(2, window.devicePixelRatio || 1), pen = canvas.getContext("2d");
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.height = height + "px";
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  pen.textBaseline = "middle";
+  return pen;
+}
+function timeScale(g, from, to) {
+  g.x = (t) => g.left + ((t - from) / (to - from)) * (g.width - g.left - 8);
+  g.time = (x) => from + ((x - g.left) / (g.width - g.left - 8)) * (to - from);
+}
 function panel(parent, title) {
   const plot = el("div", { class: "plot" });
   parent.append(el("div", { class: "panel" }, el("h3", {}, title), plot));
@@ -61,11 +84,13 @@ function ticks(from, to, about) {
   return made;
 }
 function number(x) { return Math.abs(x) >= 100 || Number.isInteger(x) ? x.toFixed(0) : x.toPrecision(3).replace(/\.?0+$/, ""); }
+// Seconds as the tables show them.
+function secondsText(x) { return Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2); }
 function timeRange() { return R.view || [0, R.data.end]; }
 
-// An SVG with axes of real pixels; `spec`: height, x and y as [from, to], xlabel, ylabel, left.
+// An SVG with axes of real pixels; `spec`: height, x and y as [from, to], xlabel, ylabel.
 function frame(plot, spec) {
-  const width = Math.max(200, plot.clientWidth), height = spec.height, left = spec.left ?? 44, bottom = 32, top = 8, right = 10;
+  const width = Math.max(200, plot.clientWidth), height = spec.height, left = 54, bottom = 32, top = 8, right = 10;
   const x = (v) => left + ((v - spec.x[0]) / (spec.x[1] - spec.x[0] || 1)) * (width - left - right);
   const y = (v) => height - bottom - ((v - spec.y[0]) / (spec.y[1] - spec.y[0] || 1)) * (height - bottom - top);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img" });
@@ -94,15 +119,22 @@ function faultLines(f, faults) {
     f.inside.append(svg("line", { x1: f.x(t), x2: f.x(t), y1: f.top, y2: f.height - f.bottom, stroke: css("--bad"), "stroke-width": 1.3, "stroke-dasharray": "4 2" }));
   }
 }
+const NAMES_SHOWN = 40;
 function legend(plot, entries, onClick) {
   const box = el("div", { class: "legend" + (onClick ? " clickable" : "") });
-  for (const [label, fill, key] of entries) {
+  for (const [label, fill, key] of entries.slice(0, NAMES_SHOWN)) {
     const entry = el("span", {}, el("i", { style: `background:${fill}` }), label);
     if (onClick) entry.onclick = () => onClick(key);
     if (onClick && R.hot >= 0 && key !== undefined && key !== R.hot) entry.classList.add("off");
     box.append(entry);
   }
+  if (entries.length > NAMES_SHOWN) box.append(el("span", {}, `and ${entries.length - NAMES_SHOWN} more`));
   plot.append(box);
+}
+// A legend below a row of plots, drawn again with them.
+function sharedLegend(id, entries, onClick) {
+  const box = document.getElementById(id);
+  R.draws.push(() => { box.replaceChildren(); legend(box, entries(), onClick && onClick()); });
 }
 
 const TIP = document.getElementById("tip");

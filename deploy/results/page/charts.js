@@ -1,27 +1,30 @@
 // The other plots: completion times, locality, running tasks, fair shares and node utilisation.
 function line(points) { return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join(""); }
 
+const SPREADS = { completion: ["completion time [s]", "s"], wait: ["wait for the first task [s]", "s"], slowdown: ["slowdown: completion over the time alone [x]", "x"] };
 function drawCdf() {
-  const plot = document.getElementById("cdf"), policies = R.data.policies;
-  const top = Math.max(1, ...policies.map((p) => p.cdf[p.cdf.length - 1] || 0));
-  const f = frame(plot, { height: 270, x: [0, top * 1.02], y: [0, 100], xlabel: "completion time [s]", ylabel: "jobs [%]" });
+  const plot = document.getElementById("cdf"), policies = R.data.policies, of = document.getElementById("spread").value;
+  const [xlabel, unit] = SPREADS[of], known = policies.filter((p) => p.spread[of].length), least = of === "slowdown" ? 1 : 0;
+  const top = Math.max(least + 1e-3, ...known.map((p) => p.spread[of][p.spread[of].length - 1])), right = least + (top - least) * 1.02;
+  const f = frame(plot, { height: 270, x: [least, right], y: [0, 100], xlabel, ylabel: "jobs [%]" });
   policies.forEach((policy, i) => {
-    const n = policy.cdf.length, points = [[f.x(0), f.y(0)]];
-    policy.cdf.forEach((t, k) => points.push([f.x(t), f.y((100 * k) / n)], [f.x(t), f.y((100 * (k + 1)) / n)]));
-    points.push([f.x(top * 1.02), f.y(n ? 100 : 0)]);
+    const values = policy.spread[of], n = values.length, points = [[f.x(least), f.y(0)]];
+    if (!n) return;
+    values.forEach((v, k) => points.push([f.x(v), f.y((100 * k) / n)], [f.x(v), f.y((100 * (k + 1)) / n)]));
+    points.push([f.x(right), f.y(100)]);
     f.inside.append(svg("path", { d: line(points), fill: "none", stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
   });
   hover(f.root, (event) => {
-    const t = ((event.clientX - f.root.getBoundingClientRect().left - f.left) / (f.width - f.left - f.right)) * top * 1.02;
-    if (t < 0 || t > top * 1.02) return "";
-    const share = (p) => (p.cdf.length ? (100 * p.cdf.filter((c) => c <= t).length) / p.cdf.length : 0);
-    return [`within ${number(t)} s`, ...policies.map((p) => `${p.name}: ${share(p).toFixed(0)} % of jobs`)].join("\n");
+    const share = (event.clientX - f.root.getBoundingClientRect().left - f.left) / (f.width - f.left - f.right), at = least + share * (right - least);
+    if (share < 0 || share > 1) return "";
+    const within = (p) => (100 * p.spread[of].filter((v) => v <= at).length) / p.spread[of].length;
+    return [`at most ${number(at)} ${unit}`, ...known.map((p) => `${p.name}: ${within(p).toFixed(0)} % of jobs`)].join("\n");
   });
   const box = el("div", { class: "legend" });
   policies.forEach((policy, i) => {
     const mark = svg("svg", { width: 26, height: 8, style: "width:26px" });
     mark.append(svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
-    box.append(el("span", {}, mark, policy.name));
+    box.append(el("span", {}, mark, policy.name + (policy.spread[of].length ? "" : " (not known)")));
   });
   plot.append(box);
 }
@@ -33,7 +36,7 @@ function drawLocality() {
   const left = 44, span = width - left - 6;
   policies.forEach((policy, p) => {
     const top = p * rowsHigh;
-    root.append(svg("text", { x: 0, y: top + 13, class: "strong" }, policy.name));
+    root.append(svg("text", { x: 0, y: top + 13, class: "strong" }, fitted(policy.name, width)));
     ["tasks", "bytes"].forEach((by, b) => {
       const y = top + 19 + b * (high + 2);
       root.append(svg("text", { x: 0, y: y + 12 }, by));
@@ -68,7 +71,6 @@ function drawAreas(policy, plot, top) {
   });
   faultLines(f, policy.faults);
   timeHover(f, (k) => names.map((name, i) => [groupLabel(kind, name), series[i][k]]).filter(([, v]) => v > 0.005).map(([name, v]) => `${name}: ${number(v)}`));
-  legend(plot, names.map((name) => [groupLabel(kind, name), groupColour(kind, name), JOB_INDEX.get(name)]), kind === "job" ? (job) => job !== undefined && follow(job) : undefined);
 }
 
 function drawShares(policy, plot, top) {
@@ -79,7 +81,6 @@ function drawShares(policy, plot, top) {
   users.forEach((user, i) => f.inside.append(svg("path", { d: gapped(f, times, series[i]), fill: "none", stroke: groupColour("user", user), "stroke-width": 1.6 })));
   faultLines(f, policy.faults);
   timeHover(f, (k) => users.map((user, i) => [user, series[i][k]]).concat([["Jain's index", jain[k]]]).filter(([, v]) => v !== null).map(([name, v]) => `${name}: ${v.toFixed(2)}`));
-  legend(plot, users.map((user) => [user, groupColour("user", user)]));
 }
 function gapped(f, times, values) {
   let path = "", open = false;
@@ -99,25 +100,29 @@ function timeHover(f, describe) {
   });
 }
 
+// The mean and the busiest node over time, below the dashed line of the limit.
+function drawUse(policy, plot) {
+  const resource = document.getElementById("resource").value, mean = policy.use[resource + "_mean"], most = policy.use[resource + "_most"], times = binTimes();
+  const top = Math.max(115, 1.05 * Math.max(0, ...most.map((v) => v || 0)));
+  const f = frame(plot, { height: 130, x: timeRange(), y: [0, top], xlabel: "time [s]", ylabel: "of limit [%]" });
+  f.inside.append(svg("path", { d: gapped(f, times, most), fill: "none", stroke: colour(1), "stroke-width": 1 }));
+  f.inside.append(svg("path", { d: gapped(f, times, mean), fill: "none", stroke: css("--accent"), "stroke-width": 2 }));
+  f.root.append(svg("line", { class: "limit", x1: f.left, x2: f.width - f.right, y1: f.y(100), y2: f.y(100), stroke: css("--bad"), "stroke-width": 1.3, "stroke-dasharray": "6 3" }));
+  f.root.append(svg("text", { x: f.width - f.right, y: f.y(100) - 4, "text-anchor": "end" }, fitted(`limit of a node: ${policy.limits[resource]}`, f.width - f.left - f.right)));
+  timeHover(f, (k) => [["mean", mean[k]], ["busiest node", most[k]]].map(([name, v]) => `${name}: ${v === null ? "silent" : v + " %"}`));
+}
+
 function drawHeat(policy, plot, canvas) {
-  const resource = document.getElementById("resource").value, { nodes } = policy.util, values = policy.util[resource];
-  const width = plot.clientWidth, left = 40, high = Math.max(2, Math.min(20, Math.floor(420 / Math.max(1, nodes.length))));
-  const height = nodes.length * high + 34, scale = Math.min(2, window.devicePixelRatio || 1), [from, to] = timeRange();
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  canvas.style.height = height + "px";
-  const pen = canvas.getContext("2d");
-  pen.setTransform(scale, 0, 0, scale, 0, 0);
-  const g = { left, width, bottom: nodes.length * high, high };
-  g.x = (t) => left + ((t - from) / (to - from)) * (width - left - 8);
-  g.time = (x) => from + ((x - left) / (width - left - 8)) * (to - from);
-  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-  pen.textBaseline = "middle";
+  const resource = document.getElementById("resource").value, { nodes } = policy.use, values = policy.use[resource];
+  const width = plot.clientWidth, left = policy.bands ? 74 : 54, high = Math.max(3, Math.min(20, Math.floor(180 / Math.max(1, nodes.length))));
+  const [from, to] = timeRange(), g = { left, width, bottom: nodes.length * high, high, height: nodes.length * high + 34 };
+  const pen = penOf(canvas, width, g.height);
+  timeScale(g, from, to);
   const step = R.data.end / R.data.bins, hatch = hatching(pen, css("--soft")), every = Math.ceil(13 / high);
   nodes.forEach((node, n) => {
     pen.globalAlpha = 1;
     pen.fillStyle = css("--ink");
-    if (n % every === 0) pen.fillText(node, 0, n * high + Math.max(6, high / 2));
+    if (n % every === 0) pen.fillText(fittedPen(pen, node, left - 6), 0, n * high + Math.max(6, high / 2));
     values[n].forEach((value, k) => {
       const a = Math.max(g.x(k * step), left), b = Math.min(g.x((k + 1) * step), width - 8);
       if (b <= a || k * step > policy.end) return;
@@ -135,12 +140,15 @@ function drawHeat(policy, plot, canvas) {
 
 function buildHeat(policy, parent) {
   const plot = panel(parent, policy.name), canvas = el("canvas", { role: "img", "aria-label": `node utilisation under ${policy.name}` });
+  const lines = el("div", { class: "plot" });
+  plot.before(lines);
   plot.append(canvas);
+  R.draws.push(() => drawUse(policy, lines));
   hover(canvas, (event) => {
     const g = canvas.geometry, box = canvas.getBoundingClientRect(), t = g.time(event.clientX - box.left);
     const n = Math.floor((event.clientY - box.top) / g.high), k = Math.floor((t / R.data.end) * R.data.bins);
-    const value = (policy.util[document.getElementById("resource").value][n] || [])[k];
-    return value === undefined ? "" : `${policy.util.nodes[n]} at ${number(t)} s: ` + (value === null ? "no heartbeats" : `${value} %`);
+    const value = (policy.use[document.getElementById("resource").value][n] || [])[k];
+    return value === undefined ? "" : `${policy.use.nodes[n]} at ${number(t)} s: ` + (value === null ? "silent" : `${value} %`);
   });
   R.draws.push(() => drawHeat(policy, plot, canvas));
 }
@@ -168,9 +176,18 @@ function buildCharts() {
   }
 }
 
+function areaEntries() {
+  const kind = document.getElementById("group").value, names = [...new Set(R.data.policies.flatMap((p) => p.areas[kind].names))];
+  return names.map((name) => [groupLabel(kind, name), groupColour(kind, name), kind === "job" ? JOB_INDEX.get(name) : undefined]);
+}
+function shareEntries() { return [...new Set(R.data.policies.flatMap((p) => p.shares.users))].map((user) => [user, groupColour("user", user)]); }
+
+buildTime();
 buildLanes();
 buildCharts();
-for (const id of ["colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
+sharedLegend("areakeys", areaEntries, () => (document.getElementById("group").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
+sharedLegend("sharekeys", shareEntries);
+for (const id of ["spread", "colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
 document.getElementById("unzoom").addEventListener("click", () => zoom(null));
 document.getElementById("unpick").addEventListener("click", () => follow(R.hot));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

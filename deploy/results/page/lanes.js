@@ -19,15 +19,8 @@ function laneGeometry(policy, width) {
 }
 
 function drawLanes(policy, canvas, plot) {
-  const width = plot.clientWidth, g = laneGeometry(policy, width), scale = Math.min(2, window.devicePixelRatio || 1);
-  canvas.width = width * scale;
-  canvas.height = g.height * scale;
-  canvas.style.height = g.height + "px";
-  const pen = canvas.getContext("2d");
-  pen.setTransform(scale, 0, 0, scale, 0, 0);
-  const [from, to] = timeRange();
-  g.x = (t) => g.left + ((t - from) / (to - from)) * (width - g.left - 8);
-  g.time = (x) => from + ((x - g.left) / (width - g.left - 8)) * (to - from);
+  const width = plot.clientWidth, g = laneGeometry(policy, width), [from, to] = timeRange(), pen = penOf(canvas, width, g.height);
+  timeScale(g, from, to);
   drawRows(pen, policy, g);
   pen.save();
   pen.beginPath();
@@ -41,8 +34,6 @@ function drawLanes(policy, canvas, plot) {
 }
 
 function drawRows(pen, policy, g) {
-  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-  pen.textBaseline = "middle";
   policy.rows.forEach(([, kind], i) => {
     pen.fillStyle = css("--sheet");
     pen.globalAlpha = kind === "reduce" ? 1 : 0.55;
@@ -54,10 +45,12 @@ function drawRows(pen, policy, g) {
     if (y < free) continue;
     pen.fillStyle = css("--ink");
     pen.textAlign = "left";
-    pen.fillText(node, 0, y + 6);
-    if (g.left > 60) {
+    const shown = fittedPen(pen, node, g.left - 6), wide = pen.measureText(shown).width;
+    pen.fillText(shown, 0, y + 6);
+    if (g.left - wide > 48) {
       pen.fillStyle = css("--soft");
-      pen.fillText("rack " + (policy.racks[node] || "?").slice(0, 6), 34, y + 6);
+      const at = Math.max(34, wide + 8);
+      pen.fillText(fittedPen(pen, "rack " + (policy.racks[node] || "?"), g.left - at - 4), at, y + 6);
     }
     free = y + 13;
   }
@@ -116,7 +109,6 @@ function hatching(pen, shade) {
 }
 
 function drawFaults(pen, policy, g) {
-  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   for (const [t, , target, until] of policy.faults) {
     const spans = target.replace(/^.* on /, "").split(",").map((node) => policy.rows.flatMap((row, i) => (row[0] === node ? [i] : [])))
       .filter((rows) => rows.length).map((rows) => [g.tops[rows[0]] - 2, g.tops[rows[rows.length - 1]] + g.high + 2]);
@@ -175,36 +167,44 @@ function describeFault(policy, g, event, canvas) {
     .map(([at, kind, target, until]) => `fault at ${number(at)} s: ${kind} ${target}` + (until !== null ? ` until ${number(until)} s` : "")).join("\n");
 }
 
-function buildLanes() {
-  for (const policy of R.data.policies) {
-    const notes = [];
-    if (policy.nodes_drawn) notes.push(`${policy.nodes_drawn} of the nodes`);
-    if (policy.left_out) notes.push(`${policy.left_out} attempts too short to see are left out`);
-    const title = policy.name + (notes.length ? ` (${notes.join("; ")})` : "");
-    const plot = panel(document.getElementById("lanes"), title), canvas = el("canvas", { role: "img", "aria-label": `slots over time under ${policy.name}` });
-    plot.append(canvas);
-    hover(canvas, (event) => {
-      const i = attemptAt(policy, canvas.geometry, event, canvas);
-      return i >= 0 ? describeAttempt(policy, i) : describeFault(policy, canvas.geometry, event, canvas);
-    });
-    canvas.addEventListener("click", (event) => {
-      if (plot.dataset.dragged) { delete plot.dataset.dragged; return; }
-      const i = attemptAt(policy, canvas.geometry, event, canvas);
-      if (event.pointerType !== "mouse") tip(event, i >= 0 ? describeAttempt(policy, i) : "");
-      if (i >= 0) follow(policy.attempts.job[i]);
-    });
-    brush(plot, (x) => Math.max(0, canvas.geometry.time(x)));
-    R.draws.push(() => drawLanes(policy, canvas, plot));
-  }
-  const keys = el("div", {});
-  document.getElementById("lanes").append(keys);
-  R.draws.push(() => { keys.replaceChildren(); laneLegend(keys); });
+function buildSlots(policy, parent) {
+  const title = policy.name + (policy.left_out ? ` (${policy.left_out} attempts too short to see are left out)` : "");
+  const plot = panel(parent, title), canvas = el("canvas", { role: "img", "aria-label": `slots over time under ${policy.name}` }), box = el("div", {});
+  plot.append(canvas);
+  plot.after(box);
+  hover(canvas, (event) => {
+    const i = attemptAt(policy, canvas.geometry, event, canvas);
+    return i >= 0 ? describeAttempt(policy, i) : describeFault(policy, canvas.geometry, event, canvas);
+  });
+  canvas.addEventListener("click", (event) => {
+    if (plot.dataset.dragged) { delete plot.dataset.dragged; return; }
+    const i = attemptAt(policy, canvas.geometry, event, canvas);
+    showOffers(policy, i, box);
+    if (i >= 0 && policy.attempts.job[i] !== R.hot) follow(policy.attempts.job[i]);
+  });
+  brush(plot, (x) => Math.max(0, canvas.geometry.time(x)));
+  R.draws.push(() => drawLanes(policy, canvas, plot));
 }
 
-function laneLegend(box) {
+function buildLanes() {
+  const parent = document.getElementById("lanes"), keys = el("div", { id: "lanekeys" });
+  for (const policy of R.data.policies) (policy.bands ? buildBands : buildSlots)(policy, parent);
+  parent.append(keys);
+  sharedLegend("lanekeys", laneEntries, () => (document.getElementById("colour").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
+}
+
+// The names that are drawn: with bands those of the bands, with slots those of the attempts in view.
+function laneEntries() {
   const by = document.getElementById("colour").value;
-  if (by === "place") return legend(box, PLACE_NAMES.map((name, i) => [name, PLACE_COLOURS[i]]).concat([["reduces, no input", OTHERS]]));
-  if (by === "user") return legend(box, R.data.users.map((user) => [user, groupColour("user", user)]));
-  const jobs = R.data.jobs.slice(0, 40).map((job, i) => [job.name, colour(i), i]);
-  return legend(box, jobs, follow);
+  if (R.data.policies.some((p) => p.bands)) return bandNames(by).map((name) => [groupLabel(by, name), bandColour(by, name), by === "job" ? JOB_INDEX.get(name) : undefined]);
+  if (by === "place") return PLACE_NAMES.map((name, i) => [name, PLACE_COLOURS[i]]).concat([["reduces, no input", OTHERS]]);
+  const drawn = drawnJobs();
+  if (by === "user") return R.data.users.filter((user) => drawn.some((i) => R.data.jobs[i].user === user)).map((user) => [user, groupColour("user", user)]);
+  return drawn.map((i) => [R.data.jobs[i].name, colour(i), i]);
+}
+function drawnJobs() {
+  const [from, to] = timeRange(), found = new Set();
+  for (const { attempts: a } of R.data.policies)
+    for (let i = 0; i < a.job.length; i++) if (a.job[i] >= 0 && a.start[i] / 100 <= to && (a.start[i] + a.lasts[i]) / 100 >= from) found.add(a.job[i]);
+  return [...found].sort((a, b) => a - b);
 }

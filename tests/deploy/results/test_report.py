@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from schedbed.deploy.results import html_report, report_tables, summary, table, timeline
+from schedbed.deploy.results import html_report, summary, table, timeline
 from schedbed.deploy.results.lanes import assign_lanes
+from schedbed.deploy.results.measures import waits
+from schedbed.deploy.results.page import report_tables
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table, read_tables
@@ -193,9 +195,44 @@ def test_the_timeline_has_a_slice_an_attempt_and_threads_do_not_overlap(folder: 
         assert event["ts"] >= ends.get(thread, 0) - 3_000
         ends[thread] = event["ts"] + event["dur"]
     processes = {e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert "fifo #0 · n1 (rack a)" in processes and len(processes) == 3 * 3 * 6
-    assert {e["name"] for e in events if e["ph"] == "i"} == {"kill n3", "slow n4"}
-    assert any(e["ph"] == "C" and e["args"]["cpu %"] > 0 for e in events)
+    assert "1 fifo, repeat 1: n1 (rack a)" in processes and len(processes) == 3 * 3 * (6 + 1)
+    decisions = [e for e in events if e["ph"] == "i" and e.get("s") == "t"]
+    assert len(decisions) == len(read_table(folder, "decisions"))
+    assert {e["name"] for e in events if e["ph"] == "i"} - {e["name"] for e in decisions} == {
+        "kill n3",
+        "slow n4",
+    }
+    assert any(e["name"] == "utilisation" and e["args"]["cpu %"] > 0 for e in events)
+
+
+def test_the_timeline_has_policies_in_order_and_names_that_a_person_reads(folder: Path) -> None:
+    text = (folder / timeline.NAME).read_text(encoding="utf-8")
+    assert "\\u" not in text
+    events = json.loads(text)["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    places = {e["pid"]: e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"}
+    ordered = [names[pid] for pid in sorted(names, key=lambda pid: places[pid])]
+    numbers = [int(name.split()[0]) for name in ordered]
+    assert numbers == sorted(numbers)
+    assert [name for name in ordered if name.endswith("cluster")][::3] == [
+        f"{number} {policy}, repeat 1: cluster" for number, policy in enumerate(POLICIES, 1)
+    ]
+
+
+def test_the_timeline_counts_the_tasks_that_wait_and_how_long(folder: Path) -> None:
+    events = json.loads((folder / timeline.NAME).read_text(encoding="utf-8"))["traceEvents"]
+    run = RunFile.load(folder)
+    mine = Recorded(folder, run).tables("fifo", 0)
+    pid = next(e["pid"] for e in events if e["args"].get("name") == "1 fifo, repeat 1: cluster")
+    queue = [e for e in events if e["pid"] == pid and e["name"] == "tasks waiting"]
+    first = waits.first_assignments(mine.jobs, mine.attempts)
+    for event in queue[:: max(1, len(queue) // 20)]:
+        t = event["ts"] / 1e6
+        there = (first["runnable"] <= t + 1e-6) & (first["assigned"] > t + 1e-6)
+        counts = first[there]["kind"].value_counts()
+        assert event["args"] == {"maps": counts.get("map", 0), "reduces": counts.get("reduce", 0)}
+    waited = [e["args"]["seconds"] for e in events if e["pid"] == pid and e["name"] == "mean wait so far [s]"]
+    assert 0 < max(waited) <= float((first["assigned"] - first["runnable"]).max()) + 1e-3
 
 
 def test_an_attempt_takes_the_lowest_slot_that_is_free() -> None:
@@ -227,7 +264,7 @@ def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(fo
     made["comparison"]["rows"][0]["best"] = "fair"
     table.show(made, Console(file=marked, force_terminal=True, width=120))
     assert "\x1b[1;32m" in marked.getvalue()
-    assert 'class="best"' in report_tables.comparison(made)
+    assert 'class="best"' in report_tables.comparison_html(made)
 
 
 def test_doubts_follow_the_table(tmp_path: Path) -> None:

@@ -6,14 +6,18 @@ Times are in hundredths of a second where there are many of them. Time plots sho
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.deploy.results.lanes import assign_lanes, drawn_nodes
-from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
-from schedbed.deploy.results.metrics import RunTables, beat_intervals, completion_times, user_intervals
+from schedbed.deploy.results.lanes import assign_lanes
+from schedbed.deploy.results.measures.job_time import SPENT
+from schedbed.deploy.results.measures.series import Intervals, active_users
+from schedbed.deploy.results.measures.waits import SIZES, job_waits
+from schedbed.deploy.results.metrics import RunTables, completion_times, slowdowns, user_intervals
+from schedbed.deploy.results.page import node_use, offers
+from schedbed.deploy.results.page.bands import Bands, band_lanes
 from schedbed.deploy.results.recorded import Key, Recorded
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.results.summary import run_keys
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 BINS = 240
 GROUPS_MAX = 14  # stacked areas: the biggest, and the rest as one
-ATTEMPTS_MAX = 60_000  # drawn per policy; above that the shortest are left out where they crowd
+ATTEMPTS_MAX = 40_000  # drawn, of all policies; above that the shortest are left out where they crowd
 PIXELS = 2_400  # attempts shorter than the run's end over this are not all told apart
 CDF_MAX = 600
 STATES = ("succeeded", "failed", "killed", "lost")
@@ -37,32 +41,72 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
     jobs = job_index([recorded.jobs(*key) for key in shown])
+    users = sorted({job["user"] for job in jobs.values()})
+    bands = Bands.of(run.nodes)
+    policies: list[dict[str, Any]] = []
+    for key in shown:
+        mine = recorded.tables(*key)
+        figures = summary["policies"][key[0]]
+        policies.append(
+            _policy(mine, edges, jobs=list(jobs))
+            | (
+                slot_lanes(mine, list(jobs), len(shown))
+                if bands is None
+                else {"bands": band_lanes(mine, bands, end)}
+            )
+            | {
+                "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
+                "limits": node_use.limits(mine),
+                "spread": spreads([recorded.jobs(key[0], repeat) for repeat in run_keys(run, key[0])]),
+                "locality": places(figures),
+                "makespan": (leaf_of(figures, ("makespan_s",)) or {"mean": None})["mean"],
+                "time": times(figures),
+            }
+        )
+    named = jobs if bands is None else {job: jobs[job] for job in _named_jobs(policies) if job in jobs}
     return {
         "end": round(end, 3),
         "bins": BINS,
-        "jobs": list(jobs.values()),
-        "users": sorted({job["user"] for job in jobs.values()}),
-        "policies": [
-            _policy(recorded.tables(*key), list(jobs), edges)
-            | {
-                "cdf": cdf([recorded.jobs(key[0], repeat) for repeat in run_keys(run, key[0])]),
-                "locality": places(summary["policies"][key[0]]),
-            }
-            for key in shown
-        ],
+        "spent": SPENT,
+        "jobs": list(named.values()),
+        "users": users,
+        "policies": policies,
     }
 
 
-def _policy(mine: RunTables, jobs: list[str], edges: np.ndarray) -> dict[str, Any]:
+def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str, Any]:
     return {
         "name": mine.policy,
         "end": round(mine.end_s, 3),
-        **lanes(mine, jobs),
         "areas": areas(mine, edges, jobs),
-        "util": heat(mine, edges),
         "shares": shares(mine, edges),
         "faults": faults(mine),
     }
+
+
+def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the jobs that bands and areas name, each once."""
+    return list(
+        dict.fromkeys(
+            name
+            for policy in policies
+            for plot in ("bands", "areas")
+            for name in policy[plot]["job"]["names"]
+        )
+    )
+
+
+def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """Return the seconds of a job by `SPENT`: under `all`, and of each class of size that there is."""
+    found = figures.get("time_s", {})
+    groups = {"all": found} | {
+        size: found["per_size"][size] for size in SIZES if size in found.get("per_size", {})
+    }
+    return {name: [_mean_of(group.get(part)) for part in SPENT] for name, group in groups.items()}
+
+
+def _mean_of(leaf: Mapping[str, Any] | None) -> float | None:
+    return None if leaf is None or leaf["mean"] is None else round(leaf["mean"], 4)
 
 
 def first_runs(run: RunFile) -> list[Key]:
@@ -83,12 +127,11 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
     return jobs
 
 
-def lanes(mine: RunTables, jobs: list[str]) -> dict[str, Any]:
-    """The rows of the swim-lane (one a slot) and its attempts, column by column."""
-    nodes = drawn_nodes([str(node["node"]) for node in mine.nodes], len(mine.attempts))
-    shown = mine.attempts[mine.attempts["node"].isin(nodes)]
-    placed = _thinned(assign_lanes(shown, mine.end_s), mine.end_s)
-    rows = _lane_rows(placed, mine, set(nodes))
+def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
+    """The rows of the swim-lane (one a slot) and its attempts, column by column, with their offers."""
+    most = ATTEMPTS_MAX // max(policies, 1)
+    placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
+    rows = _lane_rows(placed, mine)
     numbers = {row: i for i, row in enumerate(rows)}
     keys = zip(placed["node"], placed["kind"], placed["lane"], strict=True)
     index = {job: i for i, job in enumerate(jobs)}
@@ -113,35 +156,33 @@ def lanes(mine: RunTables, jobs: list[str]) -> dict[str, Any]:
             "reason": [known.get(reason, -1) for reason in placed["reason"]],
         },
         "reasons": reasons,
-        "left_out": len(shown) - len(placed),
-        "nodes_drawn": len(nodes) if len(nodes) < len(mine.nodes) else None,
+        "offers": offers.of_attempts(mine, placed, jobs),
+        "left_out": len(mine.attempts) - len(placed),
     }
 
 
-def _lane_rows(placed: pd.DataFrame, mine: RunTables, drawn: Set[str]) -> list[tuple[str, str, int]]:
+def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, int]]:
     used: dict[tuple[str, str], int] = {}
     for node, kind, lane in zip(placed["node"], placed["kind"], placed["lane"], strict=True):
         used[(node, kind)] = max(used.get((node, kind), 0), int(lane) + 1)
     rows: list[tuple[str, str, int]] = []
     for node in mine.nodes:
-        if str(node["node"]) not in drawn:
-            continue
         for kind in ("map", "reduce"):
             slots = max(int(node[f"{kind}_slots"]), used.pop((str(node["node"]), kind), 0))
             rows += [(str(node["node"]), kind, lane) for lane in range(slots)]
     return rows + [(*key, lane) for key in sorted(used) for lane in range(used[key])]
 
 
-def _thinned(placed: pd.DataFrame, end_s: float) -> pd.DataFrame:
+def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
     """Every attempt that is wide enough to see, and of the others one for each spot on the screen."""
-    if len(placed) <= ATTEMPTS_MAX:
+    if len(placed) <= most:
         return placed
     spot = max(end_s, 1e-9) / PIXELS
     long = (placed["to_s"] - placed["from_s"]) >= spot
     keys = placed.assign(spot=(placed["from_s"] / spot).astype(int))[["node", "kind", "lane", "spot"]]
     kept = placed[long | ~keys.duplicated()]
-    if len(kept) > ATTEMPTS_MAX:
-        longest = (kept["to_s"] - kept["from_s"]).nlargest(ATTEMPTS_MAX).index
+    if len(kept) > most:
+        longest = (kept["to_s"] - kept["from_s"]).nlargest(most).index
         kept = kept.loc[sorted(longest)]
     return kept.reset_index(drop=True)
 
@@ -166,36 +207,6 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
             names, series = [*names, "others"], [*series, rest]
         made[key] = {"names": names, "series": [_rounded(s, 2) for s in series]}
     return made
-
-
-def heat(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Use of each node's declared rates in each bin, in per cent; null where the node said nothing."""
-    beats = mine.heartbeats
-    covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
-    by_node = beats.groupby("node").indices
-    made: dict[str, Any] = {"nodes": drawn_nodes([str(node["node"]) for node in mine.nodes], 0)}
-    for name, column in (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util")):
-        value = beats[column].fillna(0.0).to_numpy(float)
-        rows = [by_node.get(node, np.zeros(0, int)) for node in made["nodes"]]
-        made[name] = [_node_heat(t[row], covered[row], value[row], edges) for row in rows]
-    return made
-
-
-def _node_heat(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> list[int | None]:
-    """A beat speaks for the time since the one before, unless that is long ago: then the node was away."""
-    usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
-    spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
-    area = _spread(t - spoken, t, value, edges)
-    cover = _spread(t - spoken, t, np.ones(len(t)), edges)
-    known = cover > 0.25 * np.diff(edges)
-    share = np.divide(area, cover, out=np.zeros(len(area)), where=known & (cover > 0))
-    return [round(100 * s) if k else None for s, k in zip(share.tolist(), known.tolist(), strict=True)]
-
-
-def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The area of boxes of height `value` in each bin."""
-    steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
-    return np.diff(steps.integral(edges))
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
@@ -224,12 +235,22 @@ def faults(mine: RunTables) -> list[list[Any]]:
     return [[r["t"], r["kind"], r["target"], r["until"] if r["until"] == r["until"] else None] for r in rows]
 
 
-def cdf(repeats: Sequence[RunTables]) -> list[float]:
-    """Completion times of all repeats in order; of very many, evenly chosen quantiles."""
-    times = np.sort(np.concatenate([completion_times(mine.jobs) for mine in repeats]))
-    if len(times) > CDF_MAX:
-        times = np.quantile(times, np.linspace(0, 1, CDF_MAX))
-    return _rounded(times, 3)
+def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
+    """Completion times, waits and slowdowns of the jobs of all repeats, each in order."""
+    return {
+        "completion": quantiles([completion_times(mine.jobs) for mine in repeats]),
+        "wait": quantiles([job_waits(mine.jobs) for mine in repeats]),
+        "slowdown": quantiles([slowdowns(mine.jobs, mine.isolated_s) for mine in repeats]),
+    }
+
+
+def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
+    """The known values of all repeats in order; of very many, evenly chosen quantiles."""
+    values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
+    values = values[~np.isnan(values)]
+    if len(values) > CDF_MAX:
+        values = np.quantile(values, np.linspace(0, 1, CDF_MAX))
+    return _rounded(values, 3)
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:

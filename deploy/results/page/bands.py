@@ -1,0 +1,101 @@
+"""Large clusters by rack: a band instead of a row for each slot or node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.metrics import RunTables
+
+NODES_ALONE = 40  # Up to so many nodes are drawn one by one.
+BANDS_MAX = 25
+BAND_BINS = 160
+BAND_GROUPS = 6  # of jobs or users, the biggest; the rest are one
+REST = "others"
+PLACES = {"node": "node-local", "rack": "rack-local", "off": "off-rack"}
+NO_INPUT = "reduces, no input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bands:
+    """Racks, or with very many of them groups of racks: names, and the places of their nodes in the list of nodes."""
+
+    names: list[str]
+    members: list[np.ndarray]
+
+    @staticmethod
+    def of(nodes: Sequence[Mapping[str, Any]]) -> Bands | None:
+        """Return the bands of a cluster; None when its nodes are few enough to be drawn one by one."""
+        if len(nodes) <= NODES_ALONE:
+            return None
+        racks: dict[str, list[int]] = {}
+        for place, node in enumerate(nodes):
+            racks.setdefault(str(node["rack"]), []).append(place)
+        names = list(racks)
+        cuts = np.array_split(np.arange(len(names)), min(BANDS_MAX, len(names)))
+        return Bands(
+            names=[_named([names[i] for i in cut]) for cut in cuts],
+            members=[np.array([place for i in cut for place in racks[names[i]]]) for cut in cuts],
+        )
+
+
+def _named(racks: Sequence[str]) -> str:
+    return f"rack {racks[0]}" if len(racks) == 1 else f"racks {racks[0]} to {racks[-1]}"
+
+
+def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
+    """Return for each band the share of its slots in use, in per cent of each bin, by job, user and place."""
+    edges = np.linspace(0.0, end_s, BAND_BINS + 1)
+    slots = [
+        sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)
+        for of in bands.members
+    ]
+    band_of = {str(mine.nodes[i]["node"]): band for band, of in enumerate(bands.members) for i in of}
+    band = mine.attempts["node"].map(band_of).fillna(-1).to_numpy(int)
+    made: dict[str, Any] = {
+        "names": bands.names,
+        "nodes": [len(of) for of in bands.members],
+        "slots": slots,
+        "bins": BAND_BINS,
+    }
+    for key, groups in _groupings(mine).items():
+        names = Intervals.of(mine.attempts, groups, mine.end_s).groups()
+        shown = names[:BAND_GROUPS]
+        known = set(shown)
+        groups = np.array([name if name in known else REST for name in groups], dtype=object)
+        shown += [REST] if len(names) > len(shown) else []
+        made[key] = {
+            "names": shown,
+            "series": [
+                _of_band(mine, groups, band == number, shown, edges, slots[number])
+                for number in range(len(bands.names))
+            ],
+        }
+    return made
+
+
+def _groupings(mine: RunTables) -> dict[str, np.ndarray]:
+    users = dict(zip(mine.jobs["job"], mine.jobs["user"].astype(str), strict=True))
+    place = mine.attempts["locality"].map(PLACES).astype(object).fillna(NO_INPUT)
+    return {
+        "job": mine.attempts["job"].to_numpy(str),
+        "user": mine.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str),
+        "place": place.to_numpy(str),
+    }
+
+
+def _of_band(
+    mine: RunTables,
+    groups: np.ndarray,
+    chosen: np.ndarray,
+    names: Sequence[str],
+    edges: np.ndarray,
+    slots: int,
+) -> list[list[int]]:
+    tasks = Intervals.of(mine.attempts[chosen], groups[chosen].astype(str), mine.end_s)
+    shares = [100 * tasks.binned(name, edges) / max(slots, 1) for name in names]
+    return [np.round(share).astype(int).tolist() for share in shares]

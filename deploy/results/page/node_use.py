@@ -1,0 +1,102 @@
+"""How much of their declared rates nodes used over time: each node or rack, the mean and the busiest node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.results.measures.series import Steps
+from schedbed.deploy.results.metrics import RunTables, beat_intervals
+from schedbed.deploy.results.page.bands import Bands
+from schedbed.tasks.units import format_rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
+
+
+def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
+    """Return the use in each bin in per cent: of each node or band, the mean, and of the busiest node at that time.
+
+    Null where nothing was said. A simulated node that is idle sends nothing, so there it is 0 unless a fault
+    silenced the node.
+    """
+    beats = mine.heartbeats
+    covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
+    by_node = beats.groupby("node").indices
+    nodes = [str(node["node"]) for node in mine.nodes]
+    rows = [by_node.get(node, np.zeros(0, int)) for node in nodes]
+    idle = [simulated & ~_silenced(mine.tables["faults"], node, edges) for node in nodes]
+    made: dict[str, Any] = {"nodes": nodes if bands is None else bands.names}
+    for name, column in COLUMNS:
+        value = beats[column].fillna(0.0).to_numpy(float)
+        cells = np.array(
+            [
+                np.where(
+                    np.isnan(cell := _node_use(t[row], covered[row], value[row], edges)) & free, 0.0, cell
+                )
+                for row, free in zip(rows, idle, strict=True)
+            ]
+        ).reshape(len(nodes), len(edges) - 1)
+        lines = cells if bands is None else np.array([_mean(cells[of]) for of in bands.members])
+        made[name] = [_percents(line) for line in lines]
+        made[f"{name}_mean"] = _percents(_mean(cells))
+        made[f"{name}_most"] = _percents(np.fmax.reduce(cells, axis=0) if len(cells) else _mean(cells))
+    return made
+
+
+def limits(mine: RunTables) -> dict[str, str]:
+    """Return what a node may use at most, in words: the declared rate, or the range of rates."""
+    return {
+        "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),
+        "disk": _span([_rate(node.get("disk_bps")) for node in mine.nodes]),
+        "network": _span([_rate(node.get("network_bps")) for node in mine.nodes]),
+    }
+
+
+def _rate(bps: float | None) -> str:
+    return "no limit" if bps is None else format_rate(bps)
+
+
+def _span(rates: list[str]) -> str:
+    different = list(dict.fromkeys(rates))
+    return different[0] if len(different) == 1 else f"{len(different)} different rates"
+
+
+def _mean(cells: np.ndarray) -> np.ndarray:
+    """Return the mean over rows of what is known; NaN where nothing is."""
+    known = ~np.isnan(cells)
+    count = known.sum(axis=0)
+    total = np.where(known, cells, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _percents(line: np.ndarray) -> list[int | None]:
+    return [None if np.isnan(share) else round(100 * share) for share in line.tolist()]
+
+
+def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """A beat speaks for the time since the one before, unless that is long ago: then the node was away."""
+    usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
+    spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
+    area = _spread(t - spoken, t, value, edges)
+    cover = _spread(t - spoken, t, np.ones(len(t)), edges)
+    known = cover > 0.25 * np.diff(edges)
+    return np.divide(area, cover, out=np.full(len(area), np.nan), where=known)
+
+
+def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The area of boxes of height `value` in each bin."""
+    steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
+    return np.diff(steps.integral(edges))
+
+
+def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
+    """Return in which bins a fault may have silenced the node: from its beginning to its end, if it has one."""
+    made = np.zeros(len(edges) - 1, bool)
+    for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):
+        if node in str(target).rpartition(" on ")[2].split(","):
+            made |= (edges[1:] > t) & (edges[:-1] < (np.inf if until != until else until))
+    return made

@@ -1,0 +1,100 @@
+"""What policies answered to offers of slots: summed by reason, and for each drawn attempt, within bounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedbed.deploy.results.metrics import RunTables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PASSES_MAX = 3_000
+"""Stretches of equal answers that a page keeps of a policy; the shortest are left out first."""
+NUMBER = r"\d+(?:\.\d+)?"
+
+
+def sums(mine: RunTables) -> dict[tuple[str, str], int]:
+    """Return how often each answer was given for each reason; numbers in a reason do not tell reasons apart."""
+    data = mine.tables["decisions"]
+    if not len(data):
+        return {}
+    return dict(Counter(zip(data["answer"].astype(str), _kinds(data["reason"]), strict=True)))
+
+
+def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
+    """Return why each drawn attempt was launched, and when its job was passed over, as columns of numbers.
+
+    `launched` has for each attempt the reason of the answer that launched it, or -1. `passes` are stretches of equal
+    answers about a job as a whole: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, how
+    often (`count`) and on how many nodes; `left_out` answers are in no stretch.
+    """
+    reasons: dict[str, int] = {}
+    launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]
+    passes = _stretches(mine.tables["decisions"])
+    kept = passes.nlargest(PASSES_MAX, "count").sort_values("first", kind="stable")
+    places = {job: place for place, job in enumerate(jobs)}
+    return {
+        "launched": launched,
+        "passes": {
+            "job": [places.get(job, -1) for job in kept["job"]],
+            "kind": (kept["kind"] == "reduce").astype(int).tolist(),
+            "from": (kept["first"] * 100).round().astype(int).tolist(),
+            "to": (kept["last"] * 100).round().astype(int).tolist(),
+            "count": kept["count"].tolist(),
+            "nodes": kept["nodes"].tolist(),
+            "reason": [
+                reasons.setdefault(f"{answer}: {why}" if why else answer, len(reasons))
+                for answer, why in zip(kept["answer"], kept["reason"], strict=True)
+            ],
+        },
+        "reasons": list(reasons),
+        "left_out": int(passes["count"].sum() - kept["count"].sum()),
+    }
+
+
+def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
+    """Return the reason of each attempt's launch: of the last one of its task on its node up to its assignment."""
+    data = mine.tables["decisions"]
+    data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
+    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    why = data["reason"].fillna("").astype(str)
+    for task, node, t, reason in zip(data["task"], data["node"], data["t"], why, strict=True):
+        found.setdefault((task, node), []).append((t, reason))
+    made: list[str] = []
+    for task, node, assigned in zip(drawn["task"], drawn["node"], drawn["assigned"], strict=True):
+        before = [reason for t, reason in found.get((task, node), ()) if t <= assigned + 1e-6]
+        made.append(before[-1] if before else "")
+    return made
+
+
+def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers about jobs as a whole (skip, reject), equal ones that follow each other as one row."""
+    whole = decisions["task"].isna() | (decisions["task"] == "")
+    data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]
+    data = data.assign(reason=_kinds(data["reason"])).sort_values(["job", "kind", "t"], kind="stable")
+    keys = data[["job", "kind", "answer", "reason"]]
+    changes = (keys != keys.shift()).any(axis=1).to_numpy() if len(data) else np.zeros(0, bool)
+    return (
+        data.assign(stretch=np.cumsum(changes))
+        .groupby("stretch", sort=False)
+        .agg(
+            job=("job", "first"),
+            kind=("kind", "first"),
+            answer=("answer", "first"),
+            reason=("reason", "first"),
+            first=("t", "min"),
+            last=("t", "max"),
+            count=("t", "size"),
+            nodes=("node", "nunique"),
+        )
+    )
+
+
+def _kinds(reasons: pd.Series) -> pd.Series:
+    """Return reasons with each number in them as `…`."""
+    return reasons.fillna("").astype(str).str.replace(NUMBER, "…", regex=True)

@@ -1,0 +1,281 @@
+"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity; templates make HTML of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.results.comparison import Policies, best, is_told_apart
+from schedbed.deploy.results.measures.waits import SIZES
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.page import templates
+from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of, ratio, seconds
+from schedbed.deploy.results.table import interval, notes
+from schedbed.tasks.specs import id_key
+from schedbed.tasks.units import format_rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS_MAX = 200
+REASONS_SHOWN = 14
+NONE = "–"
+
+GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str]]
+"""A heading, the path to the groups of a policy, the path from a group to a leaf, and how its mean is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A value as it is shown, with a class of the page's style, its interval and its difference to the first policy."""
+
+    text: str
+    kind: str = ""
+    interval: str = ""
+    difference: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A name and its values."""
+
+    head: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTable:
+    """A table of the page. `text_columns` columns after the first are aligned left; `notes` stand below."""
+
+    heads: Sequence[str]
+    rows: Sequence[Row]
+    text_columns: int = 0
+    notes: Sequence[str] = ()
+
+
+def comparison_html(summary: Mapping[str, Any]) -> str:
+    """Return the comparison alone, as a notebook shows it."""
+    return templates.table(comparison(summary))
+
+
+def comparison(summary: Mapping[str, Any]) -> PageTable:
+    """Return figures down, policies across: mean, interval, and the paired difference to the first policy."""
+    policies: Policies = summary["policies"]
+    rows: list[Row] = []
+    for figure in FIGURES:
+        won = best(summary, figure)
+        cells = [_figure_cell(figure, policies, name, name == won) for name in policies]
+        if any(cell.text != NONE for cell in cells):
+            unit = f" [{figure.unit}]" if figure.unit else ""
+            rows.append(Row(head=figure.label + unit, cells=cells))
+    trust = [
+        Cell(text="yes") if p["fidelity"]["trusted"] else Cell(text="no", kind="bad")
+        for p in policies.values()
+    ]
+    rows.append(Row(head="trusted", cells=trust))
+    return PageTable(heads=["", *policies], rows=rows, notes=notes(summary))
+
+
+def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Cell:
+    leaf = leaf_of(policies[name], figure.path)
+    if leaf is None or leaf["mean"] is None:
+        return Cell(text=NONE)
+    difference = ""
+    paired = leaf_of(policies[name].get("paired", {}), figure.path)
+    if paired is not None and paired["mean"]:
+        sign, star = "+" if paired["mean"] > 0 else "−", " *" if is_told_apart(policies, name, figure) else ""
+        difference = f"{sign}{figure.show(abs(paired['mean']))}{star}"
+    return Cell(
+        text=figure.show(leaf["mean"]),
+        kind="best" if won else "",
+        interval=" ".join(interval(figure, leaf)),
+        difference=difference,
+    )
+
+
+def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
+    """Return makespan, mean completion and wait, and fair-share ratio of every user under every policy."""
+    names = sorted({user for p in policies.values() for user in p.get("makespan_s", {}).get("per_user", {})})
+    shown = (
+        ("makespan [s]", ("makespan_s", "per_user"), (), seconds),
+        *_of_jobs("per_user"),
+        ("fair-share ratio", ("fair_share_ratio", "per_user"), (), ratio),
+    )
+    return _groups("user", names[:limit], policies, shown, notes=_cut(len(names), limit, "users"))
+
+
+def sizes(policies: Policies) -> PageTable:
+    """Return mean completion and wait of jobs by their number of maps and reduces under every policy."""
+    present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
+    return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)
+
+
+def _of_jobs(group: str) -> tuple[GroupColumn, ...]:
+    times = (("completion", ("completion_s", group)), ("wait", ("wait_s", "jobs", group)))
+    return tuple(
+        (f"{what}, {kind} [s]", path, (kind,), seconds) for what, path in times for kind in ("median", "p95")
+    )
+
+
+def _groups(
+    head: str,
+    names: Sequence[str],
+    policies: Policies,
+    shown: Sequence[GroupColumn],
+    most: Mapping[str, float] | None = None,
+    notes: Sequence[str] = (),
+) -> PageTable:
+    """Return a row a group, and for each of `shown` a column a policy; `most` has the most tasks of a size."""
+    rows: list[Row] = []
+    for name in names:
+        leaves = [
+            (leaf_of(policy, (*path, name, *rest)), show)
+            for _, path, rest, show in shown
+            for policy in policies.values()
+        ]
+        cells = [
+            Cell(text=show(leaf["mean"]) if leaf and leaf["mean"] is not None else NONE)
+            for leaf, show in leaves
+        ]
+        limit = f" (to {most[name]} tasks)" if most and most[name] < math.inf else ""
+        rows.append(Row(head=name + limit, cells=cells))
+    heads = [head, *(f"{what}: {policy}" for what, *_ in shown for policy in policies)]
+    return PageTable(heads=heads, rows=rows, notes=notes)
+
+
+def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
+    """Per job with a deadline how long before (or after) it each policy finished."""
+    found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
+    rows = [
+        Row(
+            head=_job_name(first),
+            cells=[_words(first["user"]), Cell(text=seconds(first["deadline"])), *map(_margin, each)],
+        )
+        for first, each in found[:limit]
+    ]
+    heads = ["job", "user", "deadline [s]", *(mine.policy for mine in shown)]
+    return PageTable(heads=heads, rows=rows, text_columns=1, notes=_cut(len(found), limit, "jobs"))
+
+
+def _margin(job: Mapping[str, Any] | None) -> Cell:
+    if job is None:
+        return Cell(text=NONE)
+    if job["finish"] != job["finish"]:
+        return Cell(text=f"{job['state']}, not finished", kind="bad")
+    if job["state"] != "succeeded":
+        return Cell(text=str(job["state"]), kind="bad")
+    left = job["deadline"] - job["finish"]
+    return Cell(text=seconds(left)) if left >= 0 else Cell(text=f"late by {seconds(-left)}", kind="bad")
+
+
+def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
+    """Every job with its size and its completion time under each policy."""
+    found = _by_job(shown, lambda job: True)
+    heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
+    heads += [f"completion [s]: {mine.policy}" for mine in shown]
+    rows = [
+        Row(
+            head=_job_name(first),
+            cells=[
+                _words(first["user"]),
+                _words(first["app"]),
+                Cell(text=str(first["maps"])),
+                Cell(text=str(first["reduces"])),
+                Cell(text=seconds(first["submit"])),
+                *map(_completion, each),
+            ],
+        )
+        for first, each in found[:limit]
+    ]
+    return PageTable(heads=heads, rows=rows, text_columns=2, notes=_cut(len(found), limit, "jobs"))
+
+
+def _completion(job: Mapping[str, Any] | None) -> Cell:
+    if job is None:
+        return Cell(text=NONE)
+    if job["state"] != "succeeded" or job["finish"] != job["finish"]:
+        return Cell(text=str(job["state"]), kind="bad")
+    return Cell(text=seconds(job["finish"] - job["submit"]))
+
+
+def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
+    """Return how often each policy gave each answer for each reason (`offers.sums`), the most frequent first."""
+    totals: Counter[tuple[str, str]] = Counter()
+    for mine in counted.values():
+        totals.update(mine)
+    ordered = sorted(totals, key=lambda key: (-totals[key], key))
+    rows = [
+        Row(
+            head=f"{answer}: {reason}" if reason else answer,
+            cells=[Cell(text=f"{mine.get((answer, reason), 0):,}") for mine in counted.values()],
+        )
+        for answer, reason in ordered[:limit]
+    ]
+    if ordered[limit:]:
+        rest = [
+            Cell(text=f"{sum(mine.get(key, 0) for key in ordered[limit:]):,}") for mine in counted.values()
+        ]
+        rows.append(Row(head=f"{len(ordered) - limit} other reasons", cells=rest))
+    rows.append(Row(head="all", cells=[Cell(text=f"{sum(mine.values()):,}") for mine in counted.values()]))
+    return PageTable(heads=["answer: reason", *counted], rows=rows)
+
+
+def fidelity(policies: Policies) -> PageTable:
+    """Per policy how busy the host was, and of each resource the declared and the achieved rate."""
+    heads = ["", "host CPU saturated [% of time]"]
+    heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
+    rows: list[Row] = []
+    for name, policy in policies.items():
+        found = policy["fidelity"]
+        saturated = found["host_cpu_saturated"]
+        cells = [Cell(text="not sampled" if saturated is None else f"{100 * saturated:.1f}")]
+        cells += [Cell(text=_limit(found["limits"].get(r))) for r in ("cpu", "disk", "network")]
+        rows.append(Row(head=name, cells=cells))
+    return PageTable(heads=heads, rows=rows)
+
+
+def _limit(limit: Mapping[str, Any] | None) -> str:
+    if not limit or limit["achieved_max"] is None:
+        return NONE
+    share = limit["achieved_max"] / limit["configured"]
+    told = f"{100 * share:.0f} % of {_rate(limit['configured'], limit['unit'])} ({limit['node']})"
+    if limit.get("enforced"):
+        told += f"; held by {limit['enforced']}"
+    return told + (f", counted by the {limit['counted']}" if limit.get("counted") else "")
+
+
+def _rate(value: float, unit: str) -> str:
+    return f"{value:g} {unit}" if unit == "host cores" else format_rate(value)
+
+
+def _by_job(
+    shown: Sequence[RunTables], wanted: Any
+) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
+    """Each wanted job once, in order of submission, with its row under every policy."""
+    tables = [_records(mine.jobs) for mine in shown]
+    firsts: dict[str, Mapping[str, Any]] = {}
+    for table in tables:
+        for job, row in table.items():
+            if wanted(row):
+                firsts.setdefault(job, row)
+    ordered = sorted(firsts.values(), key=lambda row: (row["submit"], *id_key(row["job"])))
+    return [(first, [table.get(first["job"]) for table in tables]) for first in ordered]
+
+
+def _records(data: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
+    return {str(row["job"]): {str(k): v for k, v in row.items()} for row in data.to_dict("records")}
+
+
+def _job_name(row: Mapping[str, Any]) -> str:
+    return f"{row['name']} ({row['job']})"
+
+
+def _words(value: object) -> Cell:
+    return Cell(text=str(value), kind="text")
+
+
+def _cut(total: int, limit: int, what: str) -> tuple[str, ...]:
+    return (f"The first {limit} of {total} {what}.",) if total > limit else ()

@@ -1,0 +1,40 @@
+"""The page's templates, filled by Jinja, which escapes all text that is not said to be HTML."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def part(name: str) -> str:
+    """Return the text of a file of this folder."""
+    return resources.files("schedbed.deploy.results.page").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def environment() -> Environment:
+    """Return what fills templates; a name that a template misses is an error. `|tojson` cannot end its script."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    made.policies["json.dumps_function"] = json.dumps
+    return made
+
+
+def filled(name: str, **values: Any) -> str:
+    """Return a whole template as HTML."""
+    return environment().get_template(name).render(**values)
+
+
+def table(made: Any) -> str:
+    """Return a `report_tables.PageTable` as HTML."""
+    text = '{% from "macros.html" import table %}{{ table(made) }}'
+    return environment().from_string(text).render(made=made)

@@ -1,0 +1,161 @@
+"""Looks at a page in a real browser: Chromium without a window, driven by its own protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HIGH = 900
+TIMEOUT_S = 240.0
+TEXTS = """
+window.texts = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const wide = this.measureText(text).width, before = { center: wide / 2, right: wide }[this.textAlign] || 0;
+  const box = { left: x - before, right: x - before + wide, top: y - 5, foot: y + 5 };
+  if (this.canvas.isConnected) window.texts.push({ of: this.canvas, text, ...box });
+  return fill.apply(this, arguments);
+};
+"""
+"""Keeps where canvases have text; to be run before the page's own script."""
+OVERLAPS = """
+(() => {
+  const drawn = [...document.querySelectorAll("svg text")].filter((t) => t.textContent.trim());
+  const boxes = drawn.map((t) => {
+    const r = t.getBoundingClientRect(), slack = r.height * 0.2;
+    const box = { left: r.left, right: r.right, top: r.top + slack, foot: r.bottom - slack };
+    return { of: t.ownerSVGElement, text: t.textContent, ...box };
+  }).concat(window.texts || []);
+  const wide = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1;
+  const high = (a, b) => Math.min(a.foot, b.foot) - Math.max(a.top, b.top) > 1;
+  const found = [];
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    if (a.of === b.of && wide(a, b) && high(a, b)) found.push(`${a.text} | ${b.text}`);
+  }));
+  return [...new Set(found)].slice(0, 20);
+})()
+"""
+"""The texts in plots that lie upon each other."""
+
+
+def chromium() -> str:
+    """Return the path of a Chromium; skips the test where there is none."""
+    found = next((path for path in map(shutil.which, NAMES) if path), None)
+    if found is None:
+        pytest.skip(f"needs a browser to look at a page: one of {', '.join(NAMES)}")
+    return found
+
+
+def look(
+    page: Path, width: int, scripts: Sequence[str], *, dark: bool = False, picture: Path | None = None
+) -> list[Any]:
+    """Return what the scripts evaluate to, one after the other, in a window `width` pixels wide.
+
+    `picture` gets a picture of the whole page. AssertionError for an error in the page's own script.
+    """
+    return asyncio.run(asyncio.wait_for(_look(chromium(), page, width, scripts, dark, picture), TIMEOUT_S))
+
+
+async def _look(
+    program: str, page: Path, width: int, scripts: Sequence[str], dark: bool, picture: Path | None
+) -> list[Any]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        flags = (
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+        )
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *flags,
+            f"--user-data-dir={profile}",
+            "--remote-debugging-port=0",
+            "about:blank",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            port = await _port(Path(profile) / "DevToolsActivePort")
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"http://127.0.0.1:{port}/json") as answer:
+                    tabs = await answer.json()
+                url = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+                async with session.ws_connect(url, max_msg_size=0) as socket:
+                    return await _Tab(socket).look(page, width, scripts, dark, picture)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def _port(path: Path) -> int:
+    while True:
+        if path.exists() and (lines := path.read_text().split()):
+            return int(lines[0])
+        await asyncio.sleep(0.1)
+
+
+class _Tab:
+    """A tab: numbered calls and their answers; errors of the page are kept."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket, self._number = socket, 0
+        self._errors: list[str] = []
+        self._requests: list[str] = []
+        self._loaded = False
+
+    async def look(
+        self, page: Path, width: int, scripts: Sequence[str], dark: bool, picture: Path | None
+    ) -> list[Any]:
+        for domain in ("Page", "Runtime", "Network"):
+            await self._call(f"{domain}.enable")
+        size = {"width": width, "height": HIGH, "deviceScaleFactor": 1, "mobile": False}
+        await self._call("Emulation.setDeviceMetricsOverride", **size)
+        shade = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        await self._call("Emulation.setEmulatedMedia", features=shade)
+        await self._call("Page.addScriptToEvaluateOnNewDocument", source=TEXTS)
+        await self._call("Page.navigate", url=page.resolve().as_uri())
+        while not self._loaded:
+            self._note(json.loads((await self._socket.receive()).data))
+        made = [await self._evaluate(script) for script in scripts]
+        if picture is not None:
+            shot = await self._call("Page.captureScreenshot", captureBeyondViewport=True)
+            picture.write_bytes(base64.b64decode(shot["data"]))
+        assert not self._errors, self._errors
+        assert [url for url in self._requests if not url.startswith(("file:", "data:"))] == []
+        return made
+
+    async def _evaluate(self, script: str) -> Any:
+        found = await self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    async def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        await self._socket.send_json({"id": self._number, "method": method, "params": params})
+        while True:
+            message = json.loads((await self._socket.receive()).data)
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        method, params = message.get("method"), message.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self._errors.append(str(params["exceptionDetails"]))
+        elif method == "Network.requestWillBeSent":
+            self._requests.append(params["request"]["url"])
+        elif method == "Page.loadEventFired":
+            self._loaded = True
