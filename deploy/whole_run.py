@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -44,11 +44,21 @@ class Runs(Protocol):
 MakeRuns = Callable[[ResolvedScenario, RunOptions], Runs]
 
 
-def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: MakeRuns | None = None) -> Path:
+Beside = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""What is shown instead of a summary: the summary with more policies."""
+
+
+def run_scenario(
+    scenario: ResolvedScenario,
+    options: RunOptions,
+    make_runs: MakeRuns | None = None,
+    beside: Beside | None = None,
+) -> Path:
     """Runs the scenario under each of its policies; returns the folder with the results.
 
-    `make_runs` replaces what the kind of machines says. Raises BadInput before anything is started, RunFailed when
-    a job or the cluster failed (what was measured is kept), KeyboardInterrupt likewise after cleaning up.
+    `make_runs` replaces what the kind of machines says, `beside` adds to the table that is printed. Raises BadInput
+    before anything is started, RunFailed when a job or the cluster failed (what was measured is kept),
+    KeyboardInterrupt likewise after cleaning up.
     """
     for choice in scenario.policies:
         if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved
@@ -69,7 +79,7 @@ def run_scenario(scenario: ResolvedScenario, options: RunOptions, make_runs: Mak
             record.save(folder)
         finally:
             if record.runs:
-                finish(folder, plots=options.plots)
+                finish(folder, plots=options.plots, beside=beside)
                 record = RunFile.load(folder)
             else:  # nothing has begun
                 (folder / NAME).unlink()
@@ -135,11 +145,12 @@ def _tell_what_differed(record: RunFile) -> None:
                 print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
-def finish(folder: Path, *, plots: bool = True) -> None:
+def finish(folder: Path, *, plots: bool = True, beside: Beside | None = None) -> None:
     """Makes the tables, the summary, the report and the timeline of what has been measured, and prints the table."""
     with no_interrupts():
         broken = rebuild(folder, with_plots=plots)
-    show(load(folder), Console())
+    made = load(folder)
+    show(made if beside is None else beside(made), Console())
     for part in broken:
         print(f"damaged and left out: {part}")
     print(f"Results: {folder}  (open {folder / 'report.html'})")

@@ -24,6 +24,10 @@ _KNOWN = (typer.Exit, typer.Abort)
 class Commands(TyperGroup):
     """All commands of the program."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names for help: `run` first, then in the order of their creation."""
+        return sorted(super().list_commands(ctx), key=lambda name: name != "run")
+
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the command line; a signal that comes meanwhile ends as one that comes later does."""
         try:

@@ -86,21 +86,27 @@ def draw(status: Status, height: int) -> RenderableType:
 def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("job", "", "user", "maps", "", "reduces", "", "state"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+        # Where the terminal is narrow, names and states are cut first, and ids stay whole.
+        table.add_column(name, no_wrap=name not in ("", "user", "state"), overflow="ellipsis")
     for job in chosen(jobs, limit):
         table.add_row(
             Text(job["job"]),
-            Text(str(job["name"])[:24]),
-            Text(str(job["user"])[:12]),
+            _cut(str(job["name"])[:24]),
+            _cut(str(job["user"])[:12]),
             bar(job["maps_done"], job["maps_running"], job["maps"], BAR),
-            Text(f"{job['maps_done']}/{job['maps']}", style="dim"),
+            _cut(f"{job['maps_done']}/{job['maps']}", style="dim"),
             bar(job["reduces_done"], job["reduces_running"], job["reduces"], BAR // 2),
-            Text(f"{job['reduces_done']}/{job['reduces']}", style="dim"),
+            _cut(f"{job['reduces_done']}/{job['reduces']}", style="dim"),
             _state(job),
         )
     if len(jobs) > limit:
         table.add_row(Text(f"and {len(jobs) - limit} more", style="dim"))
     return table
+
+
+def _cut(text: str, style: str = "") -> Text:
+    """Return one line that ends in an ellipsis where its column is too narrow."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
@@ -124,26 +130,26 @@ def bar(done: int, running: int, total: int, width: int) -> Text:
 
 def _state(job: Mapping[str, Any]) -> Text:
     if job["state"] == "failed":
-        return Text(f"failed: {job['reason']}", style="bold red")
+        return _cut(f"failed: {job['reason']}", style="bold red")
     if job["finish_s"] is not None:
         late = job["deadline_s"] is not None and job["finish_s"] > job["deadline_s"]
         text = f"{job['state']} after {job['finish_s'] - job['submit_s']:.1f} s" + (", late" if late else "")
-        return Text(text, style="yellow" if late else "green")
-    return Text(str(job["state"]), style="cyan" if job["maps_running"] + job["reduces_running"] else "dim")
+        return _cut(text, style="yellow" if late else "green")
+    return _cut(str(job["state"]), style="cyan" if job["maps_running"] + job["reduces_running"] else "dim")
 
 
 def _nodes(nodes: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("node", "rack", "CPU", "disk", "network", "memory", "running"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+        table.add_column(name, no_wrap=name not in ("rack", "running"), overflow="ellipsis")
     for node in nodes[:NODES_MAX]:
         if node["state"] != "alive":
             table.add_row(node["node"], node["rack"], Text(str(node["state"]), style="bold red"))
             continue
         uses = [_use(node[key]) for key in ("cpu_util", "disk_util", "net_util")]
         memory = f"{node['memory_bytes'] / 2**20:.0f} MiB"
-        running = Text(" ".join(_short(attempt) for attempt in node["running"]), style="cyan")
-        table.add_row(node["node"], node["rack"], *uses, memory, running)
+        running = _cut(" ".join(_short(attempt) for attempt in node["running"]), style="cyan")
+        table.add_row(node["node"], _cut(node["rack"]), *uses, memory, running)
     if len(nodes) > NODES_MAX:
         table.add_row(Text(f"and {len(nodes) - NODES_MAX} more", style="dim"))
     return table

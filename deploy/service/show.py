@@ -131,7 +131,7 @@ def _nodes(nodes: Sequence[Json]) -> Table:
     table = _table("node", "rack", "state", "CPU", "disk", "network", "memory", "running")
     for node in nodes:
         use = [f"{node[key]:.0%}" for key in ("cpu_util", "disk_util", "net_util")]
-        running = Text(" ".join(node["running"]), overflow="ellipsis", no_wrap=True)
+        running = Text("\n".join(node["running"]))
         table.add_row(
             node["node"], Text(node["rack"]), node["state"], *use, format_bytes(node["memory_bytes"]), running
         )
@@ -167,8 +167,12 @@ def _jobs(jobs: Sequence[Json]) -> Table:
     return table
 
 
+WHOLE = ("cluster", "node", "job", "running", "maps", "reduces")
+"""Columns whose ids and numbers stay on one line each; on a narrow terminal the others wrap."""
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, no_wrap=column in WHOLE)
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,13 @@ from typing import Any
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.options import RunOptions
-from schedbed.deploy.results import metrics
+from schedbed.deploy.results import metrics, stats
+from schedbed.deploy.results.host_fidelity import combine_hosts
+from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts, launch_s, launches_after
@@ -53,7 +56,8 @@ def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
     if not matches:
         raise BadInput(f"--from {policy}: not in this run, expected one of {', '.join(known) or 'none'}")
-    tables = select(read_tables(folder), run.nodes, matches[0], 0)
+    window = Window.of(run.scenario.get("measure"))
+    tables = select(read_tables(folder), run.nodes, matches[0], 0, run.isolated_s, window)
     return RecordedRun(
         run=run, policy=matches[0], scenario=ResolvedScenario.from_json(run.scenario), tables=tables
     )
@@ -84,10 +88,21 @@ def whatif(
         scenario,
         replace(options, machines="sim"),
         lambda scenario, options: SimRuns(scenario, options, costs, latencies),
+        lambda summary: with_record(record, summary),
     )
     if nodes in (None, len(record.scenario.cluster.nodes)):
         _compare(record, made, say)
     return made
+
+
+def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a replay's summary with the record as its first policy: `record of fifo`, beside what was simulated."""
+    measured = stats.tree([metrics.measure(record.tables)])
+    one = record.run.run(record.policy, 0)
+    judged = [] if one is None else [fidelity_of(record.run, one, record.tables)]
+    column = measured | {"paired": {}, "fidelity": combine_hosts(judged)}
+    policies = {f"record of {record.policy}": column} | dict(summary["policies"])
+    return {**summary, "policies": policies}
 
 
 def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) -> ResolvedScenario:

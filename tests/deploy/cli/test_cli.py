@@ -171,3 +171,9 @@ def test_run_hands_over_what_the_options_say(tmp_path, monkeypatch):
     assert (len(scenario.cluster.nodes), scenario.scale, scenario.seed) == (3, 0.5, 9)
     assert (given.out, given.live, given.keep_outputs) == (tmp_path / "o", False, False)
     assert json.loads(json.dumps(scenario.to_json()))["given"]["cluster"]["racks"] == 2
+
+
+def test_the_list_of_commands_begins_with_run() -> None:
+    shown = call("--help").output.partition("Commands")[2].split()
+    names = [word for word in shown if word in typer.main.get_command(main.app).commands]
+    assert names[0] == "run"

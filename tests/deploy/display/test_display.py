@@ -11,6 +11,7 @@ from rich.console import Console
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.display.display import PlainLines
 from schedbed.deploy.display.picture import chosen, draw
+from schedbed.deploy.service.show import _show_one
 
 
 def job(number: int, **changes: Any) -> dict[str, Any]:
@@ -125,3 +126,30 @@ def test_the_picture_shows_jobs_nodes_and_decisions_without_reading_markup_in_th
 def test_when_not_all_jobs_fit_those_at_work_and_the_last_ended_are_shown() -> None:
     jobs = [job(n, state="succeeded" if n <= 3 else "running") for n in range(1, 6)]
     assert [j["job"] for j in chosen(jobs, 3)] == ["job_0003", "job_0004", "job_0005"]
+
+
+def test_ids_stay_whole_on_a_narrow_terminal() -> None:
+    out = StringIO()
+    jobs = [
+        job(n, name="a-very-long-name-of-a-job", user="somebody-else", maps=1000, maps_done=500)
+        for n in (1, 12)
+    ]
+    running = ["job_0001_m_000003_0", "job_0012_r_000001_0"]
+    drawn = status(*jobs, node="node-twelve", rack="the-rack-at-the-window", running=running)
+    Console(file=out, width=80).print(draw(drawn, 40))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    for wanted in ("job_0001", "job_0012", "node-twelve"):
+        assert any(line.startswith(wanted) for line in lines)
+
+
+def test_the_status_of_a_cluster_has_whole_ids_on_a_narrow_terminal() -> None:
+    out = StringIO()
+    running = ["job_0001_m_000003_0", "job_0012_r_000001_0"]
+    drawn = status(job(1, name="a-very-long-name-of-a-job", queue="interactive"), running=running)
+    shown = {"name": "lab", "state": "up", "machines": "process", "out": "runs/lab"}
+    shown |= {"users": [{"user": "ana", "jobs": {"running": 1}, "running_tasks": 2, "share": 1.0}]}
+    _show_one(drawn | shown, Console(file=out, width=80))
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(name in text for name in (*running, "job_0001 ", "5/10"))

@@ -238,6 +238,7 @@ def runs(small: Path) -> dict[str, Any]:
             "user": ["ana", "bo"],
             "submit": [0.0, 1.0],
             "start": [0.0, 6.0],
+            "finish": [6.0, 8.0],
             "maps": [500, 3],
             "reduces": [0, 0],
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +20,7 @@ from schedbed.deploy.cli import main
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.runfile import RunFile
+from schedbed.deploy.results.shown_figures import seconds
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.recorded_costs import RecordedCosts
 from schedbed.deploy.simulated.task_costs import costs_of
@@ -131,6 +133,10 @@ def test_a_replay_of_the_recorded_policy_takes_as_long(done: Path, tmp_path: Pat
 def test_whatif_takes_other_policies_and_more_nodes(done: Path, tmp_path: Path) -> None:
     result = call("whatif", done, "--policy", "delay", "--nodes", "8", "--out", tmp_path / "o", "--no-live")
     assert result.exit_code == 0, result.output
+    lines = [re.split(r"\s{2,}", line.strip()) for line in result.output.splitlines()]
+    at = lines.index(["record of fifo", "delay"])
+    figures = json.loads((done / "summary.json").read_text())["policies"]["fifo"]
+    assert lines[at + 1][:2] == ["makespan [s]", seconds(figures["makespan_s"]["mean"])]
     run = json.loads((tmp_path / "o" / "run.json").read_text())
     assert (run["policies"], len(run["scenario"]["cluster"]["nodes"])) == (["delay"], 8)
     faster, slower = (read_tables(folder)["jobs"] for folder in (tmp_path / "o", done))
