@@ -76,6 +76,8 @@ async def _look(
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
+            "--disable-breakpad",
+            "--disable-crash-reporter",
         )
         process = await asyncio.create_subprocess_exec(
             program,
