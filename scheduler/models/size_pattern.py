@@ -11,12 +11,12 @@ UNKNOWN_S = 1.0
 """How long a task is taken to last before any has ended."""
 
 
-class TaskTimes:
+class MeanTimes:
     """The mean time of tasks by kind; what is not known yet is as in `wider`, which learns from these tasks, too."""
 
     __slots__ = ("_count", "_sum_s", "_wider")
 
-    def __init__(self, wider: TaskTimes | None = None) -> None:
+    def __init__(self, wider: MeanTimes | None = None) -> None:
         self._wider = wider
         self._sum_s = dict.fromkeys(TaskKind, 0.0)
         self._count = dict.fromkeys(TaskKind, 0)

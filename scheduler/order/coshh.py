@@ -21,7 +21,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from schedbed.scheduler.models.same_workload import workload_of
-from schedbed.scheduler.models.size_pattern import TaskTimes
+from schedbed.scheduler.models.size_pattern import MeanTimes
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -41,15 +41,15 @@ class Machinery(NamedTuple):
     network_bps: float
 
 
-class Workload:
+class KnownWorkload:
     """What is known of the jobs of one user and name: how many came, and how long their tasks take."""
 
     __slots__ = ("jobs", "on", "work")
 
-    def __init__(self, everybody: TaskTimes) -> None:
+    def __init__(self, everybody: MeanTimes) -> None:
         self.jobs = 0
-        self.work = TaskTimes(everybody)  # seconds of a host's core
-        self.on: dict[Machinery, TaskTimes] = {}
+        self.work = MeanTimes(everybody)  # seconds of a host's core
+        self.on: dict[Machinery, MeanTimes] = {}
 
     def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
         """Return how long a task takes there, above 0."""
@@ -60,14 +60,14 @@ class Workload:
 
     def learn(self, kind: TaskKind, hardware: Machinery, took_s: float) -> bool:
         """Take in a task that has ended; return whether it is the first of its kind there."""
-        measured = self.on.setdefault(hardware, TaskTimes())
+        measured = self.on.setdefault(hardware, MeanTimes())
         first = not measured.knows(kind)
         measured.add(kind, took_s)
         self.work.add(kind, took_s * hardware.core_speed)
         return first
 
 
-class Waiting:
+class ReadyByClass:
     """A user's ready jobs of one kind, by class; None is the class of jobs that have none yet."""
 
     __slots__ = ("by_class", "class_of")
@@ -106,12 +106,12 @@ class Coshh:
     def __init__(self, *, classes: int = 4, users: Mapping[str, PoolSettings] | None = None) -> None:
         self._most = classes
         self._settings = dict(users or {})
-        self._everybody = TaskTimes()
-        self._workloads: dict[str, Workload] = {}
+        self._everybody = MeanTimes()
+        self._workloads: dict[str, KnownWorkload] = {}
         self._class_of: dict[str, int] = {}  # by job
         self._classes = 0
         self._suggested: dict[tuple[TaskKind, Machinery], set[int]] = {}
-        self._waiting: dict[TaskKind, dict[str, Waiting]] = {kind: {} for kind in TaskKind}
+        self._waiting: dict[TaskKind, dict[str, ReadyByClass]] = {kind: {} for kind in TaskKind}
         self._tallies: dict[tuple[str, TaskKind], TallyView] = {}
         self._stale = False
         self._slots = (0, 0)
@@ -119,11 +119,11 @@ class Coshh:
 
     # Task scheduling: how long tasks take
 
-    def _workload(self, job: JobView) -> Workload:
+    def _workload(self, job: JobView) -> KnownWorkload:
         name = f"{job.user}/{workload_of(job.spec)}"
         known = self._workloads.get(name)
         if known is None:
-            known = self._workloads[name] = Workload(self._everybody)
+            known = self._workloads[name] = KnownWorkload(self._everybody)
         return known
 
     def submitted(self, view: View, job: JobView) -> None:
@@ -132,7 +132,7 @@ class Coshh:
         self._stale = True
         for kind in TaskKind:
             self._tallies[job.user, kind] = job.stage(kind).user
-            self._waiting[kind].setdefault(job.user, Waiting())
+            self._waiting[kind].setdefault(job.user, ReadyByClass())
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """As in `Hooks`."""

@@ -21,7 +21,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from schedbed.scheduler.models.size_pattern import TaskTimes, slots_by_size, variation
+from schedbed.scheduler.models.size_pattern import MeanTimes, slots_by_size, variation
 from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import Pool, PoolSettings
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -37,9 +37,9 @@ class SizedPool(Pool):
 
     __slots__ = ("ended_s", "sizes_s", "times")
 
-    def __init__(self, name: str, window: int, everybody: TaskTimes) -> None:
+    def __init__(self, name: str, window: int, everybody: MeanTimes) -> None:
         super().__init__(name, PoolSettings(min_share=1, inside="fifo"))
-        self.times = TaskTimes(everybody)
+        self.times = MeanTimes(everybody)
         self.sizes_s: dict[str, float] = {}
         self.ended_s: deque[float] = deque(maxlen=window)
 
@@ -63,8 +63,8 @@ class Lsps(PoolOrder):
     def __init__(self, *, alpha: float = 0.5, alike: float = 1.0, window: int = 20) -> None:
         super().__init__()
         self._alpha, self._alike, self._window = alpha, alike, window
-        self._everybody = TaskTimes()
-        self._times: dict[str, TaskTimes] = {}  # of the present jobs
+        self._everybody = MeanTimes()
+        self._times: dict[str, MeanTimes] = {}  # of the present jobs
         self._learned = False  # has a task ended since sizes were last worked out?
 
     def new_pool(self, name: str) -> SizedPool:
@@ -79,7 +79,7 @@ class Lsps(PoolOrder):
     def submitted(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
         super().submitted(view, job)
-        self._times[job.job] = TaskTimes(self._sized_pool(job).times)
+        self._times[job.job] = MeanTimes(self._sized_pool(job).times)
         self._size(job)
         self._share_out(view)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedbed.scheduler.models.deadline_pace import slots_lacking
-from schedbed.scheduler.models.size_pattern import TaskTimes
+from schedbed.scheduler.models.size_pattern import MeanTimes
 from schedbed.scheduler.models.time_left import time_left_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -37,7 +37,7 @@ class PerformanceDriven:
         self._probe = probe
         self._by_progress = remaining == "progress"
         self.elidable = not self._by_progress  # progress comes with heartbeats
-        self._times: dict[str, TaskTimes] = {}  # of the present jobs that have a deadline
+        self._times: dict[str, MeanTimes] = {}  # of the present jobs that have a deadline
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self._due: dict[TaskKind, dict[str, JobView]] = {
             kind: {} for kind in TaskKind
@@ -48,7 +48,7 @@ class PerformanceDriven:
     def submitted(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
         if job.deadline_s is not None:
-            self._times[job.job] = TaskTimes()
+            self._times[job.job] = MeanTimes()
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """As in `Hooks`: one more task for equation 5."""

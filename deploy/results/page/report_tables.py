@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TableRow:
     """A name and its values."""
 
     head: str
@@ -51,7 +51,7 @@ class PageTable:
     """A table of the page. `text_columns` columns after the first are aligned left; `notes` stand below."""
 
     heads: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     text_columns: int = 0
     notes: Sequence[str] = ()
 
@@ -64,18 +64,18 @@ def comparison_html(summary: Mapping[str, Any]) -> str:
 def comparison(summary: Mapping[str, Any]) -> PageTable:
     """Return figures down, policies across: mean, interval, and the paired difference to the first policy."""
     policies: Policies = summary["policies"]
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for figure in FIGURES:
         won = best(summary, figure)
         cells = [_figure_cell(figure, policies, name, name == won) for name in policies]
         if any(cell.text != NONE for cell in cells):
             unit = f" [{figure.unit}]" if figure.unit else ""
-            rows.append(Row(head=figure.label + unit, cells=cells))
+            rows.append(TableRow(head=figure.label + unit, cells=cells))
     trust = [
         Cell(text="yes") if p["fidelity"]["trusted"] else Cell(text="no", kind="bad")
         for p in policies.values()
     ]
-    rows.append(Row(head="trusted", cells=trust))
+    rows.append(TableRow(head="trusted", cells=trust))
     return PageTable(heads=["", *policies], rows=rows, notes=notes(summary))
 
 
@@ -129,7 +129,7 @@ def _groups(
     notes: Sequence[str] = (),
 ) -> PageTable:
     """Return a row a group, and for each of `shown` a column a policy; `most` has the most tasks of a size."""
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for name in names:
         leaves = [
             (leaf_of(policy, (*path, name, *rest)), show)
@@ -141,7 +141,7 @@ def _groups(
             for leaf, show in leaves
         ]
         limit = f" (to {most[name]} tasks)" if most and most[name] < math.inf else ""
-        rows.append(Row(head=name + limit, cells=cells))
+        rows.append(TableRow(head=name + limit, cells=cells))
     heads = [head, *(f"{what}: {policy}" for what, *_ in shown for policy in policies)]
     return PageTable(heads=heads, rows=rows, notes=notes)
 
@@ -150,7 +150,7 @@ def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
     """Per job with a deadline how long before (or after) it each policy finished."""
     found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
     rows = [
-        Row(
+        TableRow(
             head=_job_name(first),
             cells=[_words(first["user"]), Cell(text=seconds(first["deadline"])), *map(_margin, each)],
         )
@@ -177,7 +177,7 @@ def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
     rows = [
-        Row(
+        TableRow(
             head=_job_name(first),
             cells=[
                 _words(first["user"]),
@@ -208,7 +208,7 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
         totals.update(mine)
     ordered = sorted(totals, key=lambda key: (-totals[key], key))
     rows = [
-        Row(
+        TableRow(
             head=f"{answer}: {reason}" if reason else answer,
             cells=[Cell(text=f"{mine.get((answer, reason), 0):,}") for mine in counted.values()],
         )
@@ -218,8 +218,8 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
         rest = [
             Cell(text=f"{sum(mine.get(key, 0) for key in ordered[limit:]):,}") for mine in counted.values()
         ]
-        rows.append(Row(head=f"{len(ordered) - limit} other reasons", cells=rest))
-    rows.append(Row(head="all", cells=[Cell(text=f"{sum(mine.values()):,}") for mine in counted.values()]))
+        rows.append(TableRow(head=f"{len(ordered) - limit} other reasons", cells=rest))
+    rows.append(TableRow(head="all", cells=[Cell(text=f"{sum(mine.values()):,}") for mine in counted.values()]))
     return PageTable(heads=["answer: reason", *counted], rows=rows)
 
 
@@ -227,13 +227,13 @@ def fidelity(policies: Policies) -> PageTable:
     """Per policy how busy the host was, and of each resource the declared and the achieved rate."""
     heads = ["", "host CPU saturated [% of time]"]
     heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for name, policy in policies.items():
         found = policy["fidelity"]
         saturated = found["host_cpu_saturated"]
         cells = [Cell(text="not sampled" if saturated is None else f"{100 * saturated:.1f}")]
         cells += [Cell(text=_limit(found["limits"].get(r))) for r in ("cpu", "disk", "network")]
-        rows.append(Row(head=name, cells=cells))
+        rows.append(TableRow(head=name, cells=cells))
     return PageTable(heads=heads, rows=rows)
 
 

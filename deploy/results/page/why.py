@@ -54,7 +54,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class ComparedPair:
     """A policy that is better than another one in a row of the table. `tested` says whether a test carries that."""
 
     figure: Figure
@@ -74,7 +74,7 @@ def sentences(summary: Mapping[str, Any], runs: Mapping[str, RunTables], most: i
     return made
 
 
-def _pairs(policies: Policies) -> Iterator[Pair]:
+def _pairs(policies: Policies) -> Iterator[ComparedPair]:
     """Yield the differences worth a sentence: the leader of each row against the first policy, if there is one.
 
     Where the first policy leads, it is the last one in that row that it is compared with.
@@ -95,7 +95,7 @@ def _pairs(policies: Policies) -> Iterator[Pair]:
             yield pair
 
 
-def _pair(policies: Policies, figure: Figure, favourite: str = "") -> Pair | None:
+def _pair(policies: Policies, figure: Figure, favourite: str = "") -> ComparedPair | None:
     """Return who is better in a row, if that can be told; among equals it is the favourite."""
     means = {
         name: leaf["mean"]
@@ -112,9 +112,9 @@ def _pair(policies: Policies, figure: Figure, favourite: str = "") -> Pair | Non
     other = loser if winner == first else winner
     if _repeats(policies, (winner, loser), figure) < stats.REPEATS_LEAST:
         enough = abs(means[winner] - means[loser]) >= LEAST * max(abs(means[winner]), abs(means[loser]))
-        return Pair(figure=figure, winner=winner, loser=loser, tested=False) if enough else None
+        return ComparedPair(figure=figure, winner=winner, loser=loser, tested=False) if enough else None
     told = is_told_apart(policies, other, figure)
-    return Pair(figure=figure, winner=winner, loser=loser, tested=True) if told else None
+    return ComparedPair(figure=figure, winner=winner, loser=loser, tested=True) if told else None
 
 
 def _repeats(policies: Policies, names: Sequence[str], figure: Figure) -> int:
@@ -122,7 +122,7 @@ def _repeats(policies: Policies, names: Sequence[str], figure: Figure) -> int:
     return min(len([v for v in leaf["repeats"] if v is not None]) if leaf else 0 for leaf in leaves)
 
 
-def _both(policies: Policies, pair: Pair, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+def _both(policies: Policies, pair: ComparedPair, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
     """Return what winner and loser have at a path, a number a repeat; None where they are not of the same repeats."""
     leaves = [leaf_of(policies[name], path) for name in (pair.winner, pair.loser)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
@@ -131,7 +131,7 @@ def _both(policies: Policies, pair: Pair, path: Sequence[str]) -> tuple[np.ndarr
     return (mine, others) if len(mine) == len(others) and len(mine) else None
 
 
-def _timed(policies: Policies, pair: Pair, runs: Mapping[str, RunTables]) -> Why | None:
+def _timed(policies: Policies, pair: ComparedPair, runs: Mapping[str, RunTables]) -> Why | None:
     both = _both(policies, pair, pair.figure.path)
     if both is None or not both[1].all():
         return None
@@ -150,7 +150,7 @@ def _timed(policies: Policies, pair: Pair, runs: Mapping[str, RunTables]) -> Why
     return Why(text=f"{head}{because}.", evidence=_numbers(policies, pair) + proof)
 
 
-def _counted(policies: Policies, pair: Pair) -> Why | None:
+def _counted(policies: Policies, pair: ComparedPair) -> Why | None:
     verb, of = COUNTED[pair.figure.label]
     values = [leaf_of(policies[name], pair.figure.path) for name in (pair.winner, pair.loser)]
     winner, loser = (pair.figure.show(leaf["mean"]) for leaf in values if leaf is not None)
@@ -159,7 +159,7 @@ def _counted(policies: Policies, pair: Pair) -> Why | None:
     return Why(text=text, evidence=_numbers(policies, pair))
 
 
-def _numbers(policies: Policies, pair: Pair) -> str:
+def _numbers(policies: Policies, pair: ComparedPair) -> str:
     """Return both policies' values as the table shows them, and the adjusted p-value."""
     shown: list[str] = []
     for name in (pair.winner, pair.loser):
@@ -175,7 +175,7 @@ def _numbers(policies: Policies, pair: Pair) -> str:
     return told
 
 
-def _because(policies: Policies, pair: Pair, runs: Mapping[str, RunTables]) -> tuple[str, str]:
+def _because(policies: Policies, pair: ComparedPair, runs: Mapping[str, RunTables]) -> tuple[str, str]:
     """Return where most of the difference comes from, and the evidence; two empty texts where no test carries it."""
     shares = _sizes(runs.get(pair.loser))
     found: list[tuple[float, str, str, np.ndarray, np.ndarray]] = []

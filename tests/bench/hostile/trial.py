@@ -103,7 +103,7 @@ def is_sound(tables: Tables) -> bool:
     for (_, kind), there in attempts.groupby(["node", "kind"]):
         # Of two events of one moment, the end comes first.
         events = sorted([(t, 1) for t in there["assigned"]] + [(t, -1) for t in there["end"]])
-        if max(accumulate(change for _, change in events)) > SLOTS[kind]:
+        if max(accumulate(change for _, change in events)) > SLOTS[str(kind)]:
             return False
     return True
 

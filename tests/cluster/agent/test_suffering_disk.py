@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,12 @@ def test_streams_of_nodes_of_one_host_pass_one_disk_that_seeks(tmp_path: Path) -
     nodes = [limits_of(tmp_path / spec.node, spec, links) for spec in specs]
     assert [each.shared_disk for each in nodes] == [links / disk_of("h")] * 2
     streams: Any = [each.stream("disk", "tx") for each in nodes]
-    for stream in streams:
-        for each in stream._streams:
-            each.reserve(500e6)
+    parts = [part for stream in streams for part in stream._streams]
+    deque((part.reserve(500e6) for part in parts), maxlen=0)
     first, second = (stream._streams[-1] for stream in streams)
     assert second._level - first._level == pytest.approx(500e6 / 40e6)  # 50 MB/s of one stream, 40 of two
     assert shared.used(LINK_BUCKET) == 1e9
-    del streams, stream, each, first, second
+    del streams, parts, first, second
     for each in nodes:
         each.remove()
     shared.close()

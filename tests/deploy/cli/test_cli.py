@@ -175,5 +175,6 @@ def test_run_hands_over_what_the_options_say(tmp_path, monkeypatch):
 
 def test_the_list_of_commands_begins_with_run() -> None:
     shown = call("--help").output.partition("Commands")[2].split()
-    names = [word for word in shown if word in typer.main.get_command(main.app).commands]
+    commands: Any = typer.main.get_command(main.app)
+    names = [word for word in shown if word in commands.commands]
     assert names[0] == "run"

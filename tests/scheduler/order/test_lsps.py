@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.size_pattern import TaskTimes, slots_by_size, variation
+from schedbed.scheduler.models.size_pattern import MeanTimes, slots_by_size, variation
 from schedbed.scheduler.order.lsps import Lsps
 from schedbed.scheduler.policy import Composed
 from schedbed.scheduler.registry.registry import build_policy
@@ -59,9 +59,9 @@ def test_variation_by_hand():
 
 
 def test_what_is_not_known_of_a_job_is_taken_from_its_user_and_then_from_everybody():
-    everybody = TaskTimes()
-    ana, bo = TaskTimes(everybody), TaskTimes(everybody)
-    first, second = TaskTimes(ana), TaskTimes(ana)
+    everybody = MeanTimes()
+    ana, bo = MeanTimes(everybody), MeanTimes(everybody)
+    first, second = MeanTimes(ana), MeanTimes(ana)
     assert first.size_s(3, 1) == 4.0  # nothing is known: a second each
     first.add(TaskKind.MAP, 10)
     assert (first.size_s(3, 1), second.size_s(2, 0), bo.mean_s(TaskKind.MAP)) == (31, 20, 10)
