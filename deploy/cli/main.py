@@ -10,7 +10,13 @@ from typing import Annotated
 import typer
 
 from schedbed import __version__
-from schedbed.deploy.cli import cluster_commands, doctor_command, scenario_commands, validate_command
+from schedbed.deploy.cli import (
+    arena_command,
+    cluster_commands,
+    doctor_command,
+    scenario_commands,
+    validate_command,
+)
 from schedbed.deploy.cli.arguments import (
     Machines,
     Metrics,
@@ -165,6 +171,7 @@ def whatif(
 
 
 validate_command.add_commands(app)
+arena_command.add_commands(app)
 
 
 @app.command()

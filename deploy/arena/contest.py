@@ -1,0 +1,159 @@
+"""`schedbed arena`: plays what is missing of all cells, then makes the table, the summary and the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.arena import arena_page
+from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row
+from schedbed.deploy.arena.courses import Course
+from schedbed.deploy.arena.ranking import front, rank
+from schedbed.deploy.arena.why import mean, sentence
+from schedbed.deploy.scenario.policies import policies_of
+from schedbed.deploy.workspace import locked
+
+ROWS, TABLE, SUMMARY, PAGE = "cells.jsonl", "arena.parquet", "summary.json", "arena.html"
+RANKED_BY = "slowdown_mean"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """What is played: each policy on each course with each seed."""
+
+    policies: tuple[str, ...]
+    courses: tuple[Course, ...]
+    seeds: int
+    jobs: int
+    bounds: CellBounds
+
+    def cells(self) -> list[Cell]:
+        """Return all cells, those of a workload and seed one after the other."""
+        return [
+            Cell(policy, course, seed)
+            for seed in range(1, self.seeds + 1)
+            for course in self.courses
+            for policy in self.policies
+        ]
+
+
+def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
+    """Play the cells that the folder does not have yet, and write the results; return the summary.
+
+    Rows are kept as they come: after Ctrl-C the same call goes on. Raises BadInput about a policy that cannot be built.
+    """
+    policies_of(contest.policies)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        rows = _play_missing(contest, folder, say)
+        found = summarize(contest, rows)
+        _write(folder, contest, rows, found)
+    return found
+
+
+def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
+    cells = contest.cells()
+    keys = [cell.key() for cell in cells]
+    kept = _kept(folder / ROWS)
+    missing = [cell for cell, key in zip(cells, keys, strict=True) if key not in kept]
+    say(f"{len(cells)} cells, {len(cells) - len(missing)} of them played before")
+    shared = folder / "alone"
+    shared.mkdir(exist_ok=True)
+    with (folder / ROWS).open("a", encoding="utf-8") as out:
+        count = 0
+
+        def done(cell: Cell, row: Row) -> None:
+            nonlocal count
+            count += 1
+            kept[cell.key()] = row
+            out.write(json.dumps({"key": cell.key(), "row": row}) + "\n")
+            out.flush()
+            note = "" if row["state"] == "succeeded" else f": {row['note']}"
+            say(f"[{count}/{len(missing)}] {cell.label}{note}")
+
+        play_all(missing, contest.jobs, contest.bounds, shared, done)
+    return [kept[key] for key in keys]
+
+
+def _kept(path: Path) -> dict[str, Row]:
+    """Return the rows that were played before by key; a last line that was cut short is left out."""
+    found: dict[str, Row] = {}
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+        for line in text.splitlines():
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            found[said["key"]] = said["row"]
+        if text and not text.endswith("\n"):
+            with path.open("a", encoding="utf-8") as out:
+                out.write("\n")
+    return found
+
+
+def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return ranks, means, the front and a sentence for each policy and workload."""
+    names = [course.name for course in contest.courses]
+    of = {
+        (p, c): [r for r in rows if (r["policy"], r["workload"]) == (p, c)]
+        for p in contest.policies
+        for c in names
+    }
+    values = {p: [_whole(of[p, c], RANKED_BY) for c in names] for p in contest.policies}
+    ranked = rank(values)
+    means = {
+        p: {column: mean([r for r in rows if r["policy"] == p], column) for column in FIGURES}
+        for p in contest.policies
+    }
+    lost = {p: sum(r["policy"] == p and r["state"] != "succeeded" for r in rows) for p in contest.policies}
+    points = {
+        p: (each[RANKED_BY], each["jain"])
+        for p, each in means.items()
+        if not lost[p] and each[RANKED_BY] is not None and each["jain"] is not None
+    }
+    leaders: dict[str, Any] = {}
+    for kind in dict.fromkeys(course.kind for course in contest.courses):
+        places = [place for place, course in enumerate(contest.courses) if course.kind == kind]
+        leaders[kind] = list(rank({p: [v[i] for i in places] for p, v in values.items()}).ranks)[:3]
+    return {
+        "ranked_by": RANKED_BY,
+        "seeds": contest.seeds,
+        "rank": asdict(ranked) | {"ci95": {p: ranked.interval(p) for p in ranked.ranks}},
+        "policies": {p: means[p] | {"lost_cells": lost[p]} for p in ranked.ranks},
+        "front": front(points),
+        "leaders": leaders,
+        "cells": {
+            p: {c: {RANKED_BY: _whole(of[p, c], RANKED_BY), "why": sentence(of[p, c])} for c in names}
+            for p in ranked.ranks
+        },
+    }
+
+
+def _whole(rows: Iterable[Row], column: str) -> float | None:
+    """Return the mean over all seeds; None when a seed's cell was lost."""
+    mine = list(rows)
+    whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
+    return mean(mine, column) if whole else None
+
+
+def _write(folder: Path, contest: Contest, rows: Sequence[Row], found: dict[str, Any]) -> None:
+    import fastparquet
+    import pandas as pd
+
+    data = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    numbers = [column for column in COLUMNS if column not in ("policy", "workload", "kind", "state", "note")]
+    data[numbers] = data[numbers].astype("float64")
+    data["seed"] = data["seed"].astype("int64")
+    fastparquet.write(str(folder / TABLE), data, compression="SNAPPY", has_nulls=True, write_index=False)
+    for name, text in (
+        (SUMMARY, json.dumps(found, indent=1, allow_nan=False) + "\n"),
+        (PAGE, arena_page.text(found, [course.name for course in contest.courses])),
+    ):
+        (folder / f".{name}.tmp").write_text(text, encoding="utf-8")
+        (folder / f".{name}.tmp").replace(folder / name)

@@ -1,0 +1,70 @@
+"""Ranks of policies over workloads: Friedman's test and Nemenyi's critical difference, and agreement of two orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEVEL = 0.95
+POLICIES_LEAST, BLOCKS_LEAST = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Mean ranks, best first (1 is best), over `blocks` workloads.
+
+    Two policies whose ranks differ by less than `critical` are not told apart (Nemenyi, 5%); `p` is Friedman's: the
+    chance of ranks this far apart if all policies were alike. Both are None with too few policies or workloads.
+    """
+
+    ranks: Mapping[str, float]
+    blocks: int
+    critical: float | None
+    p: float | None
+
+    def interval(self, policy: str) -> tuple[float, float] | None:
+        """Return half the critical difference around a rank: policies whose intervals part differ."""
+        if self.critical is None:
+            return None
+        return self.ranks[policy] - self.critical / 2, self.ranks[policy] + self.critical / 2
+
+
+def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
+    """Rank policies by their values, a workload a place, smaller is better; None (a lost cell) ranks last, as a tie."""
+    from scipy.stats import friedmanchisquare, rankdata
+
+    policies = list(values)
+    table = np.array(
+        [[math.inf if value is None else value for value in values[policy]] for policy in policies], float
+    )
+    blocks = table.shape[1] if policies else 0
+    if not blocks:
+        return Ranked({}, 0, None, None)
+    ranks = np.array([rankdata(column) for column in table.T])
+    order = sorted(zip(ranks.mean(axis=0), policies, strict=True))
+    p = critical = None
+    if len(policies) >= POLICIES_LEAST and blocks >= BLOCKS_LEAST:
+        critical = critical_difference(len(policies), blocks)
+        alike = bool((ranks == ranks[:, :1]).all())
+        p = 1.0 if alike else float(friedmanchisquare(*ranks.T).pvalue)
+    return Ranked({policy: float(mean) for mean, policy in order}, blocks, critical, p)
+
+
+def critical_difference(policies: int, blocks: int) -> float:
+    """Return Nemenyi's critical difference of mean ranks at 5%."""
+    from scipy.stats import studentized_range
+
+    q = studentized_range.ppf(LEVEL, policies, math.inf) / math.sqrt(2)
+    return float(q * math.sqrt(policies * (policies + 1) / (6 * blocks)))
+
+
+def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Return the policies that no other beats in both: (slowdown, smaller is better; fairness, larger is)."""
+    return [
+        mine
+        for mine, (slowdown, jain) in points.items()
+        if not any(s <= slowdown and j >= jain and (s, j) != (slowdown, jain) for s, j in points.values())
+    ]

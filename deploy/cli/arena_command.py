@@ -1,0 +1,101 @@
+"""`schedbed arena`: every policy on every workload in virtual time."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedbed.tasks.errors import BadInput
+
+SEEDS, SEEDS_QUICK, SEEDS_SCORE = 10, 3, 1
+TIME_S, MEMORY_MIB = 600.0, 4096
+
+Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these names; all by default.")]
+Own = Annotated[
+    list[str] | None,
+    typer.Option("--policy", metavar="SPEC", help="One more: a composition or my.py:Mine; may be repeated."),
+]
+Loads = Annotated[
+    str | None, typer.Option(metavar="NAME,...", help="Only these: suites, drawn, or names of workloads.")
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option("--workload", metavar="FILE", help="One more: a scenario or a trace; may be repeated."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Few workloads, small ones, for a first look.")]
+Score = Annotated[
+    bool, typer.Option("--score", help="Print one JSON line about the one --policy, with its score.")
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help=f"Seeds of each, {SEEDS} by default.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Simulations at a time, all cores by default.")]
+TimeLimit = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="The most that a cell may take.")]
+MemoryLimit = Annotated[int, typer.Option(min=256, metavar="MIB", help="The most memory of a cell.")]
+Out = Annotated[Path, typer.Option(help="The folder for the results; the same command goes on there.")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Make it a command of the application."""
+    app.command()(arena)
+
+
+def arena(
+    policies: Names = None,
+    policy: Own = None,
+    workloads: Loads = None,
+    workload: Files = None,
+    quick: Quick = False,
+    score: Score = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    time_limit: TimeLimit = TIME_S,
+    memory_limit: MemoryLimit = MEMORY_MIB,
+    out: Out = Path("arena"),
+) -> None:
+    """Simulate every policy on every workload, paired over seeds: ranks, one page and one table.
+
+    Example: schedbed arena --quick --policy my_policy.py:ShortestFirst
+    """
+    from schedbed.deploy.arena.cell_processes import CellBounds
+    from schedbed.deploy.arena.contest import PAGE, Contest, hold
+    from schedbed.deploy.arena.courses import choose
+    from schedbed.scheduler.registry.registry import POLICIES
+
+    own = [spec.strip() for spec in policy or ()]
+    if score and (len(own) != 1 or policies is not None):
+        raise BadInput("--score: expected one --policy SPEC and no --policies")
+    named = _listed(policies) if policies is not None else [] if score else list(POLICIES)
+    usual = SEEDS_SCORE if score else SEEDS_QUICK if quick else SEEDS
+    contest = Contest(
+        policies=tuple(dict.fromkeys([*named, *own])),
+        courses=tuple(choose(_listed(workloads), workload or (), quick=quick or score)),
+        seeds=usual if seeds is None else seeds,
+        jobs=jobs or len(os.sched_getaffinity(0)),
+        bounds=CellBounds(time_limit, memory_limit << 20),
+    )
+    if score:
+        with tempfile.TemporaryDirectory(prefix="schedbed-arena-") as made:
+            found = hold(contest, Path(made), lambda _: None)
+        _tell_score(found, own[0])
+        return
+    found = hold(contest, out, typer.echo)
+    for name, mean in found["rank"]["ranks"].items():
+        typer.echo(f"{mean:6.2f}  {name}")
+    typer.echo(f"Results: {out}  (open {out / PAGE})")
+
+
+def _tell_score(found: dict[str, object], spec: str) -> None:
+    from schedbed.deploy.arena.fitness import score_of
+
+    said = score_of(found, spec)
+    typer.echo(json.dumps(said))
+    if said["score"] is None:
+        raise typer.Exit(1)
+
+
+def _listed(names: str | None) -> list[str]:
+    return [name.strip() for name in (names or "").split(",") if name.strip()]
