@@ -112,11 +112,11 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
         for p in contest.policies
     }
     lost = {p: sum(r["policy"] == p and r["state"] != "succeeded" for r in rows) for p in contest.policies}
-    points = {
-        p: (each[RANKED_BY], each["jain"])
-        for p, each in means.items()
-        if not lost[p] and each[RANKED_BY] is not None and each["jain"] is not None
-    }
+    points: dict[str, tuple[float, float]] = {}
+    for p, each in means.items():
+        slowdown, jain = each[RANKED_BY], each["jain"]
+        if not lost[p] and slowdown is not None and jain is not None:
+            points[p] = slowdown, jain
     leaders: dict[str, Any] = {}
     for kind in dict.fromkeys(course.kind for course in contest.courses):
         places = [place for place, course in enumerate(contest.courses) if course.kind == kind]
