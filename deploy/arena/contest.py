@@ -13,7 +13,7 @@ from schedbed.deploy.arena.cell_processes import CellBounds, play_all
 from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.ranking import front, rank
-from schedbed.deploy.arena.why import mean, sentence
+from schedbed.deploy.arena.reasons import mean, sentence
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.workspace import locked
 

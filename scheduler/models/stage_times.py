@@ -1,4 +1,4 @@
-"""How long a job's tasks take, for policies that plan: as measured of the job, else of its name, else by its costs."""
+"""How long a job's tasks take, for policies that plan: as measured of the job, else of its name, else by its input."""
 
 from __future__ import annotations
 
@@ -49,21 +49,13 @@ class StageTimes:
             mean = self._means.get(key)
             if mean is not None:
                 return mean.sum_s / mean.count
-        return _by_costs(view, job, kind)
+        return _by_input(view, job, kind)
 
 
-def _by_costs(view: View, job: JobView, kind: TaskKind) -> float:
-    """Return what the declared costs take on the first node, alone there."""
+def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
+    """Return what reading the job's input takes on the first node, alone there, and a second."""
     node = next(iter(view.nodes.values()), None)
     if node is None:
         return UNKNOWN_S
-    costs = () if view.sizes == "hidden" else job.spec.map_costs
-    if view.sizes != "hidden" and kind is TaskKind.REDUCE:
-        costs = job.spec.reduce_costs
-    disk_bps = max(1.0, node.spec.disk_bps)
-    if costs:
-        cpu_s = sum(cost.cpu_s for cost in costs) / len(costs)
-        moved = sum(cost.read_bytes + cost.write_bytes for cost in costs) / len(costs)
-        return cpu_s + moved / disk_bps
     tasks = max(1, job.stage(kind).total)
-    return UNKNOWN_S + job.spec.input_bytes / tasks / disk_bps
+    return UNKNOWN_S + job.spec.input_bytes / tasks / max(1.0, node.spec.disk_bps)

@@ -1,6 +1,6 @@
 """BalancedPool: small and big jobs have a pool of slots each, Johnson's order inside, split so that both end together.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is made again when jobs have come, of
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is made again when a job comes, of
 the tasks that are left. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
 the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow behind the plan by
 submit time, so that a plan stays cheap.
@@ -35,11 +35,13 @@ class BalancedPool:
         self._ready: dict[TaskKind, list[SortedKeys[JobView]]] = {kind: [] for kind in TaskKind}
         self._used: dict[TaskKind, list[int]] = {kind: [] for kind in TaskKind}
         self._running: dict[tuple[str, TaskKind], int] = {}
-        self._stale = True
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
-        self._stale = True
+        """As in `Hooks`: while a slot is offered, jobs that avoid its node seem to have nothing to start."""
+        if self._plan and len(view.jobs) > self._most:
+            self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
+        else:
+            self._plan_again(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """As in `Hooks`."""
@@ -58,13 +60,11 @@ class BalancedPool:
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """As in `Hooks`."""
-        if not self._stale and job.active:
+        if job.active:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
         """As in `Order`: the pool that uses less of its slots goes first."""
-        if self._stale:
-            self._plan_again(view)
         used = self._used[kind]
         pools = sorted(
             range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)
@@ -90,7 +90,6 @@ class BalancedPool:
 
     def _plan_again(self, view: View) -> None:
         """Split all jobs anew, by the tasks that are left of them."""
-        self._stale = False
         stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
         maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
         plan = balanced_pools(stages, maps, reduces, self._steps)

@@ -23,8 +23,8 @@ ELSEWHERE = {
     ("scheduler/guard/bounded_output.py", "stream.write is patched"),
 }
 """Other people's code: docker gives a socket that can be written to in no other way, and Ray no other way to stay on
-this host's own address, to leave SIGTERM to us while it starts, to print nothing, or to keep the caller's folders out of the workers'
-search path. Python documents `sys._current_frames` for finding out where a thread hangs.
+this host's own address, to leave SIGTERM to us while it starts, to print nothing, or to keep the caller's folders out
+of the workers' search path. Python documents `sys._current_frames` for finding out where a thread hangs.
 What a policy prints goes to the process's own streams, whose other users must not notice the bound."""
 
 

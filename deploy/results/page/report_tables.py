@@ -29,7 +29,7 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class TableCell:
     """A value as it is shown, with a class of the page's style, its interval and its difference to the first policy."""
 
     text: str
@@ -43,7 +43,7 @@ class TableRow:
     """A name and its values."""
 
     head: str
-    cells: Sequence[Cell]
+    cells: Sequence[TableCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,23 +72,23 @@ def comparison(summary: Mapping[str, Any]) -> PageTable:
             unit = f" [{figure.unit}]" if figure.unit else ""
             rows.append(TableRow(head=figure.label + unit, cells=cells))
     trust = [
-        Cell(text="yes") if p["fidelity"]["trusted"] else Cell(text="no", kind="bad")
+        TableCell(text="yes") if p["fidelity"]["trusted"] else TableCell(text="no", kind="bad")
         for p in policies.values()
     ]
     rows.append(TableRow(head="trusted", cells=trust))
     return PageTable(heads=["", *policies], rows=rows, notes=notes(summary))
 
 
-def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Cell:
+def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> TableCell:
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
-        return Cell(text=NONE)
+        return TableCell(text=NONE)
     difference = ""
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     if paired is not None and paired["mean"]:
         sign, star = "+" if paired["mean"] > 0 else "−", " *" if is_told_apart(policies, name, figure) else ""
         difference = f"{sign}{figure.show(abs(paired['mean']))}{star}"
-    return Cell(
+    return TableCell(
         text=figure.show(leaf["mean"]),
         kind="best" if won else "",
         interval=" ".join(interval(figure, leaf)),
@@ -137,7 +137,7 @@ def _groups(
             for policy in policies.values()
         ]
         cells = [
-            Cell(text=show(leaf["mean"]) if leaf and leaf["mean"] is not None else NONE)
+            TableCell(text=show(leaf["mean"]) if leaf and leaf["mean"] is not None else NONE)
             for leaf, show in leaves
         ]
         limit = f" (to {most[name]} tasks)" if most and most[name] < math.inf else ""
@@ -152,7 +152,7 @@ def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
     rows = [
         TableRow(
             head=_job_name(first),
-            cells=[_words(first["user"]), Cell(text=seconds(first["deadline"])), *map(_margin, each)],
+            cells=[_words(first["user"]), TableCell(text=seconds(first["deadline"])), *map(_margin, each)],
         )
         for first, each in found[:limit]
     ]
@@ -160,15 +160,19 @@ def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
     return PageTable(heads=heads, rows=rows, text_columns=1, notes=_cut(len(found), limit, "jobs"))
 
 
-def _margin(job: Mapping[str, Any] | None) -> Cell:
+def _margin(job: Mapping[str, Any] | None) -> TableCell:
     if job is None:
-        return Cell(text=NONE)
+        return TableCell(text=NONE)
     if job["finish"] != job["finish"]:
-        return Cell(text=f"{job['state']}, not finished", kind="bad")
+        return TableCell(text=f"{job['state']}, not finished", kind="bad")
     if job["state"] != "succeeded":
-        return Cell(text=str(job["state"]), kind="bad")
+        return TableCell(text=str(job["state"]), kind="bad")
     left = job["deadline"] - job["finish"]
-    return Cell(text=seconds(left)) if left >= 0 else Cell(text=f"late by {seconds(-left)}", kind="bad")
+    return (
+        TableCell(text=seconds(left))
+        if left >= 0
+        else TableCell(text=f"late by {seconds(-left)}", kind="bad")
+    )
 
 
 def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
@@ -182,9 +186,9 @@ def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
             cells=[
                 _words(first["user"]),
                 _words(first["app"]),
-                Cell(text=str(first["maps"])),
-                Cell(text=str(first["reduces"])),
-                Cell(text=seconds(first["submit"])),
+                TableCell(text=str(first["maps"])),
+                TableCell(text=str(first["reduces"])),
+                TableCell(text=seconds(first["submit"])),
                 *map(_completion, each),
             ],
         )
@@ -193,12 +197,12 @@ def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
     return PageTable(heads=heads, rows=rows, text_columns=2, notes=_cut(len(found), limit, "jobs"))
 
 
-def _completion(job: Mapping[str, Any] | None) -> Cell:
+def _completion(job: Mapping[str, Any] | None) -> TableCell:
     if job is None:
-        return Cell(text=NONE)
+        return TableCell(text=NONE)
     if job["state"] != "succeeded" or job["finish"] != job["finish"]:
-        return Cell(text=str(job["state"]), kind="bad")
-    return Cell(text=seconds(job["finish"] - job["submit"]))
+        return TableCell(text=str(job["state"]), kind="bad")
+    return TableCell(text=seconds(job["finish"] - job["submit"]))
 
 
 def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
@@ -210,16 +214,19 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
     rows = [
         TableRow(
             head=f"{answer}: {reason}" if reason else answer,
-            cells=[Cell(text=f"{mine.get((answer, reason), 0):,}") for mine in counted.values()],
+            cells=[TableCell(text=f"{mine.get((answer, reason), 0):,}") for mine in counted.values()],
         )
         for answer, reason in ordered[:limit]
     ]
     if ordered[limit:]:
         rest = [
-            Cell(text=f"{sum(mine.get(key, 0) for key in ordered[limit:]):,}") for mine in counted.values()
+            TableCell(text=f"{sum(mine.get(key, 0) for key in ordered[limit:]):,}")
+            for mine in counted.values()
         ]
         rows.append(TableRow(head=f"{len(ordered) - limit} other reasons", cells=rest))
-    rows.append(TableRow(head="all", cells=[Cell(text=f"{sum(mine.values()):,}") for mine in counted.values()]))
+    rows.append(
+        TableRow(head="all", cells=[TableCell(text=f"{sum(mine.values()):,}") for mine in counted.values()])
+    )
     return PageTable(heads=["answer: reason", *counted], rows=rows)
 
 
@@ -231,8 +238,8 @@ def fidelity(policies: Policies) -> PageTable:
     for name, policy in policies.items():
         found = policy["fidelity"]
         saturated = found["host_cpu_saturated"]
-        cells = [Cell(text="not sampled" if saturated is None else f"{100 * saturated:.1f}")]
-        cells += [Cell(text=_limit(found["limits"].get(r))) for r in ("cpu", "disk", "network")]
+        cells = [TableCell(text="not sampled" if saturated is None else f"{100 * saturated:.1f}")]
+        cells += [TableCell(text=_limit(found["limits"].get(r))) for r in ("cpu", "disk", "network")]
         rows.append(TableRow(head=name, cells=cells))
     return PageTable(heads=heads, rows=rows)
 
@@ -273,8 +280,8 @@ def _job_name(row: Mapping[str, Any]) -> str:
     return f"{row['name']} ({row['job']})"
 
 
-def _words(value: object) -> Cell:
-    return Cell(text=str(value), kind="text")
+def _words(value: object) -> TableCell:
+    return TableCell(text=str(value), kind="text")
 
 
 def _cut(total: int, limit: int, what: str) -> tuple[str, ...]:

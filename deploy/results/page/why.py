@@ -122,7 +122,9 @@ def _repeats(policies: Policies, names: Sequence[str], figure: Figure) -> int:
     return min(len([v for v in leaf["repeats"] if v is not None]) if leaf else 0 for leaf in leaves)
 
 
-def _both(policies: Policies, pair: ComparedPair, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+def _both(
+    policies: Policies, pair: ComparedPair, path: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return what winner and loser have at a path, a number a repeat; None where they are not of the same repeats."""
     leaves = [leaf_of(policies[name], path) for name in (pair.winner, pair.loser)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schedbed.scheduler.models.johnson import PlannedStages, balanced_pools, johnson
+from schedbed.scheduler.models.stage_times import StageTimes
 from schedbed.scheduler.registry.registry import build_policy
-from schedbed.tasks.specs import Cost
 from tests.harness.world import World, job, node
 
 
@@ -37,18 +39,19 @@ def test_one_pool_stays_when_no_split_is_better() -> None:
     assert (only.maps, only.jobs, only.makespan_s) == (2, ("c",), 10)
 
 
-def played() -> World:
-    """The jobs of the second test on one node of two slots, each map as long as declared."""
-    costs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
+def played(monkeypatch: pytest.MonkeyPatch) -> World:
+    """The jobs of the second test on one node of two slots, the time of each map known."""
+    jobs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
+    monkeypatch.setattr(StageTimes, "task_s", lambda *about: jobs[about[2].job][1])
     world = World(build_policy("balancedpool"), [node("n1", maps=2, reduces=2, cores=4)], task_ms=5_000)
-    for name, (maps, cpu_s) in costs.items():
-        world.submit(job(name, maps, map_costs=(Cost(cpu_s=cpu_s),) * maps))
+    for name, (maps, _) in jobs.items():
+        world.submit(job(name, maps))
     world.run()
     return world
 
 
-def test_each_pool_gets_its_slots_and_says_so() -> None:
-    launches = [row for row in played().tape.decisions if row.answer == "launch"]
+def test_each_pool_gets_its_slots_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches = [row for row in played(monkeypatch).tape.decisions if row.answer == "launch"]
     first, second = launches[:2]
     assert {first.job, second.job} == {"a", "c"}
     assert "number 1 by Johnson in the pool of small jobs, 0 of 1 map slots used" in first.reason
