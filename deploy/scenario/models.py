@@ -80,8 +80,10 @@ class NodeGroup(Section):
     rack: Annotated[Text | None, says("name of the group's rack")] = None
     cores: Annotated[Positive | None, says("emulated cores")] = None
     core_speed: Annotated[Factor | None, says("share of a host's core that each emulated core gets")] = None
-    memory: Memory | None = None
-    disk: Disk | None = None
+    memory: Annotated[Memory | None, says("memory of the nodes, or with what their disks lose beyond it")] = (
+        None
+    )
+    disk: Annotated[Disk | None, says("rate of the disks, or with what further streams take")] = None
     shared_disk: Annotated[
         DiskName | None, says("name of the disk, which nodes that give the same share")
     ] = None

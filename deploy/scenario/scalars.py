@@ -71,9 +71,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def says(text: str) -> FieldInfo:
-    """Describe a key in the JSON Schema."""
-    return Field(description=text)
+def says(text: str, unit: str = "") -> FieldInfo:
+    """Describe a key in the JSON Schema; with the unit of its plain form where it has others."""
+    return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 
 def as_list(value: object) -> object:

@@ -38,12 +38,14 @@ def _form(value: object) -> str:
 Disk = Annotated[
     Annotated[Rate, Tag("plain")] | Annotated[DiskModel, Tag("suffers")],
     Discriminator(_form),
-    says("rate of the disk, shared by reads and writes, or with what further streams take"),
+    says(
+        "rate of the disk, shared by reads and writes, or with what further streams take", "bytes per second"
+    ),
 ]
 Memory = Annotated[
     Annotated[Size, Tag("plain")] | Annotated[MemoryModel, Tag("suffers")],
     Discriminator(_form),
-    says("memory of the node, or with what the disk loses when tasks declare more"),
+    says("memory of the node, or with what the disk loses when tasks declare more", "bytes"),
 ]
 
 
