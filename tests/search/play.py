@@ -13,6 +13,7 @@ from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.scheduler.core.records import Commit, NodeLost
+from schedbed.scheduler.core.states import JobState
 from schedbed.scheduler.event_log import EventList
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.framework import Framework
@@ -47,6 +48,10 @@ REPAIR_S = 90.0  # a copy that went astray is given up after 60 s
 LAST_JOB = "job_9999"
 AUDIT_EVERY = 16  # steps of which no row tells
 BLOCKS_EVERY = 16
+
+
+WITH_JOB = tuple(f"job {state.value}" for state in JobState)
+"""Reasons of attempts that were killed as their job ended: what they have aside goes with all that the job has."""
 
 
 @dataclass(slots=True)
@@ -290,9 +295,10 @@ def _watch_commits(played: Played) -> None:
         return failure
 
     def job_ended(now_s: float, job: str) -> None:
-        """What is aside now belongs to attempts that run, or was written by nodes that were given up."""
+        """What is aside now belongs to attempts that run or were killed with the job, or nodes that were given up."""
         state = played.rows.state_by_attempt
-        for attempt in aside(played, job):
+        with_job = {row.attempt for row in played.rows.attempts if row.job == job and row.reason in WITH_JOB}
+        for attempt in set(aside(played, job)) - with_job:
             seen = f"{attempt} at {now_s} s: {state.get(attempt)}"
             hold(state.get(attempt) not in ("failed", "killed"), "what is not wanted is deleted", seen)
         forget(now_s, job)
