@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any
 
 from schedbed.deploy.apart import PR_SET_PDEATHSIG
 from schedbed.deploy.arena.cells import Cell, Row, play
+from schedbed.deploy.workspace import base_folder, owned, sweep
 
 LOOK_S = 0.2
 
@@ -40,32 +42,34 @@ class _Running:
 def play_all(
     cells: Sequence[Cell], jobs: int, bounds: CellBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Play the cells, so many at a time, and hand each row to `done` in this process; leave no process behind."""
+    """Play the cells, `jobs` of them at a time, and hand each row to `done` in this process; leave nothing behind."""
     import schedbed.deploy.results.metrics
     import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # once, here, instead of in each process
 
     context = multiprocessing.get_context("fork")
     waiting = list(reversed(cells))
     running: list[_Running] = []
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                running.append(_start(context, waiting.pop(), bounds, shared))
-            wait([each.answers for each in running], LOOK_S)
-            for each in list(running):
-                row = _row(each, bounds)
-                if row is not None:
-                    running.remove(each)
-                    _end(each)
-                    done(each.cell, row)
-    finally:
-        for each in running:
-            _end(each)
+    sweep(base_folder())
+    with tempfile.TemporaryDirectory(prefix=owned("arena-"), dir=base_folder()) as scratch:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    running.append(_start(context, waiting.pop(), bounds, (shared, Path(scratch))))
+                wait([each.answers for each in running], LOOK_S)
+                for each in list(running):
+                    row = _row(each, bounds)
+                    if row is not None:
+                        running.remove(each)
+                        _end(each)
+                        done(each.cell, row)
+        finally:
+            for each in running:
+                _end(each)
 
 
-def _start(context: Any, cell: Cell, bounds: CellBounds, shared: Path) -> _Running:
+def _start(context: Any, cell: Cell, bounds: CellBounds, folders: tuple[Path, Path]) -> _Running:
     answers, said = context.Pipe(duplex=False)
-    process = context.Process(target=_play_one, args=(cell, bounds, shared, said, os.getpid()))
+    process = context.Process(target=_play_one, args=(cell, bounds, folders, said, os.getpid()))
     process.start()
     said.close()
     return _Running(cell, process, answers, time.monotonic() + bounds.time_s)
@@ -93,7 +97,7 @@ def _end(each: _Running) -> None:
     each.answers.close()
 
 
-def _play_one(cell: Cell, bounds: CellBounds, shared: Path, said: Any, parent: int) -> None:
+def _play_one(cell: Cell, bounds: CellBounds, folders: tuple[Path, Path], said: Any, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -104,7 +108,7 @@ def _play_one(cell: Cell, bounds: CellBounds, shared: Path, said: Any, parent: i
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (bounds.memory_bytes, hard))
     try:
-        row = play(cell, shared)
+        row = play(cell, *folders)
     except MemoryError:
         row = cell.row("failed", f"needs more than {bounds.memory_bytes >> 20} MiB of memory")
     except Exception as error:  # a policy's own fault, or a workload's: the others go on

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell:
     """What is played: a policy on a course with a seed."""
 
@@ -59,6 +60,7 @@ class Cell:
         """Return the cell in words."""
         return f"{self.policy} on {self.course.name}, seed {self.seed}"
 
+    @cached_property
     def key(self) -> str:
         """Return what tells this cell from all others, also from those of other versions and other files."""
         said = [__version__, self.policy, self.course.name, self.course.document, self.seed]
@@ -82,19 +84,21 @@ class Cell:
         }
 
 
-def play(cell: Cell, shared: Path) -> Row:
-    """Simulate a cell and return its row. `shared` keeps how long jobs last alone, which all policies share.
+def play(cell: Cell, shared: Path, scratch: Path) -> Row:
+    """Simulate a cell in a folder of its own in `scratch`, and return its row.
+
+    `shared` keeps how long jobs last alone, which all policies share.
 
     Bad input becomes a row that says so: a policy may not fit a workload, and then only loses this cell.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:
-            return _simulate(cell, shared)
+            return _simulate(cell, shared, scratch)
         except BadInput as error:
             return cell.row("failed", str(error))
 
 
-def _simulate(cell: Cell, shared: Path) -> Row:
+def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results import metrics
     from schedbed.deploy.results.record_check import merge_parts
@@ -104,7 +108,7 @@ def _simulate(cell: Cell, shared: Path) -> Row:
     from schedbed.deploy.simulated.simulated_runs import SimRuns
 
     scenario = resolve(cell.course.seeded(cell.seed), policies=[cell.policy], base=cell.course.base)
-    with tempfile.TemporaryDirectory(prefix="schedbed-arena-") as made:
+    with tempfile.TemporaryDirectory(dir=scratch) as made:
         folder = Path(made)
         run = RunFile(
             scenario=scenario.to_json(),
@@ -142,7 +146,7 @@ def _alone(cell: Cell, scenario: Any, shared: Path) -> dict[str, float]:
     from schedbed.deploy.simulated.isolated import isolated_times
 
     same = Cell("", cell.course, cell.seed)
-    kept = shared / f"{same.key()}.json"
+    kept = shared / f"{same.key}.json"
     with contextlib.suppress(OSError, ValueError):
         return json.loads(kept.read_text(encoding="utf-8"))
     found = isolated_times(scenario)

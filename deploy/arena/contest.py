@@ -58,9 +58,8 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
 
 def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
     cells = contest.cells()
-    keys = [cell.key() for cell in cells]
     kept = _kept(folder / ROWS)
-    missing = [cell for cell, key in zip(cells, keys, strict=True) if key not in kept]
+    missing = [cell for cell in cells if cell.key not in kept]
     say(f"{len(cells)} cells, {len(cells) - len(missing)} of them played before")
     shared = folder / "alone"
     shared.mkdir(exist_ok=True)
@@ -70,14 +69,14 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
         def done(cell: Cell, row: Row) -> None:
             nonlocal count
             count += 1
-            kept[cell.key()] = row
-            out.write(json.dumps({"key": cell.key(), "row": row}) + "\n")
+            kept[cell.key] = row
+            out.write(json.dumps({"key": cell.key, "row": row}) + "\n")
             out.flush()
             note = "" if row["state"] == "succeeded" else f": {row['note']}"
             say(f"[{count}/{len(missing)}] {cell.label}{note}")
 
         play_all(missing, contest.jobs, contest.bounds, shared, done)
-    return [kept[key] for key in keys]
+    return [kept[cell.key] for cell in cells]
 
 
 def _kept(path: Path) -> dict[str, Row]:
@@ -126,6 +125,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
         "seeds": contest.seeds,
         "rank": asdict(ranked) | {"ci95": {p: ranked.interval(p) for p in ranked.ranks}},
         "policies": {p: means[p] | {"lost_cells": lost[p]} for p in ranked.ranks},
+        "points": points,
         "front": front(points),
         "leaders": leaders,
         "cells": {

@@ -14,12 +14,12 @@ from prometheus_client.core import (
 )
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.deploy.display.display import ENDED
 from schedbed.scheduler.history import COLUMNS
 
 KINDS = ("map", "reduce")
 SERVICE_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
 WAIT_BUCKETS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-ENDED = ("succeeded", "failed", "killed")
 
 
 def _places(table: str, *columns: str) -> list[int]:

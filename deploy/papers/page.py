@@ -14,6 +14,7 @@ from typing import Any
 from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, remarks, without_task
 from schedbed.deploy.papers.terminal import number, with_unit
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
+from schedbed.deploy.results.page import templates
 
 NAME = "index.html"
 MARKS = {HOLDS: "good", FAILS: "bad", OPEN: "open"}
@@ -29,12 +30,9 @@ def text(content: Content, folder: Path) -> str:
         _paper(content["papers"][name], list(mine), folder)
         for name, mine in groupby(experiments, lambda each: each["paper"])
     ]
-    report = (
-        resources.files("schedbed.deploy.results").joinpath("page", "style.css").read_text(encoding="utf-8")
-    )
     parts = resources.files("schedbed.deploy.papers")
     return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        style=report,
+        style=templates.style(),
         facts=_facts(content),
         kinds=_by_kind(experiments),
         overview=_overview(experiments),

@@ -54,7 +54,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
     return templates.filled(
         "page.html",
         title=str(run.scenario.get("name") or "run"),
-        style=Markup(templates.part("style.css")),
+        style=templates.style(),
         script=Markup("\n".join(templates.part(name) for name in SCRIPTS)),
         data=data,
         facts=_facts(run),

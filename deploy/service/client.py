@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find, has_ended
 from schedbed.tasks.errors import BadInput
@@ -22,7 +23,6 @@ from schedbed.tasks.errors import BadInput
 LOOK_S = 0.5
 ANSWER_S = 600.0  # a submission is answered when its input has been uploaded
 PIECE_BYTES = 1 << 20
-ENDED = ("succeeded", "failed", "killed")
 
 Json = dict[str, Any]
 

@@ -145,11 +145,9 @@ class Lsap:
             if task.state != "unstarted" or not task.job.active:
                 maps.pop(0)
                 continue
-            job = task.job
-            refusal = AVOIDED if job.excluded and view.avoids(job, node, MAP) else None
-            refusal = refusal or admission.refuses(node, job, MAP)
+            refusal = _refusal(view, node, task.job, admission)
             if refusal is not None:
-                view.skip(node, job, MAP, refusal)
+                view.skip(node, task.job, MAP, refusal)
                 return None
             maps.pop(0)
             return task
@@ -229,8 +227,7 @@ class Lsap:
             admission.room(node, MAP)
             for held in columns.values():
                 job = tasks[held[0]].job
-                refusal = AVOIDED if job.excluded and view.avoids(job, node, MAP) else None
-                refusal = refusal or admission.refuses(node, job, MAP)
+                refusal = _refusal(view, node, job, admission)
                 if refusal is not None:
                     staging[row, held] = FORBIDDEN
                     if row == 0:
@@ -268,6 +265,13 @@ class AssignedSlots(Explained):
 
 def _says_yes(admission: Admission) -> bool:
     return getattr(admission, "takes_any", False) is True
+
+
+def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
+    """Return why a map of the job cannot start on the node; None when it can."""
+    if job.excluded and view.avoids(job, node, MAP):
+        return AVOIDED
+    return admission.refuses(node, job, MAP)
 
 
 def _free(node: NodeView, admission: Admission) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import chain, islice
 
 from schedbed.scheduler.models.johnson import PlannedStages, Pool2, balanced_pools
-from schedbed.scheduler.models.stage_times import StageTimes
+from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis, Named
 from schedbed.scheduler.registry.parameters import count

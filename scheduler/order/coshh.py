@@ -21,7 +21,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from schedbed.scheduler.models.same_workload import workload_of
-from schedbed.scheduler.models.size_pattern import MeanTimes
+from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -58,12 +58,12 @@ class KnownWorkload:
             return max(_SHORTEST_S, measured.mean_s(kind))
         return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
 
-    def learn(self, kind: TaskKind, hardware: Machinery, took_s: float) -> bool:
+    def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
         """Take in a task that has ended; return whether it is the first of its kind there."""
         measured = self.on.setdefault(hardware, MeanTimes())
         first = not measured.knows(kind)
-        measured.add(kind, took_s)
-        self.work.add(kind, took_s * hardware.core_speed)
+        measured.add(kind, seconds)
+        self.work.add(kind, seconds * hardware.core_speed)
         return first
 
 
@@ -137,9 +137,8 @@ class Coshh:
     def ended(self, view: View, attempt: AttemptView) -> None:
         """As in `Hooks`."""
         if attempt.state == "succeeded":
-            took_s = max(0.0, attempt.end_s - attempt.assigned_s)
             task = attempt.task
-            if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s):
+            if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s(attempt)):
                 self._stale = True
 
     def finished(self, view: View, job: JobView) -> None:

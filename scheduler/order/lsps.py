@@ -21,7 +21,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from schedbed.scheduler.models.size_pattern import MeanTimes, slots_by_size, variation
+from schedbed.scheduler.models.size_pattern import slots_by_size, variation
+from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import Pool, PoolSettings
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -87,7 +88,7 @@ class Lsps(PoolOrder):
         """As in `Hooks`: the job's size is known better; other sizes that hang on its tasks follow at the next tick."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
-            self._times[job.job].add(attempt.task.kind, max(0.0, attempt.end_s - attempt.assigned_s))
+            self._times[job.job].add(attempt.task.kind, took_s(attempt))
             self._size(job)
             self._learned = True
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedbed.scheduler.models.deadline_pace import slots_lacking
-from schedbed.scheduler.models.size_pattern import MeanTimes
+from schedbed.scheduler.models.task_times import MeanTimes, took_s
 from schedbed.scheduler.models.time_left import time_left_s
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
@@ -54,7 +54,7 @@ class PerformanceDriven:
         """As in `Hooks`: one more task for equation 5."""
         times = self._times.get(attempt.task.job.job)
         if times is not None and attempt.state == "succeeded":
-            times.add(attempt.task.kind, max(0.0, attempt.end_s - attempt.assigned_s))
+            times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""

@@ -27,6 +27,7 @@ from schedbed.scheduler.models.resource_profiles import (
     read_profile,
 )
 from schedbed.scheduler.models.same_workload import find_profile
+from schedbed.scheduler.models.task_times import took_s
 from schedbed.scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
 from schedbed.scheduler.policy import AVOIDED, Kill, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
@@ -124,7 +125,7 @@ class Ras:
         """As in `Hooks`: a finished map tells how long maps take."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
-            duration_s = attempt.end_s - attempt.assigned_s
+            duration_s = took_s(attempt)
             known.maps.add(duration_s)
             self._maps.add(duration_s)
 

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -34,7 +36,16 @@ def filled(name: str, **values: Any) -> str:
     return environment().get_template(name).render(**values)
 
 
+def fill(text: str, **values: Any) -> str:
+    """Return a template that another folder has as HTML."""
+    return environment().from_string(text).render(**values)
+
+
 def table(made: Any) -> str:
     """Return a `report_tables.PageTable` as HTML."""
-    text = '{% from "macros.html" import table %}{{ table(made) }}'
-    return environment().from_string(text).render(made=made)
+    return fill('{% from "macros.html" import table %}{{ table(made) }}', made=made)
+
+
+def style() -> Markup:
+    """Return the style sheet of all pages."""
+    return Markup(part("style.css"))

@@ -10,6 +10,7 @@ from schedbed.deploy.arena.cell_processes import CellBounds
 from schedbed.deploy.arena.contest import PAGE, ROWS, TABLE, Contest, hold
 from schedbed.deploy.arena.courses import Course, choose
 from schedbed.deploy.cli.main import app
+from schedbed.deploy.workspace import base_folder, owned
 from schedbed.tasks.errors import BadInput
 
 BOUNDS = CellBounds(300.0, 4 << 30)
@@ -94,6 +95,9 @@ def test_a_cell_that_takes_too_long_is_lost(small, tmp_path):
     assert said.exit_code == 1
     line = json.loads(said.stdout)
     assert line["score"] is None and line["note"]
+    assert not list(base_folder().glob(f"{owned('arena-')}*")), (
+        "its process was killed: its folder went with it"
+    )
 
 
 def test_score_is_one_line(small):

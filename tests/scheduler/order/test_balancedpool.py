@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedbed.scheduler.models.johnson import PlannedStages, balanced_pools, johnson
-from schedbed.scheduler.models.stage_times import StageTimes
+from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.registry.registry import build_policy
 from tests.harness.world import World, job, node
 

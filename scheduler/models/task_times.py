@@ -1,0 +1,85 @@
+"""How long tasks take, for policies that plan: as measured of a job, else of jobs like it, else by its input."""
+
+from __future__ import annotations
+
+from schedbed.scheduler.view import AttemptView, JobView, View
+from schedbed.tasks.specs import TaskKind
+
+UNKNOWN_S = 1.0
+"""What a task takes while nothing is known, beside its input where that is counted."""
+
+
+def took_s(attempt: AttemptView) -> float:
+    """Return the seconds from an attempt's launch to its end."""
+    return max(0.0, attempt.end_s - attempt.assigned_s)
+
+
+class MeanTimes:
+    """The mean time of tasks by kind; what is not known yet is as in `wider`, which learns from these tasks, too."""
+
+    __slots__ = ("_count", "_sum_s", "_wider")
+
+    def __init__(self, wider: MeanTimes | None = None) -> None:
+        self._wider = wider
+        self._sum_s = dict.fromkeys(TaskKind, 0.0)
+        self._count = dict.fromkeys(TaskKind, 0)
+
+    def add(self, kind: TaskKind, took_s: float) -> None:
+        """Learn from one task."""
+        self._sum_s[kind] += took_s
+        self._count[kind] += 1
+        if self._wider is not None:
+            self._wider.add(kind, took_s)
+
+    def knows(self, kind: TaskKind) -> bool:
+        """Has one of these tasks ended?"""
+        return self._count[kind] > 0
+
+    def mean_s(self, kind: TaskKind) -> float:
+        """Return the mean time of a task of that kind."""
+        if self._count[kind]:
+            return self._sum_s[kind] / self._count[kind]
+        return UNKNOWN_S if self._wider is None else self._wider.mean_s(kind)
+
+    def size_s(self, maps: int, reduces: int) -> float:
+        """Return the size of a job: its tasks times their mean time, in seconds of a slot."""
+        return maps * self.mean_s(TaskKind.MAP) + reduces * self.mean_s(TaskKind.REDUCE)
+
+
+class StageTimes:
+    """Mean times of tasks that succeeded, by job and by user and name of job."""
+
+    def __init__(self) -> None:
+        self._named: dict[tuple[str, str], MeanTimes] = {}
+        self._jobs: dict[str, MeanTimes] = {}
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """Learn from an attempt, as in `Hooks`."""
+        if attempt.state != "succeeded":
+            return
+        job = attempt.task.job
+        times = self._jobs.get(job.job)
+        if times is None:
+            wider = self._named.setdefault((job.user, job.spec.name), MeanTimes())
+            times = self._jobs[job.job] = MeanTimes(wider)
+        times.add(attempt.task.kind, took_s(attempt))
+
+    def finished(self, view: View, job: JobView) -> None:
+        """Forget the job's own times, as in `Hooks`; those of its name stay."""
+        self._jobs.pop(job.job, None)
+
+    def task_s(self, view: View, job: JobView, kind: TaskKind) -> float:
+        """Return the seconds that a task of that kind of the job is expected to take."""
+        for times in (self._jobs.get(job.job), self._named.get((job.user, job.spec.name))):
+            if times is not None and times.knows(kind):
+                return times.mean_s(kind)
+        return _by_input(view, job, kind)
+
+
+def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
+    """Return what reading the job's input takes on the first node, alone there, and a second."""
+    node = next(iter(view.nodes.values()), None)
+    if node is None:
+        return UNKNOWN_S
+    tasks = max(1, job.stage(kind).total)
+    return UNKNOWN_S + job.spec.input_bytes / tasks / max(1.0, node.spec.disk_bps)
