@@ -20,8 +20,10 @@ DONE = b"done"
 
 
 @contextmanager
-def watched(module: str, *arguments: str) -> Iterator[None]:
+def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
     """Have that module's process clean up if this one dies before the end of the context.
+
+    `speaks` gives that process this one's standard error.
 
     It has a session of its own and is no child of this process, since Ray ends the children of its workers with them.
     """
@@ -30,7 +32,7 @@ def watched(module: str, *arguments: str) -> Iterator[None]:
         env=module_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=None if speaks else subprocess.DEVNULL,
         start_new_session=True,
     )
     watch.wait()  # its child goes on

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from schedbed.cluster.caretaker import await_owner
+
+ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, or by Ray: see ray.log); cleaning up"
+"""What the command could not say itself. Ray ends it when the GCS dies while Ray starts."""
 
 
 def main() -> None:
     """Remove the folder, what still uses it, and the control groups of dead agents, once the owner has died."""
     await_owner()
+    with suppress(OSError):
+        print(ABRUPT, file=sys.stderr, flush=True)
     from schedbed.cluster.agent.cgroups import sweep_leftovers
     from schedbed.deploy.workspace import remove
 

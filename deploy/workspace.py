@@ -75,7 +75,7 @@ def scratch() -> Iterator[Path]:
     sweep_leftovers()
     folder = make_scratch(base)
     try:
-        with watched("schedbed.deploy.leftovers", str(folder)):
+        with watched("schedbed.deploy.leftovers", str(folder), speaks=True):
             yield folder
     finally:
         with no_interrupts():

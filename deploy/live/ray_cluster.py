@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
@@ -62,9 +62,9 @@ NODE_S = 6.0  # more for each node: their processes start side by side on few co
 async def find_master(namespace: str, name: str) -> Endpoint:
     """Return where a master, an actor of that namespace, serves now. Raises MasterGone."""
     try:
-        master: Any = ray.get_actor(name, namespace=namespace)
-        return await master.endpoint.remote()
-    except (RayError, ValueError) as error:
+        check_ray_runs(ray_workers)  # Without its GCS, Ray would end this process after a minute.
+        return await cast("Any", ray.get_actor(name, namespace=namespace)).endpoint.remote()
+    except (RayError, RunFailed, ValueError) as error:
         raise MasterGone(f"{name}: {str(error).splitlines()[0]}") from None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from schedbed.deploy.leftovers import ABRUPT
 from schedbed.scheduler.history import read_tables
 from tests.harness.command import PATIENCE_S, Command, eventually, outputs, start_run, write_scenario
 
@@ -126,6 +127,7 @@ def test_a_killed_command_leaves_no_process_and_no_file_but_its_results(tmp_path
     _, alive = psutil.wait_procs(mine, timeout=PATIENCE_S)
     assert alive == []
     assert command.left_behind() == []
+    assert command.text().strip().splitlines()[-1] == ABRUPT
 
 
 @pytest.mark.parametrize("victim", ["gcs_server", "raylet/raylet"])
