@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.parameters import PolicyParameter
@@ -13,15 +14,36 @@ LAST = 1000
 """The rank of what does not say where it stands in lists: behind all that do, by name."""
 
 
+class Needs(NamedTuple):
+    """A module that not everybody has, and the extra of schedbed that installs the module."""
+
+    module: str
+    extra: str
+
+    @property
+    def met(self) -> bool:
+        """Return whether the module can be imported, without importing it."""
+        return find_spec(self.module) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a list shows: the name in a SPEC, what it does, who published it, its parameters, and its place."""
+    """What a list shows: the name in a SPEC, what it does, who published it, its parameters, and its place.
+
+    What `needs` a module that is not installed is not listed, and refused with the extra that installs it.
+    """
 
     name: str
     summary: str
     paper: str
     parameters: tuple[PolicyParameter, ...] = ()
     rank: int = LAST
+    needs: Needs | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Return whether all that it needs is installed."""
+        return self.needs is None or self.needs.met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, Policy
-from schedbed.scheduler.registry.declarations import Axis, Declared, Named, Whole
+from schedbed.scheduler.registry.declarations import Axis, Declared, Named, Needs, Whole
 from schedbed.scheduler.registry.parameters import hint, read_parameters
 from schedbed.scheduler.registry.policy_spec import ParsedSpec, parse_spec
 from schedbed.scheduler.registry.profile_parameters import with_opened_store, with_store
@@ -22,14 +22,35 @@ FOLDERS = tuple(f"schedbed.scheduler.{name}" for name in (*DEFAULTS, "policies")
 """The packages in which axes and policies are declared."""
 
 
+WITHHELD: dict[str, Needs] = {}
+"""What the policies and axes need that are not listed, by name."""
+
+
+def _keeps(each: Declared) -> bool:
+    """Return whether it can be used here; note what it needs otherwise."""
+    if not each.usable and each.needs is not None:
+        WITHHELD[each.name] = each.needs
+    return each.usable
+
+
+def _unknown(name: str, known: Mapping[str, object]) -> str:
+    """Return the end of a sentence about an unknown name: what to install, or the names that there are."""
+    needs = WITHHELD.get(name)
+    if needs is None:
+        return f"is unknown{hint(name, known)}"
+    return f"is unknown without {needs.module}: pip install 'schedbed[{needs.extra}]'"
+
+
 def _axes() -> dict[str, dict[str, Axis]]:
-    found = [axis for folder in FOLDERS for axis in declared(folder, "AXIS", Axis)]
+    found = [axis for folder in FOLDERS for axis in declared(folder, "AXIS", Axis) if _keeps(axis)]
     found.sort(key=lambda axis: (axis.rank, axis.name))
     return {name: {axis.name: axis for axis in found if axis.axis == name} for name in DEFAULTS}
 
 
 def _policies() -> dict[str, Named | Whole]:
-    found = [policy for folder in FOLDERS for policy in declared(folder, "POLICY", Declared)]
+    found = [
+        policy for folder in FOLDERS for policy in declared(folder, "POLICY", Declared) if _keeps(policy)
+    ]
     found.sort(key=lambda policy: (policy.rank, policy.name))
     return {policy.name: _filled(policy) for policy in found}
 
@@ -62,7 +83,7 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
         return load_policy_file(parsed.name, parsed.parameters, scale)
     named = POLICIES.get(parsed.name)
     if named is None:
-        raise BadInput(f"policy {parsed.name!r} is unknown{hint(parsed.name, POLICIES)}")
+        raise BadInput(f"policy {parsed.name!r} {_unknown(parsed.name, POLICIES)}")
     where = f"policy {parsed.name}"
     given = with_opened_store(named.parameters, parsed.parameters, store)
     values = read_parameters(where, named.parameters, given, scale)
@@ -103,7 +124,7 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
         if known is None:
             if isinstance(POLICIES.get(name), Whole):
                 raise BadInput(f"policy: {name} decides on all three axes: give it alone, not as {axis}")
-            raise BadInput(f"policy: {axis} {name!r} is unknown{hint(name, AXES[axis])}")
+            raise BadInput(f"policy: {axis} {name!r} {_unknown(name, AXES[axis])}")
         given = with_opened_store(known.parameters, given, store)
         chosen.append(known)
         made.append(

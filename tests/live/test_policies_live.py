@@ -27,6 +27,7 @@ PLAYED = [
     "lsap",
     "lsap-fair",
     "balancedpool",
+    *(["mrcp"] if "mrcp" in POLICIES else []),  # needs OR-Tools
     "delay",
     "dtss:p=0.25",
     KEEPING,

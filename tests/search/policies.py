@@ -54,6 +54,8 @@ _VALUES: dict[str, Sequence[Any]] = {
     "window": (0, 3),
     "probe": (1, 3),
     "classes": (1, 3),
+    "batches": (1, 3),
+    "bound": (0.01,),
     "users": ({"ana": {"min_share": 2}, "cy": {"weight": 3}},),
     "remaining": ("mean", "progress"),
     "user_limit_factor": (1, 2),

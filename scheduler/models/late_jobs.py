@@ -1,0 +1,229 @@
+"""MRCP's plan: when tasks should start so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
+
+The model has the thesis' five constraints: (a) each task runs once, (b) after now, when its job is there, (c) reduces
+start after all maps of their job, (d) a job ends with its last task, (e) never more tasks than slots, which count as
+one resource for each kind. CP-SAT of OR-Tools stands in for CPLEX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from heapq import heappop, heappush
+from math import ceil
+from typing import Any, NamedTuple
+
+from ortools.sat.python import cp_model
+
+from schedbed.tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+_STEPS_PER_S = 100
+_MOST_STEPS = 10**8
+
+
+class LeftStage(NamedTuple):
+    """What is left of a stage: tasks to start, the seconds of each, and the seconds left of each that runs."""
+
+    unstarted: int
+    task_s: float
+    running_s: tuple[float, ...] = ()
+
+
+class JobDue(NamedTuple):
+    """A job with a deadline, which is `due_s` from now."""
+
+    job: str
+    due_s: float
+    maps: LeftStage
+    reduces: LeftStage
+
+
+class PlannedStarts(NamedTuple):
+    """Seconds from now at which tasks start, each time with a number of tasks, by kind; and whether the job is late."""
+
+    starts: dict[TaskKind, tuple[tuple[float, int], ...]]
+    late: bool
+
+
+class LatePlan(NamedTuple):
+    """The planned jobs by name, and whether the solver proved that no plan has fewer late jobs and sooner ends."""
+
+    jobs: dict[str, PlannedStarts]
+    proven: bool
+
+
+class TaskBatch(NamedTuple):
+    """Tasks of a stage that are planned as one: `width` slots for `length` steps."""
+
+    width: int
+    length: int
+    tasks: int
+
+
+def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
+    """Return the tasks in at most `most` batches, or one batch a task where that is enough."""
+    if not tasks:
+        return []
+    width = min(slots, ceil(tasks / most))
+    rounds = ceil(tasks / (most * width))
+    full, rest = divmod(tasks, width * rounds)
+    found = [TaskBatch(width, rounds * steps, width * rounds)] * full
+    if rest:
+        wide = min(width, rest)
+        found.append(TaskBatch(wide, ceil(rest / wide) * steps, rest))
+    return found
+
+
+def _steps(seconds: float) -> int:
+    return max(1, min(_MOST_STEPS, ceil(seconds * _STEPS_PER_S - 1e-6)))
+
+
+class _Model:
+    """The constraint program of one plan."""
+
+    def __init__(self, slots: dict[TaskKind, int], most: int) -> None:
+        self._slots, self._most = slots, most
+        self.model = cp_model.CpModel()
+        self._busy: dict[TaskKind, list[tuple[Any, int]]] = {kind: [] for kind in TaskKind}
+        self.late: list[Any] = []
+        self.ends: list[Any] = []
+        self.starts: list[dict[TaskKind, list[tuple[Any, TaskBatch]]]] = []
+        self.latest = 0
+
+    def add_all(self, jobs: Sequence[JobDue]) -> None:
+        """Put the jobs into the program, and the capacity of the slots (constraint e)."""
+        make = partial(batches, most=self._most)
+        work = sum(
+            batch.length
+            for job in jobs
+            for kind, stage in ((MAP, job.maps), (REDUCE, job.reduces))
+            for batch in make(stage.unstarted, _steps(stage.task_s), self._slots[kind])
+        )
+        running = [left for job in jobs for stage in (job.maps, job.reduces) for left in stage.running_s]
+        self.latest = work + max((_steps(left) for left in running), default=0)
+        free = {kind: self._free(jobs, kind) for kind in TaskKind}
+        for job in jobs:
+            self._add(job, free)
+        for kind, busy in self._busy.items():
+            if busy:
+                slots = len(free[kind])
+                self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
+
+    def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
+        """Return when each slot is free, as a heap: more than there are where a node was lost while tasks run."""
+        stages = [job.maps if kind is MAP else job.reduces for job in jobs]
+        held = sorted(_steps(left) for stage in stages for left in stage.running_s)
+        return [0] * max(0, self._slots[kind] - len(held)) + held
+
+    def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
+        """Put one job into the program (constraints a to d).
+
+        The hint is the schedule in the order of the jobs without gaps that later tasks could fill: the solver begins
+        there, so that even a small bound gives a plan.
+        """
+        hint, known_end = self.model.add_hint, 0
+        end = self.model.new_int_var(0, self.latest, "")
+        starts: dict[TaskKind, list[tuple[Any, TaskBatch]]] = {}
+        maps_end: Any = 0
+        for kind, stage in ((MAP, job.maps), (REDUCE, job.reduces)):
+            stage_end = self.model.new_int_var(0, self.latest, "")
+            for left in stage.running_s:
+                steps = _steps(left)
+                self._busy[kind].append((self.model.new_fixed_size_interval_var(0, steps, ""), 1))
+                self.model.add(stage_end >= steps)
+            planned: list[tuple[Any, TaskBatch]] = []
+            maps_known_end = known_end
+            stage_known_end = max((_steps(left) for left in stage.running_s), default=0)
+            for batch in batches(stage.unstarted, _steps(stage.task_s), self._slots[kind], self._most):
+                start = self.model.new_int_var(0, self.latest, "")
+                self._busy[kind].append(
+                    (self.model.new_fixed_size_interval_var(start, batch.length, ""), batch.width)
+                )
+                self.model.add(start >= maps_end)
+                if planned and planned[-1][1] == batch:
+                    self.model.add(start >= planned[-1][0])  # Equal batches are alike: one order is enough.
+                self.model.add(stage_end >= start + batch.length)
+                planned.append((start, batch))
+                begin = max([maps_known_end, *(heappop(free[kind]) for _ in range(batch.width))])
+                for _ in range(batch.width):
+                    heappush(free[kind], begin + batch.length)
+                hint(start, begin)
+                stage_known_end = max(stage_known_end, begin + batch.length)
+            hint(stage_end, stage_known_end)
+            known_end = max(known_end, stage_known_end)
+            starts[kind], maps_end = planned, stage_end
+            self.model.add(end >= stage_end)
+        late = self.model.new_bool_var("")
+        due = int(min(_MOST_STEPS, max(-1, job.due_s * _STEPS_PER_S)))
+        if due < 0:
+            self.model.add(late == 1)
+        else:
+            self.model.add(end <= due).only_enforce_if(late.negated())
+        hint(end, known_end)
+        hint(late, known_end > due)
+        self.starts.append(starts)
+        self.late.append(late)
+        self.ends.append(end)
+
+
+def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
+    """Return the jobs by deadline, those behind that must be late: Moore and Hodgson's rule on the whole cluster.
+
+    Where a job would end late, the accepted job with the most work goes behind. A job counts with its work on all
+    slots of the kind that has more to do, and its reduces' last round; the solver only begins with this order.
+    """
+    on_time: list[tuple[float, JobDue]] = []
+    behind: list[JobDue] = []
+    total_s = 0.0
+    for job in sorted(jobs, key=lambda job: job.due_s):
+        parts = ((job.maps, maps), (job.reduces, reduces))
+        work_s = max(
+            (stage.unstarted * stage.task_s + sum(stage.running_s)) / slots for stage, slots in parts
+        )
+        on_time.append((work_s, job))
+        total_s += work_s
+        if total_s + (job.reduces.task_s if job.reduces.unstarted else 0.0) > job.due_s:
+            longest = max(range(len(on_time)), key=lambda place: on_time[place][0])
+            taken_s, taken = on_time.pop(longest)
+            total_s -= taken_s
+            behind.append(taken)
+    return [job for _, job in on_time] + behind
+
+
+def plan_late_jobs(
+    jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
+) -> LatePlan | None:
+    """Return the plan with the fewest late jobs found, then the least sum of ends; None when none was found in time.
+
+    `bound` is deterministic time of CP-SAT, which counts steps of the search and not seconds, and one worker searches,
+    so that the same jobs give the same plan on any host. `most` batches stand for a stage that has more tasks.
+    """
+    maps, reduces = max(1, maps), max(1, reduces)
+    program = _Model({MAP: maps, REDUCE: reduces}, most)
+    jobs = few_late_first(jobs, maps, reduces)
+    program.add_all(jobs)
+    worst = program.latest * len(jobs) + 1  # More than the sum of ends: a late job outweighs all of that.
+    program.model.minimize(worst * sum(program.late) + sum(program.ends))
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.num_workers = 1
+    parameters.random_seed = seed % 2**31
+    parameters.max_deterministic_time = bound
+    parameters.catch_sigint_signal = False  # Ctrl-C belongs to the run.
+    status = solver.solve(program.model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    found = {
+        job.job: PlannedStarts(
+            {
+                kind: tuple(
+                    sorted((solver.value(start) / _STEPS_PER_S, batch.tasks) for start, batch in planned)
+                )
+                for kind, planned in starts.items()
+            },
+            bool(solver.value(late)),
+        )
+        for job, starts, late in zip(jobs, program.starts, program.late, strict=True)
+    }
+    return LatePlan(found, status == cp_model.OPTIMAL)

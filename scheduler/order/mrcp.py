@@ -1,0 +1,198 @@
+"""MRCP: the starts of all tasks planned by constraint programming, so that few jobs miss their deadlines.
+
+xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those of
+`models.late_jobs`. A plan is made on the tick after a job with a deadline came, the slots changed, or the first task of
+a job's name was measured; until then the last plan stays in force.
+
+Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans with
+as few late jobs, the least sum of ends is taken. A slot goes to the ready job whose next task is planned to start
+first, and never idles for a planned start. Behind the plan come jobs that are in none yet, by deadline, then jobs
+without a deadline, by FIFO. Task times are means of the job's own tasks, else of earlier jobs of its user and name (the
+logs of the thesis), else guessed by input. The solver works on a tick and not in a heartbeat, in the JobTracker and not
+in a thread: a plan must be a function of the recorded events, so that replays of the journal and simulations give the
+same answers. `bound` is CP-SAT's deterministic time, which counts the solver's steps and no seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import nsmallest
+from importlib import import_module
+from typing import Any
+
+from schedbed.scheduler.models.task_times import StageTimes
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.order.sorted_keys import SortedKeys
+from schedbed.scheduler.registry.declarations import Axis, Named, Needs
+from schedbed.scheduler.registry.parameters import count, number, positive
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
+PLANNED, DUE, SPARE = range(3)
+OR_TOOLS = Needs("ortools", "mrcp")
+
+
+def _solver() -> Any:
+    """Import OR-Tools for those only who ask for this order."""
+    return import_module("schedbed.scheduler.models.late_jobs")
+
+
+class Mrcp:
+    """Order axis. `jobs` are planned at most, each stage in `batches` at most, within the solver's `bound`."""
+
+    elidable = True  # heartbeats that bring nothing mean nothing to it
+
+    def __init__(self, *, jobs: int = 20, batches: int = 6, bound: float = 0.05) -> None:
+        self._most, self._batches, self._bound = jobs, batches, bound
+        self._times = StageTimes()
+        self._measured: dict[tuple[str, str, TaskKind], None] = {}
+        self._starts: dict[tuple[str, TaskKind], tuple[tuple[float, int], ...]] = {}  # absolute times
+        self._unstarted: dict[tuple[str, TaskKind], int] = {}  # when the plan was made
+        self._late: dict[str, bool] = {}
+        self._proven = False
+        self._stale = False
+        self._slots = (0, 0)
+        self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
+        _solver()  # what it imports takes its time here, not on the first tick
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`: jobs without a deadline cannot be late and need no plan."""
+        self._stale = self._stale or job.deadline_s is not None
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: learn how long tasks take."""
+        self._times.ended(view, attempt)
+        job = attempt.task.job
+        known = (job.user, job.spec.name, attempt.task.kind)
+        if attempt.state == "succeeded" and known not in self._measured:
+            self._measured[known] = None
+            self._stale = self._stale or job.deadline_s is not None
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._times.finished(view, job)
+        self._late.pop(job.job, None)
+        for kind in TaskKind:
+            self._ready[kind].drop(job)
+            self._starts.pop((job.job, kind), None)
+            self._unstarted.pop((job.job, kind), None)
+
+    def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
+        """As in `Hooks`."""
+        if job.active and job.stage(kind).ready:
+            self._ready[kind].put(job, self._key(job, kind))
+        else:
+            self._ready[kind].drop(job)
+
+    def _key(self, job: JobView, kind: TaskKind) -> tuple[Any, ...]:
+        starts_s = self._next_start_s(job, kind)
+        if starts_s is not None:
+            return (PLANNED, starts_s, job.serial)
+        if job.deadline_s is not None:
+            return (DUE, job.deadline_s, job.serial)
+        return (SPARE, *fifo_key(job))
+
+    def _next_start_s(self, job: JobView, kind: TaskKind) -> float | None:
+        """Return when the plan starts the next task of that stage; None when the job is in no plan."""
+        starts = self._starts.get((job.job, kind))
+        if not starts:
+            return None
+        launched = self._unstarted[job.job, kind] - job.stage(kind).unstarted
+        for start_s, tasks in starts:
+            launched -= tasks
+            if launched < 0:
+                return start_s
+        return starts[-1][0]
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: plan again when there is reason to."""
+        slots = (view.slots(MAP), view.slots(REDUCE))
+        if not (self._stale or slots != self._slots):
+            return
+        self._stale, self._slots = False, slots
+        due = nsmallest(
+            self._most,
+            (job for job in view.jobs.values() if job.deadline_s is not None),
+            key=lambda job: (job.deadline_s, job.serial),
+        )
+        if not due:
+            return
+        module = _solver()
+        found = module.plan_late_jobs(
+            [self._left(view, job, module) for job in due],
+            *slots,
+            bound=self._bound,
+            most=self._batches,
+            seed=view.seed,
+        )
+        if found is not None:
+            self._take(view, due, found)
+
+    def _left(self, view: View, job: JobView, module: Any) -> Any:
+        """Return what is left of the job for the solver."""
+        stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
+        return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
+
+    def _stage_left(self, view: View, job: JobView, kind: TaskKind, module: Any) -> Any:
+        task_s = self._times.task_s(view, job, kind)
+        running_s = tuple(
+            max(0.0, task_s - (view.now_s - attempt.assigned_s))
+            for attempt in job.attempts.values()
+            if attempt.task.kind is kind and not attempt.speculative
+        )
+        return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
+
+    def _take(self, view: View, due: list[JobView], found: Any) -> None:
+        """Put a plan into force."""
+        self._proven = found.proven
+        self._starts.clear()
+        self._unstarted.clear()
+        self._late = {name: planned.late for name, planned in found.jobs.items()}
+        for job in due:
+            for kind, starts in found.jobs[job.job].starts.items():
+                self._starts[job.job, kind] = tuple((view.now_s + at_s, tasks) for at_s, tasks in starts)
+                self._unstarted[job.job, kind] = job.stage(kind).unstarted
+        for job in view.jobs.values():
+            for kind in TaskKind:
+                self.changed(view, job, kind)
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        return self._ready[kind]
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """Return why the job was offered the slot, for the reason of a launch."""
+        starts_s = self._next_start_s(job, kind)
+        if starts_s is None:
+            return "spare slot, no deadline" if job.deadline_s is None else "behind the plan, by deadline"
+        ends = "late" if self._late[job.job] else "in time"
+        late = sum(self._late.values())
+        proof = "proven best" if self._proven else "best found within the bound"
+        return f"planned to start at {starts_s:.1f} s and to end {ends}; {late} of {len(self._late)} jobs late, {proof}"
+
+
+AXIS = Axis(
+    axis="order",
+    name="mrcp",
+    factory=Mrcp,
+    summary="starts planned by constraint programming so that few jobs are late; jobs without deadline last",
+    paper="xu2015 3.1.5.3; Lim 2014",
+    parameters=(
+        count("jobs", "20", "that a plan covers, the earliest deadlines first", "jobs", least=1),
+        count("batches", "6", "that the tasks of a stage are planned in, at most", least=1),
+        number(
+            "bound", "0.05", "", "work of the solver for a plan, in CP-SAT's deterministic time", positive
+        ),
+    ),
+    needs=OR_TOOLS,
+    rank=72,
+)
+POLICY = Named(
+    name="mrcp",
+    summary="Starts planned by constraint programming (OR-Tools), so that few jobs miss their deadlines.",
+    paper="xu2015 3.1.5.3; Lim 2014",
+    order="mrcp",
+    needs=OR_TOOLS,
+    rank=92,
+)
