@@ -37,6 +37,8 @@ class RunOptions:
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
     metrics: int | None = None  # a port of the loopback interface for Prometheus, 0 for any
+    web: int | None = None  # a port of the loopback interface for the live page, 0 for any
+    read_only: bool = False  # whether the live page changes nothing
     private: bool = False  # whether nobody else may read the results
 
     def __post_init__(self) -> None:
@@ -48,7 +50,7 @@ class RunOptions:
             raise BadInput(
                 f"--ports: a simulation listens nowhere, expected --machines {' or '.join(KINDS)} beside it"
             )
-        for name, port in (("webhdfs", self.webhdfs), ("metrics", self.metrics)):
+        for name, port in (("webhdfs", self.webhdfs), ("metrics", self.metrics), ("web", self.web)):
             if port is not None and self.machines == "sim":
                 raise BadInput(
                     f"--{name}: a simulation serves nothing, expected --machines {' or '.join(KINDS)} beside it"
@@ -57,12 +59,19 @@ class RunOptions:
             raise BadInput(
                 "--metrics: needs the package prometheus-client, expected pip install 'schedbed[metrics]'"
             )
+        check_read_only(self.web, self.read_only)
         check_tls(self.tls, self.address)
 
     @property
     def is_in_clear(self) -> bool:
         """Return whether data crosses a network in clear."""
         return self.address is not None and not self.tls
+
+
+def check_read_only(web: int | None, read_only: bool) -> None:
+    """Raise BadInput when there is no page that could be read only."""
+    if read_only and web is None:
+        raise BadInput("--read-only: says what the live page may do, expected --web PORT beside it")
 
 
 def check_tls(tls: bool, address: str | None) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.console import Console
 
@@ -30,14 +30,19 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 from schedbed.scheduler.sizes import TRUE_SIZES, make_sizes
 from schedbed.tasks.errors import BadInput
 
+if TYPE_CHECKING:
+    from schedbed.deploy.watch.page_server import LivePage
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Runs(Protocol):
     """All runs of one command on one kind of machines."""
 
-    def play(self, folder: Path, record: RunFile) -> None:
-        """Plays every policy in every repeat; goes on after a run that failed."""
+    SUBMITS: ClassVar[bool]  # whether jobs can be submitted while a run goes on
+
+    def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
+        """Plays every policy in every repeat, shown on a page if there is one; goes on after a run that failed."""
         ...
 
 
@@ -70,11 +75,16 @@ def run_scenario(
     runs = (make_runs or runs_on(options.machines))(scenario, options)
     started = datetime.now(UTC)
     folder = result_folder(options.out, scenario.name, started, private=options.private)
-    with _not_left_empty(folder), locked(folder), _full_disk_is_told(folder):
+    with (
+        _not_left_empty(folder),
+        locked(folder),
+        _full_disk_is_told(folder),
+        _page(folder, runs, options) as watch,
+    ):
         record = _run_file(scenario, options, started)
         record.save(folder)
         try:
-            runs.play(folder, record)
+            runs.play(folder, record, watch)
             record.isolated_s = isolated(scenario)
             record.save(folder)
         finally:
@@ -154,6 +164,15 @@ def finish(folder: Path, *, plots: bool = True, beside: Beside | None = None) ->
     for part in broken:
         print(f"damaged and left out: {part}")
     print(f"Results: {folder}  (open {folder / 'report.html'})")
+
+
+def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
+    """Serves the live page, if that was asked for; imports what it takes only then."""
+    if options.web is None:
+        return nullcontext()
+    from schedbed.deploy.watch.page_server import watching
+
+    return watching(options.web, folder, submits=runs.SUBMITS, read_only=options.read_only)
 
 
 def runs_on(machines: str) -> MakeRuns:

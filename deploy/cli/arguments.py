@@ -57,6 +57,13 @@ Metrics = Annotated[
         metavar="PORT", min=0, max=65535, help="Serve metrics to Prometheus on this port, 0 for any."
     ),
 ]
+Web = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT", min=0, max=65535, help="Show the run as it goes on in a browser, 0 for any port."
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="With --web: a page that changes nothing.")]
 Ports = Annotated[
     PortRange | None,
     typer.Option(

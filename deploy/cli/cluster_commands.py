@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Metrics, Ports, Private, Scenario, Tls, WebHdfs
+from schedbed.deploy.cli.arguments import Metrics, Ports, Private, ReadOnly, Scenario, Tls, Web, WebHdfs
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.options import IN_CLEAR, check_tls
+from schedbed.deploy.options import IN_CLEAR, check_read_only, check_tls
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def up(
     private: Private = False,
     webhdfs: WebHdfs = None,
     metrics: Metrics = None,
+    web: Web = None,
+    read_only: ReadOnly = False,
     keep_outputs: Annotated[
         bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
     ] = False,
@@ -71,6 +73,7 @@ def up(
     Example: schedbed up quickstart --name lab --policy fair
     """
     check_tls(tls, address)
+    check_read_only(web, read_only)
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import StartOrder
@@ -84,7 +87,7 @@ def up(
     for warning in resolved.warnings:
         typer.echo(f"note: {warning}", err=True)
     where = {"machines": machines, "address": address, "tls": tls, "ports": ports}
-    where |= {"webhdfs": webhdfs, "metrics": metrics}
+    where |= {"webhdfs": webhdfs, "metrics": metrics, "web": web, "read_only": read_only}
     kept = {"out": out, "keep_outputs": keep_outputs, "private": private}
     name = check_name(name or resolved.name)
     _up(StartOrder(name=name, scenario=resolved, **where, **kept), foreground)

@@ -23,9 +23,11 @@ from schedbed.deploy.cli.arguments import (
     NoLive,
     Ports,
     Private,
+    ReadOnly,
     Scenario,
     SetKey,
     Tls,
+    Web,
     WebHdfs,
     show_warnings,
 )
@@ -118,6 +120,8 @@ def run(
     ] = False,
     webhdfs: WebHdfs = None,
     metrics: Metrics = None,
+    web: Web = None,
+    read_only: ReadOnly = False,
 ) -> None:
     """Run a scenario under each policy, print the comparison, write the results.
 
@@ -139,7 +143,7 @@ def run(
         out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs, metrics=metrics
     )
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
-    what["private"] = private
+    what |= {"private": private, "web": web, "read_only": read_only}
     run_scenario(resolved, replace(where, **what))
 
 

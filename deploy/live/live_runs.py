@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
@@ -25,6 +25,7 @@ from schedbed.deploy.doctor.stretch import settled
 from schedbed.deploy.failures import RunFailed, one_line
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultInjector
+from schedbed.deploy.live.hand_controls import HandControls
 from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
 from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
@@ -43,12 +44,14 @@ from schedbed.scheduler.profiles import frozen_store
 
 if TYPE_CHECKING:
     from schedbed.deploy.metrics.run_meter import RunMeter
+    from schedbed.deploy.watch.page_server import LivePage
 
 
 class LiveRuns:
     """All runs of one command, on one Ray."""
 
     PART_EVERY_S = 3.0  # a part file of the tables
+    SUBMITS: ClassVar[bool] = False
 
     def __init__(self, scenario: ResolvedScenario, options: RunOptions) -> None:
         check_machines(options.machines)
@@ -57,11 +60,12 @@ class LiveRuns:
         self._tls = make_certificates() if options.tls else None
         self._before: frozenset[Listener] = frozenset()  # what listens in this process for somebody else
         self._meter: RunMeter | None = None
+        self._watch: LivePage | None = None
         self.doors: dict[str, str] = {}  # what serves whoever has its token: its address and the token's file
 
-    def play(self, folder: Path, record: RunFile) -> None:
+    def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
         """Plays every policy in every repeat; goes on after a run that failed."""
-        self._folder, self._record = folder, record
+        self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
         order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
         nodes = f"{len(self._scenario.cluster.nodes)} nodes"
@@ -71,6 +75,8 @@ class LiveRuns:
             base = stack.enter_context(scratch())
             stack.enter_context(native_lines_in(folder / "ray.log"))
             self._serve_metrics(stack)
+            if watch is not None:
+                self._tell("page", watch.url)
             display.stage(f"starting Ray and the masters of {nodes}")
             over_tcp = Endpoint(ports=self._options.ports, tls=self._tls)
             ray = RayCluster(self._scenario.cluster.nodes, base, self._options.address, over_tcp=over_tcp)
@@ -88,6 +94,8 @@ class LiveRuns:
                     "of_policies": [number + 1, len(order)],
                 }
                 config = self._config(choice, base / f"run{number}")
+                if watch is not None:
+                    watch.begin(config.cluster.nodes, about)
                 display.stage(f"{choice.spec}: starting {nodes} and loading their input")
                 self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
@@ -125,7 +133,8 @@ class LiveRuns:
 
     def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
         history = History(self._folder, config.policy, repeat, every_s=self.PART_EVERY_S)
-        session = Session(cluster, self._scenario, config, history, self._meter)
+        followers = [each for each in (self._meter, self._watch) if each is not None]
+        session = Session(cluster, self._scenario, config, history, followers)
         record = RunRecord(policy=config.policy, repeat=repeat, epoch_s=0.0)
         self._record.runs.append(record)
         if self._meter is not None:
@@ -158,6 +167,8 @@ class LiveRuns:
                 record.findings = session.findings
                 record.stretches = session.stretches
                 self._record.save(self._folder)
+                if self._watch is not None:
+                    self._watch.finish(record.state, record.note)
 
     def _serve_metrics(self, stack: ExitStack) -> None:
         """Serves metrics until the stack's end, if that was asked for. Raises RunFailed when the port is taken."""
@@ -193,7 +204,10 @@ class LiveRuns:
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
         """Returns when the run is over; a cluster that stays up has other ideas of when."""
-        session.follow(self._faults(cluster), on_status)
+        faults = self._faults(cluster)
+        if self._watch is not None:
+            self._watch.controls = HandControls(self._scenario, session, faults)
+        session.follow(faults, on_status)
 
     def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
         """Raises RunFailed when something of the run listens where it was not asked to."""

@@ -59,10 +59,10 @@ class Session:
         scenario: ResolvedScenario,
         config: RunConfig,
         history: History,
-        meter: RunFollower | None = None,
+        followers: Sequence[RunFollower] = (),
     ) -> None:
         self._cluster = cluster
-        self._meter = meter
+        self._followers = followers
         self._names = cluster.masters.name_node
         self._scenario = scenario
         self._config = config
@@ -191,7 +191,7 @@ class Session:
             while True:
                 now_s = time.monotonic()
                 self.watch.look()
-                self._history.append("faults", begun())
+                self._append("faults", begun())
                 self._check_going()
                 try:
                     ended = self._poll(on_status)
@@ -221,16 +221,14 @@ class Session:
             self._watched(poll) if patience_s is None else asyncio.wait_for(poll, patience_s)
         )
         for table, rows in answer["rows"].items():
-            self._history.append(table, rows)
-            if self._meter is not None:
-                self._meter.take_rows(table, rows)
+            self._append(table, rows)
             if table == "jobs":
                 self.ended.update((row[JOB], row[STATE]) for row in rows)
             self._cursors[table] = self._cursors.get(table, 0) + len(rows)
         self._history.flush()
         self.last_status = answer["status"]
-        if self._meter is not None:
-            self._meter.take_status(self.last_status)
+        for follower in self._followers:
+            follower.take_status(self.last_status)
         self.reasons.update(
             (job["job"], job["reason"]) for job in self.last_status["jobs"] if job.get("reason")
         )
@@ -239,6 +237,11 @@ class Session:
         if answer["failure"]:
             raise RunFailed(answer["failure"])
         return answer["ended"]
+
+    def _append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._history.append(table, rows)
+        for follower in self._followers:
+            follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
         """Return what a call to the JobTracker gives. Raises RunFailed when the run cannot go on meanwhile."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -25,6 +25,7 @@ from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_injector import FaultInjector
+from schedbed.deploy.live.hand_controls import inject_by_hand
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.live_runs import LiveRuns
 from schedbed.deploy.live.live_session import OnStatus, Session
@@ -32,7 +33,6 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunRecord
 from schedbed.deploy.scenario.inputs import filler_path
-from schedbed.deploy.scenario.planned_faults import fault_now
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.cluster_files import (
@@ -48,7 +48,6 @@ from schedbed.deploy.service.service_status import JobStates, picture
 from schedbed.deploy.service.start import StartOrder
 from schedbed.deploy.signals import terminations_interrupt
 from schedbed.deploy.whole_run import run_scenario
-from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -99,13 +98,7 @@ class ClusterService:
 
     def fault(self, fault: Any) -> Json:
         """Applies a fault, an entry of a scenario's `faults`, now (or `at` so much later): what is to happen."""
-        scenario, now_s = self._desk.scenario, self._session.duration_s
-        if not isinstance(fault, Mapping):
-            raise BadInput(f"fault: {fault!r} is not a mapping, such as {{kill: n3, for: 30s}}")
-        luck = chance(scenario.seed, "fault by hand", now_s).random()
-        planned = fault_now(fault, scenario.cluster, scale=scenario.scale, now_s=now_s, luck=luck)
-        self._faults.add(planned)
-        return {"kind": planned.kind, "target": planned.shown, "t": planned.at_s, "until": planned.until_s}
+        return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
         """Ends the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
@@ -151,9 +144,22 @@ class ClusterService:
         return self._killed_s is not None and time.monotonic() > self._killed_s + KILL_S
 
 
+class PageDesk:
+    """The live page's buttons on a cluster that stays up."""
+
+    def __init__(self, service: ClusterService) -> None:
+        self._service = service
+        self.submit, self.fault = service.submit, service.fault
+
+    def kill(self, job: str) -> None:
+        """End a job. Raise BadInput when there is none."""
+        self._service.kill(self._service.job(job)["job"])
+
+
 class ClusterRuns(LiveRuns):
     """The one run of a cluster that stays up."""
 
+    SUBMITS: ClassVar[bool] = True
     PART_EVERY_S = 30.0  # a cluster that is up for days must not leave a file every few seconds
 
     def __init__(
@@ -181,6 +187,8 @@ class ClusterRuns(LiveRuns):
         about = {key: value for key, value in asdict(record).items() if key not in ("token", "url", "failed")}
         service = ClusterService(about, desk, session, faults)
         saved_s = 0.0
+        if self._watch is not None:
+            self._watch.controls = PageDesk(service)
 
         def over(ended: bool) -> bool:
             nonlocal saved_s
@@ -234,6 +242,8 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         private=order.private,
         webhdfs=order.webhdfs,
         metrics=order.metrics,
+        web=order.web,
+        read_only=order.read_only,
         live=live,
         check=False,
     )

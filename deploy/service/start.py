@@ -36,6 +36,8 @@ class StartOrder:
     private: bool = False
     webhdfs: int | None = None
     metrics: int | None = None
+    web: int | None = None
+    read_only: bool = False
 
     def to_line(self) -> str:
         """One line of JSON."""

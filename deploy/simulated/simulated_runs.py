@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
@@ -200,6 +200,8 @@ class HistoryRows:
 class SimRuns:
     """All runs of one command. The cost model is made once: every policy meets the same tasks."""
 
+    SUBMITS: ClassVar[bool] = False
+
     def __init__(
         self,
         scenario: ResolvedScenario,
@@ -214,7 +216,7 @@ class SimRuns:
         self._latencies = latencies or Latencies()
         self._as_live = as_live
 
-    def play(self, folder: Path, record: RunFile) -> None:
+    def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Plays every policy in every repeat; goes on after a run that failed."""
         scenario = self._scenario
         order = order_of_play(len(scenario.policies), scenario.repeats)

@@ -89,7 +89,7 @@ KEYS = (
 )
 NAMES = ("", "..", ".", "a/b", "/", "x" * 300, "\\0", "\n", "a b", "-", "é" * 200, "../../etc", "$(id)")
 NAMED = ("name", "workload.jobs[0].app", "workload.suite", "policies", "speculation", "sizes", "no.such.key")
-OPTIONS = ("--nodes", "--scale", "--repeats", "--seed", "--webhdfs", "--metrics")
+OPTIONS = ("--nodes", "--scale", "--repeats", "--seed", "--webhdfs", "--metrics", "--web")
 SIM = ("--machines", "sim", "--no-live", "--no-plots")
 Arguments = tuple[object, ...]
 

@@ -1,0 +1,349 @@
+"""Serves the live page on the loopback interface to whoever has its address, which holds a token."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.faults import KINDS
+from schedbed.cluster.masters import MasterGone
+from schedbed.cluster.wire.http_gate import HttpGate, Refusal
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.http_thread import HttpThread
+from schedbed.deploy.private_files import token_file
+from schedbed.deploy.watch.run_feed import RunFeed
+from schedbed.tasks.errors import BadInput
+
+QUEUE_MOST = 64
+"""Events that wait for a page; one that is further behind gets a snapshot instead."""
+ALIVE_S = 15.0  # a comment, so that a page that has gone is noticed
+LINGER_S = 10.0  # how long pages that are open have to fetch the report
+BODY_BYTES = 64 << 10
+FILES = {"watch.js": "text/javascript", "swimlane.js": "text/javascript", "watch.css": "text/css"}
+OWN = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+REPORT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+CLOSED = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+LOOPBACK = ("127.0.0.1", "localhost")
+
+BUTTON_FAULTS = [
+    kind.name
+    for kind in KINDS.values()
+    if kind.target == "nodes" and not kind.parameters and {kind.name: ""} in kind.spellings
+]
+"""The faults that need a node and nothing else."""
+
+Json = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Controls(Protocol):
+    """What the page's buttons do; from any thread. Raise BadInput, RunFailed or MasterGone."""
+
+    def kill(self, job: str) -> None: ...
+    def fault(self, fault: Any) -> Json: ...
+    def submit(self, request: Json) -> list[str]: ...
+
+
+class PageClient:
+    """One open page: events that wait for it. A page that does not keep up loses them and begins with a snapshot."""
+
+    def __init__(self, most: int = QUEUE_MOST) -> None:
+        self._most = most
+        self._events: deque[bytes] = deque()
+        self.is_behind = False
+        self.wake = asyncio.Event()
+
+    def put(self, event: bytes) -> None:
+        """Have an event wait, or note that the page is behind; never waits."""
+        if len(self._events) >= self._most:
+            self._events.clear()
+            self.is_behind = True
+        if not self.is_behind:
+            self._events.append(event)
+        self.wake.set()
+
+    def take(self) -> list[bytes]:
+        """Return what waits."""
+        found = list(self._events)
+        self._events.clear()
+        self.wake.clear()
+        return found
+
+
+class LivePage:
+    """Between the driver, which tells it of the run and never waits, and the pages, which a thread serves."""
+
+    def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self.controls: Controls | None = None
+        self.url = ""  # with the token, once it is served
+        self.report: Path | None = None
+        self._feed = RunFeed(submits=submits, read_only=read_only)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clients: set[PageClient] = set()
+        self._fetched = 0
+
+    # For the driver
+
+    def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
+        """See `RunFeed.begin`."""
+        with self._lock:
+            self._tell(self._feed.begin(nodes, about))
+
+    def take_rows(self, table: str, rows: Any) -> None:
+        """See `RunFeed.take_rows`."""
+        with self._lock:
+            self._feed.take_rows(table, rows)
+
+    def take_status(self, status: Mapping[str, Any]) -> None:
+        """See `RunFeed.take_status`."""
+        with self._lock:
+            self._tell(self._feed.take_status(status))
+
+    def finish(self, state: str, note: str) -> None:
+        """See `RunFeed.finish`; nothing can be changed until the next run has begun."""
+        self.controls = None
+        with self._lock:
+            self._tell(self._feed.finish(state, note))
+
+    def over(self, report: Path) -> None:
+        """Send open pages to the report, and give them some time to fetch it."""
+        self.report = report if report.is_file() else None
+        with self._lock:
+            waiting = len(self._clients)
+            self._tell(self._feed.over(self.report is not None))
+        give_up_s = time.monotonic() + LINGER_S
+        while self.report and self._clients and self._fetched < waiting and time.monotonic() < give_up_s:
+            time.sleep(0.1)
+
+    def _tell(self, event: Json) -> None:
+        if self._clients and self._loop is not None:  # with nobody there, nothing is written down
+            self._loop.call_soon_threadsafe(self._publish, event)
+
+    # For the server's thread
+
+    def _publish(self, event: Json) -> None:
+        text = written(event["event"], event["data"])
+        for client in self._clients:
+            client.put(text)
+
+    def joined(self, client: PageClient) -> bytes:
+        """Add a page; return the snapshot that it begins with."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._clients.add(client)
+            client.is_behind = False
+            found = self._feed.snapshot()
+        return written("all", found)
+
+    def left(self, client: PageClient) -> None:
+        """Forget a page."""
+        self._clients.discard(client)
+
+    def fetched(self) -> None:
+        """Note that a page has its report."""
+        self._fetched += 1
+
+
+def written(event: str, data: Json) -> bytes:
+    """Return a server-sent event; JSON has no line ends."""
+    return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+@contextmanager
+def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
+    """Serve the page within the block, if a port is given (0 for any); pages that are open get the report at its end.
+
+    Raise RunFailed when the port is taken.
+    """
+    if port is None:
+        yield None
+        return
+    watch, token = LivePage(submits=submits, read_only=read_only), secrets.token_hex(32)
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(serve_page(watch, token, port))
+        except OSError as error:
+            raise RunFailed(f"--web {port}: {error.strerror or error}") from None
+        watch.url = f"{server.url}/?token={token}"
+        stack.enter_context(token_file(folder / "web-url", watch.url + "\n"))
+        yield watch
+        watch.over(folder / "report.html")
+
+
+def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
+    """Return the page's server at that port, 0 for any, as a context."""
+    gate = HttpGate(token, Refusal("text/plain", b"no valid token"), parameter="token")
+    app = web.Application(
+        middlewares=[gate.middleware(), _Guard(gate).middleware()], client_max_size=BODY_BYTES
+    )
+    handlers = _PageHandlers(watch)
+    app.router.add_get("/", handlers.page)
+    app.router.add_get("/events", handlers.events)
+    app.router.add_get("/report", handlers.finished)
+    app.router.add_get("/{file}", handlers.file)
+    app.router.add_post("/kill", handlers.kill)
+    app.router.add_post("/fault", handlers.fault)
+    app.router.add_post("/submit", handlers.submit)
+    return HttpThread(app, gate, port=port, threads=8)
+
+
+class _Guard:
+    """What holds for every request with the token: a loopback Host, for changes the token in a header, errors told in
+    a line, and headers that keep the page to itself."""
+
+    def __init__(self, gate: HttpGate) -> None:
+        self._gate = gate
+
+    def middleware(self) -> Any:
+        """Return it as the application's second middleware."""
+
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            response = self._refusal(request) or await _answered(request, handler)
+            if not response.prepared:
+                response.headers.setdefault("Content-Security-Policy", OWN + CLOSED)
+                response.headers.update(SAFE)
+            return response
+
+        return guard
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        host, _, port = request.headers.get("Host", "").rpartition(":")
+        if host.lower() not in LOOPBACK or not port.isdigit():
+            return _error(403, "Host: expected 127.0.0.1 or localhost")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != f"http://{request.headers['Host']}":
+            return _error(403, "Origin: expected this page")
+        if request.method not in ("GET", "HEAD"):
+            scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+            if scheme != "Bearer" or not self._gate.strangers.is_token(shown.strip()):
+                return _error(401, "no valid token in the header Authorization")
+        return None
+
+
+SAFE = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except BadInput as error:
+        return _error(400, str(error))
+    except (RunFailed, MasterGone, BlockStoreError) as error:
+        return _error(503, str(error))
+    except web.HTTPException as error:
+        return _error(error.status, error.reason)
+
+
+def _error(status: int, line: str) -> web.Response:
+    return web.json_response({"error": line}, status=status)
+
+
+class _PageHandlers:
+    """One method a route."""
+
+    def __init__(self, watch: LivePage) -> None:
+        self._watch = watch
+
+    async def page(self, request: web.Request) -> web.Response:
+        from schedbed.deploy.results.page.templates import fill
+
+        text = fill(_part("watch.html"), token=request.query.get("token", ""), faults=BUTTON_FAULTS)
+        return web.Response(text=text, content_type="text/html")
+
+    async def file(self, request: web.Request) -> web.Response:
+        name = request.match_info["file"]
+        if name not in FILES:
+            raise web.HTTPNotFound
+        return web.Response(text=_part(name), content_type=FILES[name])
+
+    async def finished(self, _: web.Request) -> web.Response:
+        if self._watch.report is None:
+            raise web.HTTPNotFound
+        body = await asyncio.to_thread(self._watch.report.read_bytes)
+        response = web.Response(body=body, content_type="text/html", charset="utf-8")
+        response.headers["Content-Security-Policy"] = REPORT + CLOSED
+        self._watch.fetched()
+        return response
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **SAFE})
+        await response.prepare(request)
+        client = PageClient()
+        try:
+            await response.write(self._watch.joined(client))
+            while True:
+                try:
+                    await asyncio.wait_for(client.wake.wait(), ALIVE_S)
+                except TimeoutError:
+                    await response.write(b": still here\n\n")
+                events = client.take()
+                if client.is_behind:
+                    events = [self._watch.joined(client)]
+                for event in events:
+                    await response.write(event)
+        except ConnectionError:
+            return response
+        finally:
+            self._watch.left(client)
+
+    async def kill(self, request: web.Request) -> web.Response:
+        job = (await _json_of(request)).get("job")
+        if not isinstance(job, str):
+            raise BadInput(f"job: {job!r} is not a job's id")
+        await asyncio.to_thread(self._controls().kill, job)
+        return web.json_response({"said": f"{job} is being killed"})
+
+    async def fault(self, request: web.Request) -> web.Response:
+        told = await asyncio.to_thread(self._controls().fault, (await _json_of(request)).get("fault"))
+        return web.json_response({"said": f"{told['kind']} {told['target']} at {told['t']:.1f} s"})
+
+    async def submit(self, request: web.Request) -> web.Response:
+        body = await _json_of(request)
+        jobs = await asyncio.to_thread(
+            self._controls().submit, {"jobs": [body.get("job")], "user": getpass.getuser()}
+        )
+        return web.json_response({"said": f"submitted {', '.join(jobs)}"})
+
+    def _controls(self) -> Controls:
+        """Return what changes the run. Raise HTTPForbidden for a page that only looks, RunFailed between two runs."""
+        if self._watch.read_only:
+            raise web.HTTPForbidden(reason="--read-only: this page changes nothing")
+        controls = self._watch.controls
+        if controls is None:
+            raise RunFailed("no run goes on that could be changed")
+        return controls
+
+
+def _part(name: str) -> str:
+    return resources.files("schedbed.deploy.watch").joinpath(name).read_text(encoding="utf-8")
+
+
+async def _json_of(request: web.Request) -> Json:
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise BadInput(f"{request.path}: not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadInput(f"{request.path}: expected a JSON object")
+    return body

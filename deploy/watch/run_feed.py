@@ -1,0 +1,185 @@
+"""What the live page shows, from the rows and the status that the driver reads of the JobTracker anyhow. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.history import COLUMNS
+
+ATTEMPTS_KEPT = 6000
+DECISIONS_KEPT = 200
+FAULTS_KEPT = 200
+LAUNCHED = ("launch", "split")
+
+Json = dict[str, Any]
+
+
+def _places(table: str, *columns: str) -> list[int]:
+    names = list(COLUMNS[table])
+    return [names.index(column) for column in columns]
+
+
+ATTEMPT = _places("attempts", "attempt", "node", "assigned", "end", "state", "locality")
+DECISION = _places("decisions", "t", "answer", "job", "task", "node", "reason")
+FAULT = _places("faults", "t", "kind", "target", "until")
+KIND, STATE, WHERE = _places("attempts", "kind", "state", "locality")
+(ANSWER,) = _places("decisions", "answer")
+JOB_STATE, SUBMIT, FINISH = _places("jobs", "state", "submit", "finish")
+
+
+class RunFeed:
+    """Takes the rows and the status of a command's runs, one after the other; for one thread at a time.
+
+    Each status makes a step: what has changed since the last one. A page that comes later takes `snapshot` first, which
+    is bounded, and skips steps up to its `seq`.
+    """
+
+    def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
+        self._page = {"submits": submits and not read_only, "read_only": read_only}
+        self._seq = 0
+        self._results: list[Json] = []
+        self._report = False
+        self._clear({}, [])
+
+    def _clear(self, about: Json, nodes: Sequence[Json]) -> None:
+        self._about, self._specs = about, nodes
+        self._now_s = 0.0
+        self._jobs: dict[str, Json] = {}
+        self._nodes: dict[str, Json] = {}
+        self._since: dict[str, float] = {}
+        self._ended: deque[list[Any]] = deque(maxlen=ATTEMPTS_KEPT)
+        self._decisions: deque[list[Any]] = deque(maxlen=DECISIONS_KEPT)
+        self._faults: deque[list[Any]] = deque(maxlen=FAULTS_KEPT)
+        self._tally = RunTally()
+        self._new: dict[str, list[list[Any]]] = {"ended": [], "decisions": [], "faults": []}
+
+    def begin(self, nodes: Iterable[NodeSpec], about: Mapping[str, Any]) -> Json:
+        """Begin with a run on these nodes; `about` names it: policy, repeat, of_policies. Return what pages hear."""
+        self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
+        return self._told("all", self.snapshot())
+
+    def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Take new rows of a table, with the columns of `history.COLUMNS`; the next status tells them."""
+        if table == "attempts":
+            for row in rows:
+                self._tally.count_attempt(row)
+                self._note("ended", self._ended, [row[place] for place in ATTEMPT])
+        elif table == "decisions":
+            for row in rows:
+                if row[ANSWER] != "skip":
+                    self._note("decisions", self._decisions, [row[place] for place in DECISION])
+        elif table == "jobs":
+            for row in rows:
+                self._tally.count_job(row)
+        elif table == "faults":
+            for row in rows:
+                self._note("faults", self._faults, [row[place] for place in FAULT])
+
+    def _note(self, name: str, kept: deque[list[Any]], row: list[Any]) -> None:
+        kept.append(row)
+        new = self._new[name]
+        new.append(row)
+        if len(new) > 2 * ATTEMPTS_KEPT:  # no status comes while the JobTracker is away
+            del new[:ATTEMPTS_KEPT]
+
+    def take_status(self, status: Mapping[str, Any]) -> Json:
+        """Take the JobTracker's newest status, see `scheduler.core.status`; return the step."""
+        self._now_s = float(status.get("now_s", self._now_s))
+        assigned = {row[3]: row[0] for row in self._new["decisions"] if row[1] in LAUNCHED}
+        running = {a: assigned.get(_task_of(a)) for node in status["nodes"] for a in node["running"]}
+        self._since = {
+            a: self._since.get(a, self._now_s if known_s is None else known_s)
+            for a, known_s in running.items()
+        }
+        jobs = {row["job"]: dict(row) for row in status["jobs"]}
+        nodes = {row["node"]: self._node(row) for row in status["nodes"]}
+        step = {
+            "now": self._now_s,
+            "jobs": [row for job, row in jobs.items() if row != self._jobs.get(job)],
+            "nodes": [row for node, row in nodes.items() if row != self._nodes.get(node)],
+            **self._new,
+        }
+        # Jobs that the core has forgotten go from the page, too, so that a cluster can be up for weeks.
+        self._jobs, self._nodes = jobs, nodes
+        self._new = {name: [] for name in self._new}
+        return self._told("step", step)
+
+    def _node(self, row: Mapping[str, Any]) -> Json:
+        return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
+
+    def finish(self, state: str, note: str) -> Json:
+        """End the run: its figures stand beside those of the others from now on."""
+        about = {key: self._about.get(key) for key in ("policy", "repeat")}
+        self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
+        return self._told("results", {"results": list(self._results)})
+
+    def over(self, has_report: bool) -> Json:
+        """End the command; pages go to its report."""
+        self._report = has_report
+        return self._told("over", {"report": has_report})
+
+    def snapshot(self) -> Json:
+        """Return all that a page needs to show the run as it is; nothing in it changes later."""
+        return {
+            "seq": self._seq,
+            "page": self._page,
+            "about": self._about,
+            "specs": self._specs,
+            "now": self._now_s,
+            "jobs": list(self._jobs.values()),
+            "nodes": list(self._nodes.values()),
+            "ended": list(self._ended),
+            "decisions": list(self._decisions),
+            "faults": list(self._faults),
+            "results": list(self._results),
+        }
+
+    def _told(self, event: str, data: Json) -> Json:
+        self._seq += 1
+        return {"event": event, "data": data | {"seq": self._seq}}
+
+
+class RunTally:
+    """The figures of one run by its rows of jobs and attempts."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, int] = {}
+        self._first_s, self._last_s, self._sum_s, self._finished = None, 0.0, 0.0, 0
+        self._maps = self._local = self._attempts = 0
+
+    def count_job(self, row: Sequence[Any]) -> None:
+        """Count a job that has ended."""
+        state, submit_s, finish_s = str(row[JOB_STATE]), row[SUBMIT], row[FINISH]
+        self._states[state] = self._states.get(state, 0) + 1
+        self._first_s = submit_s if self._first_s is None else min(self._first_s, submit_s)
+        if finish_s is not None:
+            self._last_s = max(self._last_s, finish_s)
+            if state == "succeeded":
+                self._sum_s += finish_s - submit_s
+                self._finished += 1
+
+    def count_attempt(self, row: Sequence[Any]) -> None:
+        """Count an attempt that has ended."""
+        self._attempts += 1
+        if row[KIND] == "map" and str(row[STATE]) == "succeeded":
+            self._maps += 1
+            self._local += row[WHERE] == "node"
+
+    def figures(self) -> Json:
+        """Return makespan and mean completion time [s], the share of local maps, and counts; None is not known."""
+        first_s = self._first_s
+        return {
+            "makespan_s": None if first_s is None or not self._last_s else self._last_s - first_s,
+            "completion_s": self._sum_s / self._finished if self._finished else None,
+            "local": self._local / self._maps if self._maps else None,
+            "attempts": self._attempts,
+            "jobs": dict(self._states),
+        }
+
+
+def _task_of(attempt: str) -> str:
+    return attempt.rpartition("_")[0]

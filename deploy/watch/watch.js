@@ -1,0 +1,161 @@
+// The live page: hears events, keeps what they say, draws at most once a frame. All text is set as text.
+const { drawLanes, colourOf } = await import("./swimlane.js" + location.search);
+const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200;
+const ENDED = ["succeeded", "failed", "killed"], byId = (id) => document.getElementById(id);
+let run = null, dirty = false;
+
+const percent = (share) => (share === null || share === undefined ? "" : Math.round(100 * share) + " %");
+const seconds = (s) => (s === null || s === undefined ? "" : s.toFixed(1) + " s");
+const megabytes = (bytes) => (bytes / 2 ** 20).toFixed(0) + " MiB";
+
+function element(name, text, kind) {
+  const made = document.createElement(name);
+  if (text instanceof Node) made.append(text);
+  else made.textContent = text === null || text === undefined ? "" : String(text);
+  if (kind) made.className = kind;
+  return made;
+}
+
+function table(parent, heads, rows) {
+  const made = document.createElement("table"), head = made.createTHead().insertRow(), body = made.createTBody();
+  for (const text of heads) head.append(element("th", text));
+  for (const { cells, kind } of rows) {
+    const row = body.insertRow();
+    if (kind) row.className = kind;
+    for (const cell of cells) row.append(element("td", cell));
+  }
+  byId(parent).replaceChildren(rows.length ? made : element("p", "nothing yet"));
+}
+
+function begin(all) {
+  run = { ...all, jobs: new Map(all.jobs.map((j) => [j.job, j])), nodes: new Map(all.nodes.map((n) => [n.node, n])) };
+  byId("tools").hidden = all.page.read_only;
+  byId("submits").hidden = !all.page.submits;
+  byId("node").replaceChildren(...all.specs.map((spec) => element("option", spec.node)));
+  dirty = true;
+}
+
+function step(news) {
+  if (!run || news.seq <= run.seq) return;
+  run.seq = news.seq;
+  run.now = news.now;
+  for (const job of news.jobs) run.jobs.set(job.job, job);
+  for (const node of news.nodes) run.nodes.set(node.node, node);
+  run.ended = run.ended.concat(news.ended).slice(-KEPT);
+  run.decisions = run.decisions.concat(news.decisions).slice(-DECISIONS);
+  run.faults = run.faults.concat(news.faults);
+  dirty = true;
+}
+
+function draw() {
+  requestAnimationFrame(draw);
+  if (!dirty || !run) return;
+  dirty = false;
+  const about = run.about, of = about.of_policies ? ` (run ${about.of_policies[0]} of ${about.of_policies[1]})` : "";
+  byId("title").textContent = (about.policy || "schedbed") + of;
+  const jobs = [...run.jobs.values()], nodes = [...run.nodes.values()];
+  const running = nodes.flatMap((n) => n.running.map(([attempt, since]) => [attempt, n.node, since, null, "running"]));
+  byId("facts").textContent = `${seconds(run.now)}, ${jobs.filter((j) => ENDED.includes(j.state)).length} of ${jobs.length} jobs ended, ${running.length} attempts running`;
+  drawLanes(byId("lanes"), run.specs, run.ended.concat(running), run.faults, run.now);
+  drawQueues(jobs);
+  drawJobs(jobs);
+  drawNodes();
+  const rows = [...run.decisions].reverse();
+  table("decisions", ["time", "answer", "task", "node", "reason"], rows.map(([t, answer, job, task, node, reason]) => ({ cells: [seconds(t), answer, task || job, node, reason] })));
+  drawResults();
+}
+
+function drawQueues(jobs) {
+  const queues = new Map();
+  for (const job of jobs.filter((j) => !ENDED.includes(j.state))) {
+    const queue = queues.get(job.queue) || [0, 0, 0];
+    const at_work = job.maps_running + job.reduces_running;
+    queue[0] += 1;
+    queue[1] += at_work;
+    queue[2] += Math.max(0, job.maps + job.reduces - job.maps_done - job.reduces_done - at_work);
+    queues.set(job.queue, queue);
+  }
+  table("queues", ["queue", "jobs", "tasks running", "tasks waiting"], [...queues].map(([name, counts]) => ({ cells: [name, ...counts] })));
+}
+
+function drawJobs(jobs) {
+  const order = jobs.filter((j) => !ENDED.includes(j.state)).concat(jobs.filter((j) => ENDED.includes(j.state)).reverse()).slice(0, 40);
+  table("jobs", ["", "job", "name", "user", "maps", "reduces", "state", ""], order.map((job) => {
+    const mark = element("span", "\u25a0");
+    mark.style.color = colourOf(job.job);
+    const state = job.reason ? `${job.state}: ${job.reason}` : job.state;
+    return { cells: [mark, job.job, job.name, job.user, `${job.maps_done} of ${job.maps}`, `${job.reduces_done} of ${job.reduces}`, state, killButton(job)] };
+  }));
+}
+
+function killButton(job) {
+  if (run.page.read_only || ENDED.includes(job.state)) return "";
+  const button = element("button", "Kill");
+  button.type = "button";
+  button.dataset.job = job.job;
+  return button;
+}
+
+function drawNodes() {
+  const rows = run.specs.map((spec) => {
+    const node = run.nodes.get(spec.node);
+    const limits = [`${spec.cpu_rate.toFixed(2)} cores`, `${megabytes(spec.disk_bps)}/s`, `${megabytes(spec.network_bps)}/s`];
+    if (!node) return { cells: [spec.node, spec.rack, "", ...limits, megabytes(spec.memory_bytes), ""] };
+    const used = [node.cpu_util, node.disk_util, node.net_util].map((share, i) => `${percent(share)} of ${limits[i]}`);
+    const memory = `${megabytes(node.memory_bytes)} of ${megabytes(spec.memory_bytes)}`;
+    return { kind: node.state === "alive" ? "" : "lost", cells: [spec.node, spec.rack, node.state, ...used, memory, node.running.length] };
+  });
+  table("nodes", ["node", "rack", "state", "CPU", "disk", "network", "memory", "running"], rows);
+}
+
+function drawResults() {
+  const counts = (jobs) => Object.entries(jobs).map(([state, n]) => `${n} ${state}`).join(", ");
+  const rows = run.results.map((r) => ({ cells: [r.policy, (r.repeat || 0) + 1, r.state, seconds(r.makespan_s), seconds(r.completion_s), percent(r.local), counts(r.jobs)] }));
+  table("results", ["policy", "repeat", "state", "makespan", "mean completion", "maps on their node", "jobs"], rows);
+}
+
+async function change(path, body) {
+  const said = byId("said");
+  said.className = "";
+  said.textContent = "...";
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { Authorization: "Bearer " + TOKEN, "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const told = await answer.json();
+    said.textContent = told.said || told.error;
+    said.className = answer.ok ? "" : "bad";
+  } catch (error) {
+    said.textContent = String(error);
+    said.className = "bad";
+  }
+}
+
+// A job's row is drawn again and again: the press counts, where its click might miss the button.
+byId("jobs").addEventListener("pointerdown", (event) => event.target.dataset.job && change("kill", { job: event.target.dataset.job }));
+byId("jobs").addEventListener("keydown", (event) => event.key === "Enter" && event.target.dataset.job && change("kill", { job: event.target.dataset.job }));
+byId("tools").addEventListener("submit", (event) => event.preventDefault());
+byId("inject").addEventListener("click", () => {
+  const fault = { [byId("fault").value]: byId("node").value };
+  if (byId("for").value) fault.for = byId("for").value;
+  change("fault", { fault });
+});
+byId("submit").addEventListener("click", () => {
+  try {
+    change("submit", { job: JSON.parse(byId("job").value) });
+  } catch (error) {
+    byId("said").textContent = `not JSON: ${error.message}`;
+    byId("said").className = "bad";
+  }
+});
+
+const source = new EventSource("events" + location.search);
+source.addEventListener("all", (event) => begin(JSON.parse(event.data)));
+source.addEventListener("step", (event) => step(JSON.parse(event.data)));
+source.addEventListener("results", (event) => { if (run) { run.results = JSON.parse(event.data).results; dirty = true; } });
+source.addEventListener("over", (event) => {
+  source.close();
+  if (JSON.parse(event.data).report) location.replace("report" + location.search);
+  else byId("facts").textContent = "the run is over";
+});
+source.onerror = () => { byId("facts").textContent = "the run does not answer"; };
+window.addEventListener("resize", () => { dirty = true; });
+draw();
