@@ -32,8 +32,8 @@ from schedbed.tasks.stretch_file import StretchFile
 class RunConfig:
     """One run of one policy on one cluster: `epoch_s` is its start as a time of day, `work` its scratch folder.
 
-    `policy` is its name in every output, `given` what makes it: a name, a SPEC string or a mapping; `speculation`
-    and `sizes` likewise.
+    `policy` is its name in every output, `given` what makes it: a name, a SPEC string or a mapping, as are
+    `speculation` and `sizes`.
     """
 
     run_id: str

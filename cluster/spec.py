@@ -58,7 +58,7 @@ class NodeSpec:
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return the node with its rates in real seconds, of which an emulated one lasts so many."""
+        """Return the node with its rates in real seconds, of which an emulated one lasts `stretch`."""
         if stretch == 1:
             return self
         return replace(

@@ -24,8 +24,8 @@ from schedbed.cluster.messages import (
 from schedbed.tasks.specs import NodeId
 
 UNSEEN_LIMIT = 3
-"""A node that says so many times in a row that it does not run an attempt is believed: a launch that is on its way to
-the node may be missing once."""
+"""Heartbeats in a row in which a node says that it does not run an attempt, until it is believed: a launch that is on
+its way to the node may be missing once."""
 
 
 class Tracker:

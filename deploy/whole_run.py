@@ -63,7 +63,7 @@ def run_scenario(
 
     `make_runs` replaces what the kind of machines says, `beside` adds to the table that is printed. Raises BadInput
     before anything is started, RunFailed when a job or the cluster failed (what was measured is kept),
-    KeyboardInterrupt likewise after cleaning up.
+    KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
         if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved

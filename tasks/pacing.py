@@ -35,7 +35,7 @@ WITHHELD = "withheld"
 
 _DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
 _FIRST_PLACE = len(NAMES) * _FIELDS
-PLACES = 64  # of streams through a bucket that seeks; more count as so many
+PLACES = 64  # of streams through a bucket that seeks; more count as 64
 _SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
 EXPIRES_S = 1.0  # a stream that stands still for longer is not counted, nor one whose process was killed
 

@@ -194,7 +194,7 @@ class Attempts:
         if self._running:
             self._look_later()
 
-    def _share_anew(self) -> None:
+    def _share_again(self) -> None:
         if self._running:
             self._limits.rebalance()
 
@@ -236,7 +236,7 @@ class Attempts:
                 setup_cpu_s = setup_of(message)
                 running.begun_s, running.begun = running.begun_s + setup_cpu_s, True
                 self._limits.begun(spare.place, setup_cpu_s)
-                asyncio.get_running_loop().call_later(FIRST_LOOK_S, self._share_anew)
+                asyncio.get_running_loop().call_later(FIRST_LOOK_S, self._share_again)
             case "done":
                 self._note_cpu(running)
                 running.done = True

@@ -43,7 +43,7 @@ class DataNode:
         self._sender = sender
         self._say = say
         self._lengths = where.stored_blocks()
-        self._corrupt: set[str] = set()  # found so, until deleted or written anew; only asked, never walked
+        self._corrupt: set[str] = set()  # found so, until deleted or written again; only asked, never walked
         self._tasks: set[asyncio.Task[None]] = set()  # kept from the garbage collector
 
     def report(self) -> list[Message]:

@@ -120,7 +120,7 @@ class NodeLimits:
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
-        """Shares the node's CPU anew among the attempts at work; some times a second."""
+        """Share the node's CPU among the attempts at work; called some times a second."""
         self._tell("rebalance", lambda groups: groups.rebalance())
 
     def kill(self, place: int) -> bool:

@@ -265,8 +265,8 @@ class NodeGroups:
             self._files.write(name, "cpu.max", "max")
 
     def _limit_cpu(self, name: str, share: float) -> None:
-        """Writes a quota of so many host cores and reads it back. Each such writing fills the group's present period
-        anew, so that it is done no oftener than needed."""
+        """Write a quota in host cores and read it back. Each such writing fills the group's present period
+        again, so that it is done no oftener than needed."""
         quota, period = _quota_and_period(share)
         if self.version == 2:
             self._write(name, "cpu.max", f"{quota} {period}")
@@ -290,6 +290,6 @@ class NodeGroups:
 
 
 def _quota_and_period(share: float) -> tuple[int, int]:
-    """In microseconds, of so many host cores."""
+    """Return the quota of a number of host cores, in microseconds."""
     period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
     return max(QUOTA_MIN_US, round(period * share)), period

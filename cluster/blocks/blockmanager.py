@@ -110,7 +110,7 @@ class BlockManager:
             return  # it will report all its blocks when it registers
         if event in ("added", "kept"):
             if block in self.map.blocks:
-                self.map.unmark(block, node)  # it was written anew
+                self.map.unmark(block, node)  # it was written again
             self._replica_came(now_s, block, node, length, DARE if event == "kept" else "repair")
         elif event == "removed":
             self._replica_gone(now_s, block, node)

@@ -190,7 +190,7 @@ class BlockMap:
         self._marked[block] = None
 
     def unmark(self, block: str, node: NodeId) -> None:
-        """The corrupt replica there is gone, or written anew."""
+        """The corrupt replica there is gone, or written again."""
         marks = self.blocks[block].corrupt
         marks.pop(node, None)
         if not marks:

@@ -20,7 +20,7 @@ Body = Callable[[], AsyncIterator[bytes]]
 PIECE_BYTES = 1 << 20
 CONNECT_S = 5.0
 STALLED_S = 60.0
-"""A transfer during which nothing moves for so long has failed."""
+"""A transfer has failed when nothing moves for this time."""
 
 _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecodeError)
 

@@ -185,7 +185,7 @@ class NameNode:
 
         `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all; the replication is
         cut to their number); `preferred` names nodes for each block, which come first. An unfinished upload
-        of the same path is begun anew.
+        of the same path is begun again.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")

@@ -21,7 +21,7 @@ PLACEMENTS = ("hdfs", "even", "skewed")
 
 
 DRAWS = 8
-"""So many nodes are drawn at random for a wish before all that meet it are listed."""
+"""Number of nodes that are drawn at random for a wish before all that meet it are listed."""
 
 
 def place_hdfs(

@@ -1,7 +1,7 @@
 """Keeps each block at its number of replicas: what to copy from where to where, and which replicas may go.
 
 It knows no namespace and no clock. A replica counts until the order to delete it is handed out, and every
-order is judged anew at that moment, so that the last good replica of a wanted block is never ordered away.
+order is judged again at that moment, so that the last good replica of a wanted block is never ordered away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schedbed.tasks.specs import NodeId
 Command = dict[str, Any]
 
 REFUSED_LIMIT = 200
-"""After so many blocks whose holders are all busy, planning waits for the next heartbeat: it must stay cheap."""
+"""After this number of blocks whose holders are all busy, planning waits for the next heartbeat: it must stay cheap."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Copy:
 class Replication:
     """Orders copies and deletions; `reconsider` must be called for a block whose replicas changed.
 
-    `copies_per_node` limits the copies that a node sends at a time, and likewise those that it receives.
+    `copies_per_node` limits the copies that a node sends at a time, and those that it receives.
     """
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
@@ -115,7 +115,7 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return why the next replica of a block is copied, with so many on their way before."""
+        """Return why the next replica of a block is copied, by the number of copies on their way."""
         state = self.map.blocks[block]
         good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
         if block in self.raised:
@@ -157,7 +157,7 @@ class Replication:
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
-        """Blocks that a live node is to delete now; the caller strikes the replicas from the map."""
+        """Return the blocks that a live node is to delete now; the caller takes the replicas out of the map."""
         orders = list(self._unwanted.pop(node, {}))
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
@@ -270,7 +270,7 @@ class Replication:
         return [node for node in self.map.nodes if node not in taken]
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
-        """By HDFS's rule; another try after a failure draws anew."""
+        """By HDFS's rule; another try after a failure draws again."""
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
         choice, coming = self.choice, len(self._pending.get(block, ()))

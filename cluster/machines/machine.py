@@ -29,7 +29,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTotals:
-    """What the kernel has counted of one life of a node: of its attempts, their children, threads and shells alike.
+    """What the kernel has counted of one life of a node: of its attempts, their children, threads and shells.
 
     None where this host's kernel does not count it for this node: there what the agent says is all that there is.
     `cpu_s` is in core-seconds of the host; the others are bytes. `memory_bytes` is what is held at this time, the rest

@@ -9,5 +9,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """The pause before a map's output is asked for again, after so many failures."""
+    """Return the pause before a map's output is asked for again, by the number of failures."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

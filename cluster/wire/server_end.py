@@ -1,4 +1,4 @@
-"""The serving end of a socket between two processes: shows nothing before the token, answers repeats alike."""
+"""The serving end of a socket between two processes: shows nothing before the token, answers repeats as before."""
 
 from __future__ import annotations
 

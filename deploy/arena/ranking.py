@@ -17,7 +17,7 @@ class Ranked:
     """Mean ranks, best first (1 is best), over `blocks` workloads.
 
     Two policies whose ranks differ by less than `critical` are not told apart (Nemenyi, 5%); `p` is Friedman's: the
-    chance of ranks this far apart if all policies were alike. Both are None with too few policies or workloads.
+    chance of ranks this far apart if all policies were equal. Both are None with too few policies or workloads.
     """
 
     ranks: Mapping[str, float]

@@ -154,7 +154,7 @@ def whatif(
         list[str] | None, typer.Option(metavar="SPEC", help="Replay under this policy; may be repeated.")
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="On so many nodes instead of the record's.")
+        int | None, typer.Option(min=1, help="Number of nodes, instead of the record's.")
     ] = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
@@ -266,7 +266,7 @@ def profile(
     ],
     machines: Machines = "process",
     most: Annotated[
-        int | None, typer.Option(min=1, help="Try 1 to so many map slots a node; twice the cores by default.")
+        int | None, typer.Option(min=1, help="Most map slots a node to try; twice the cores by default.")
     ] = None,
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The profile store; the user's own by default.")
@@ -333,7 +333,7 @@ def convert(
     file: TraceFile,
     out: Annotated[Path, typer.Argument(metavar="OUT.yaml", help="The scenario to write.")],
     format: Format = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Only the first so many jobs.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of jobs to take, from the first.")] = None,
     fit_cluster: FitCluster = False,
 ) -> None:
     """Write a scenario whose synthetic jobs do what the jobs of a trace did.

@@ -21,7 +21,7 @@ class Progress(Protocol):
         ...
 
     def show(self, now_s: float, tasks: int) -> None:
-        """The run has come to the virtual time `now_s`; so many attempts have ended."""
+        """Show that the run has come to the virtual time `now_s` and that `tasks` attempts have ended."""
         ...
 
     def end(self, now_s: float, tasks: int) -> None:

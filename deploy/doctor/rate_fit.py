@@ -58,7 +58,7 @@ def fit_rate(series: Series) -> FittedRate:
     """Return the slope of the line through at least three readings.
 
     Readings that follow each other are off the line to the same side where lumps last longer than the time between two
-    readings: so many less are counted as readings of their own.
+    readings: that many fewer are counted as readings of their own.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

@@ -19,7 +19,7 @@ STEP = 0.1
 
 
 def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
-    """Return the least stretch, at least 1, at which a host of so many cores gives what the nodes declare together.
+    """Return the least stretch, at least 1, at which a host of `cores` cores gives what the nodes declare together.
 
     `disk_bps` is what its disk writes, bytes/s; None when that was not measured. A limit that is off asks for nothing.
     """

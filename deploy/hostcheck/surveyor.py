@@ -19,7 +19,7 @@ from schedbed.tasks.errors import BadInput
 PIECE_BYTES = 2**18
 SEND_BYTES = 64 * 2**20
 SEND_S = 0.5
-"""A transfer between two hosts ends after so many bytes or so long, whichever comes first."""
+"""A transfer between two hosts ends after that number of bytes or seconds, whichever comes first."""
 REACH_S = 3.0
 TOKEN_BYTES = 64
 PLACES = 64

@@ -21,7 +21,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
 
 RETRY_S = 0.5
 PATIENCE_S = 60.0
-"""Masters that stay silent for so long are given up."""
+"""Masters that stay silent for this time are given up."""
 
 
 class JobLoader:

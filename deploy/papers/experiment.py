@@ -47,7 +47,7 @@ class Experiment:
 
     `sim` and `process`; what runs in processes runs in containers as well. `quick`: part of `reproduce --quick`.
     `repeats` is the default of live machines, 1 where there is no chance in it; simulated it is `SIM_REPEATS` at least.
-    `full_repeats` is the paper's own number, where that takes hours: `reproduce --full` plays so many, each of the
+    `full_repeats` is the paper's own number, where that takes hours: `reproduce --full` plays that number, each of the
     paper's own size.
     """
 

@@ -17,7 +17,7 @@ LEVEL = 0.95
 REPEATS_LEAST = 3
 STEPS_BELOW = 10
 """The sign-flip test is used where this many of its p-values' steps lie below the level of a table's least p-value."""
-FLIPS_LOG2 = 16  # Longer series flip a seeded sample of so many sign patterns instead of all patterns.
+FLIPS_LOG2 = 16  # Longer series flip a seeded sample of 2**16 sign patterns instead of all patterns.
 POWER = 0.8
 REPEATS_MOST = 1000
 

@@ -23,7 +23,7 @@ from schedbed.deploy.results.runfile import RunFile
 NAME = "timeline.json"
 BEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
-SKIPS_MAX = 10_000  # of a run; of more, one of so many
+SKIPS_MAX = 10_000  # of a run; of more, every n-th is shown
 COLOURS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
 ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
 ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")

@@ -37,7 +37,7 @@ class HeavyTail(Section):
 
 
 class Popular(Section):
-    """`files`: jobs read one of so many files, the r-th most popular in proportion to r^-exponent."""
+    """`files`: the number of files that jobs read one of, the r-th most popular in proportion to r^-exponent."""
 
     count: Annotated[Positive, says("number of files")]
     exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0

@@ -74,7 +74,7 @@ class NodeDefaults(Section):
 
 
 class NodeGroup(Section):
-    """One entry of `cluster.nodes` as a list: so many nodes, in a rack, with what differs from the default."""
+    """One entry of `cluster.nodes` as a list: `count` nodes, in a rack, with what differs from the default."""
 
     count: Annotated[Positive, says("nodes of the group")] = 1
     rack: Annotated[Text | None, says("name of the group's rack")] = None

@@ -130,7 +130,7 @@ class ResolvedScenario:
 
 
 def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
-    """Values as JSON, `plain` of each; so many equal ones in a row as [how many, value]."""
+    """Return values as JSON, `plain` of each; n equal ones in a row become [n, value]."""
     groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
     return [[count, value] if count > 1 else value for count, value in groups]
 

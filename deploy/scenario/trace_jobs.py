@@ -137,7 +137,7 @@ def plan_synthetic(
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
     """Create a file for each path that several jobs read; return the files' block-store paths by the trace's.
 
-    A file is as long as its largest reader needs. Readers of one size have a block a map, others cut the file anew.
+    A file is as long as its largest reader needs. Readers of one size have a block a map, others cut the file again.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:

@@ -148,11 +148,11 @@ class SubmittedJob:
 
     @property
     def state(self) -> str:
-        """waiting (for its submit time), running, succeeded, failed or killed."""
+        """Return waiting (for its submit time), running, succeeded, failed or killed."""
         return self.status()["state"]
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """The state in which it has ended; TimeoutError when it has not after so many seconds."""
+        """Return the state in which the job has ended; raise TimeoutError when it has not after `timeout_s` seconds."""
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while (state := self.state) not in ENDED:
             if end_s is not None and time.monotonic() > end_s:

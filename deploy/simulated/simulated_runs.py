@@ -39,12 +39,12 @@ BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.1)
 """As measured of live runs: a plan takes that long from the clock's start to the first heartbeat."""
 COMPILED_TASKS = 100_000
-"""From so many tasks on the compiled loop is asked whether it can play them: it is ready only after some seconds."""
+"""From this number of tasks on, the compiled loop is asked whether it can play them: it takes seconds to load."""
 SHOW_S = 0.2
 Show = Callable[[float, int], None]
 """Takes the virtual time and the number of attempts that have ended."""
 BATCH_ROWS = 2_000
-"""Rows are handed to the history in batches of so many: a call for each row would cost more than the row."""
+"""Rows are handed to the history in batches of this size: a call for each row would cost more than the row."""
 
 
 def setup_of(

@@ -42,7 +42,7 @@ class Handling:
         return self.attempt_s + self.fetching_s(maps, fetched_bytes)
 
     def fetching_s(self, maps: int, fetched_bytes: float) -> float:
-        """Of that only what it does with the outputs of so many maps."""
+        """Return only what the reduce does with the outputs of that number of maps."""
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 

@@ -34,13 +34,13 @@ from schedbed.tasks.errors import BadInput
 
 Say = Callable[[str], None]
 TIMES_LONGER, PATIENCE_S = 20.0, 600.0
-"""A story that lasts so many times as long as under `fifo`, and so many virtual seconds beside, has no end."""
+"""A story has no end when it lasts longer than this factor times its time under `fifo`, plus these virtual seconds."""
 SNAPSHOT_EVERY = 50
 """Events from one snapshot of the JobTracker to the next: few, so that `state` and `restore` are tried."""
 WALL_S = 8.0
-"""So many real seconds a story may take; under `fifo` none takes one."""
+"""Real seconds that a story may take; under `fifo` none takes one."""
 LATER_JOBS = 10
-"""A job starves that starts nothing until so many jobs that were submitted later have ended."""
+"""A job starves when it starts nothing until that number of jobs submitted later have ended."""
 CHILD_S, CHILD_TIMES = 10.0, 4.0
 """Another process may take this long, and this many times as long as the stories have taken here."""
 NUMBERS = re.compile(r"\d[\d.,]*")
@@ -143,7 +143,7 @@ class PolicyCheck:
         return ", ".join(shown) or "none"
 
     def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
-        """Note what is wrong, alike texts once, with the line of the method where the text names no line."""
+        """Note what is wrong, equal texts once, with the line of the method where the text names no line."""
         if f"{self._file.name}, line" not in text:
             text = f"{text} ({self._policy.line_of(method)})"
         said, _, line = text.rpartition("(")

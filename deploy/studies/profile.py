@@ -175,7 +175,7 @@ def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
-    """The scenario with that job only, so many map slots on each node, and nothing that disturbs it.
+    """Return the scenario with that job only, `slots` map slots on each node, and nothing that disturbs it.
 
     Reduces run beside maps from the beginning as they would, on as many slots as the nodes declare.
     """

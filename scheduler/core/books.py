@@ -18,7 +18,7 @@ from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId, TaskKind
 
 RECENT = 12
-"""Decisions that were not skips are kept so many, for the live display."""
+"""Number of decisions other than skips that are kept for the live display."""
 STATE = (
     "unsettled",
     "random",

@@ -1,6 +1,6 @@
 """The scheduler as a state machine without I/O: events with their time go in, replies, rows and effects come out.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeat is answered alike, an unknown life of a node is
+Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeat gets the same answer, an unknown life of a node is
 told to register again, and what is promised in a reply counts as held. The books are in `scheduler.core.ledger`.
 """
 

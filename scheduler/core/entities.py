@@ -269,7 +269,7 @@ class Job:
         self.avoidance = avoidance
         self.excluded = avoidance.excluded
         self.blocks: dict[str, list[Task]] | None = None  # maps by block, made when first asked for
-        self.wholes: WholeIndex[Task] | None = None  # likewise
+        self.wholes: WholeIndex[Task] | None = None  # the same
 
     def stage(self, kind: TaskKind) -> Stage:
         """Its maps or its reduces."""

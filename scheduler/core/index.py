@@ -151,7 +151,7 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """Maps with input that were never tried and are no parts, by rack; made anew when input has moved."""
+    """Maps with input that were never tried and are no parts, by rack; made again when input has moved."""
 
     __slots__ = ("_by_rack", "_every")
 

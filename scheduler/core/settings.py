@@ -11,7 +11,7 @@ from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 class CoreConfig:
     """What holds under every policy.
 
-    `expiry_s`: a tracker that is silent for so long is lost; by default ten heartbeats, at least 3 s.
+    `expiry_s`: a tracker that is silent for longer is lost; by default ten heartbeats, at least 3 s.
     `slowstart`: the share of maps that must be done before reduces start.
     `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
     `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.

@@ -28,7 +28,7 @@ from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Propos
 from schedbed.tasks.specs import TaskKind
 
 REJECTS = 100
-"""So many wrong proposals in a row end a run."""
+"""Number of wrong proposals in a row that end a run."""
 
 
 class GuardedPolicy:

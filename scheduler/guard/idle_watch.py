@@ -7,15 +7,15 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.tasks.specs import TaskKind
 
 ROUNDS = 100
-"""So many heartbeats of each node with nothing running, and none of them used, end a run."""
+"""Number of heartbeats of each node, with nothing running and none of them used, that end a run."""
 KILLS_A_SLOT = 10
-"""So many kills for each slot, and at least `ROUNDS`, without a task that succeeds end a run."""
+"""Number of kills for each slot, and at least `ROUNDS` in all, without a task that succeeds, that end a run."""
 
 
 class IdleWatch:
     """Counts what a policy answered since it last did something useful.
 
-    `patience_s`: for so long the policy may leave an idle cluster idle, if that is longer.
+    `patience_s`: how long the policy may leave an idle cluster idle, if that is longer.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:

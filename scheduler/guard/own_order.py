@@ -22,7 +22,7 @@ from schedbed.tasks.specs import TaskKind
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
 HOOKS = ("submitted", "finished", "ended", "beat", "changed", "tick")
 MORE = 100
-"""So many jobs an order may give beyond those that there are: some twice, say."""
+"""Number of jobs that an order may give beyond those that there are: some twice, say."""
 
 MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 

@@ -59,7 +59,7 @@ def look_at_nothing() -> None:
 class TimeBound:
     """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed.
 
-    Who calls sets `thread` and then `now`, what is called and whose code that is, for each call anew; and after it
+    Who calls sets `thread` and then `now`, what is called and whose code that is, for each call; and after it
     sets `now` to None and calls `settle` when `interrupted` says that the call was interrupted.
     """
 

@@ -169,7 +169,7 @@ class Lsap:
                     view.skip(node, task.job, MAP, f"its map is held for {other}, where staging is cheaper")
 
     def _assign(self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission) -> Assigned:
-        """Match idle slots and maps anew; the node that asks comes first."""
+        """Match idle slots and maps; the node that asks comes first."""
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []

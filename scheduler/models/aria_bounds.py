@@ -32,7 +32,7 @@ class Curve(NamedTuple):
     c: float
 
     def time_s(self, maps: int, reduces: int) -> float:
-        """The completion with so many slots; inf when a kind has work and no slot."""
+        """Return the completion on these slots; inf when a kind has work and no slot."""
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
@@ -51,7 +51,7 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Eq. 1 to 7 for a job with so many tasks left on so many slots; with one wave no typical shuffle is added."""
+    """Apply eq. 1 to 7 to the tasks that a job has left, on these slots; with one wave no typical shuffle is added."""
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
     if reduces:

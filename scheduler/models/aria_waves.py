@@ -20,7 +20,7 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion of so many tasks on these slots; the last wave of a stage lasts as its longest task."""
+    """Return the completion of the tasks on these slots; the last wave of a stage lasts as its longest task."""
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
 
@@ -50,7 +50,7 @@ def _waves(tasks: int, slots: int) -> float:
 
 
 def _slots(tasks: int, waves: float) -> int:
-    """Return the fewest slots on which the tasks are through in so many waves."""
+    """Return the fewest slots on which the tasks are through in that number of waves."""
     return -(-tasks // int(waves)) if tasks and waves else 0
 
 

@@ -30,7 +30,7 @@ def predict(history: Sequence[float]) -> float:
     """The next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
 
     The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. Where they are 0 (fewer than three
-    values, or all alike) the last value is predicted; ValueError without any.
+    values, or all equal) the last value is predicted; ValueError without any.
     """
     if not history:
         raise ValueError("nothing to predict from")

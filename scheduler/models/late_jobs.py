@@ -142,7 +142,9 @@ class _Model:
                 )
                 self.model.add(start >= maps_end)
                 if planned and planned[-1][1] == batch:
-                    self.model.add(start >= planned[-1][0])  # Equal batches are alike: one order is enough.
+                    self.model.add(
+                        start >= planned[-1][0]
+                    )  # Equal batches can be exchanged: one order is enough.
                 self.model.add(stage_end >= start + batch.length)
                 planned.append((start, batch))
                 begin = max([maps_known_end, *(heappop(free[kind]) for _ in range(batch.width))])

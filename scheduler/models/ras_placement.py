@@ -1,4 +1,4 @@
-"""RAS's placement (polo2011 Algorithm 1): so many maps and reduces of each job on each node, within its capacity.
+"""RAS's placement (polo2011 Algorithm 1): numbers of maps and reduces of each job on each node, within its capacity.
 
 Where the paper leaves it open:
 - Reduces come first, whatever maps run: maps that no longer fit beside them leave the placement.

@@ -39,7 +39,7 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """The same in percent of so many percents of the node's CPU and disk; its memory never counts twice."""
+        """Return the same in percent of other totals of the node's CPU and disk; its memory never counts twice."""
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),
@@ -49,7 +49,7 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """A reduce in its shuffle while so many maps of its job are placed."""
+        """Return the demand of a reduce in its shuffle by the number of its job's maps that are placed."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 

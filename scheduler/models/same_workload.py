@@ -1,4 +1,4 @@
-"""Which jobs are the same workload: runs of one program, whose tasks behave alike."""
+"""Which jobs are the same workload: runs of one program, whose tasks behave the same."""
 
 from __future__ import annotations
 

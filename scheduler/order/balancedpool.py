@@ -89,7 +89,7 @@ class BalancedPool:
         return self._plan[pool].maps if kind is MAP else self._plan[pool].reduces
 
     def _plan_again(self, view: View) -> None:
-        """Split all jobs anew, by the tasks that are left of them."""
+        """Split all jobs again, by the tasks that are left of them."""
         stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
         maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
         plan = balanced_pools(stages, maps, reduces, self._steps)

@@ -37,8 +37,9 @@ class Capacity:
 
     With slot memory (bytes; None is off), a task that asks for more takes several slots, and a node where too few
     are free keeps them for it, as long as the job has more tasks than such nodes. A task never needs more than
-    all slots of a node. With `off_switch_per_heartbeat` (None is off) one heartbeat of a node starts so many tasks
-    whose input is neither on the node nor in its rack; a reduce, and a map without input, is such a task.
+    all slots of a node. With `off_switch_per_heartbeat` (None is off) one heartbeat of a node starts
+    at most that number of tasks whose input is neither on the node nor in its rack; a reduce, and a map without input,
+    is such a task.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -138,7 +139,7 @@ class Capacity:
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: the cluster's memory is added up anew."""
+        """As in `Hooks`: the cluster's memory is added up again."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 

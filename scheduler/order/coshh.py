@@ -9,7 +9,7 @@ what they hold.
 Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps and
 for reduces each. The time is the mean of a workload (user and job name) on the hardware; before it has run there, its
 mean elsewhere by the ratio of core speeds; before it has run at all, everybody's. Nodes of like hardware are one
-resource, and the mean time on each is a feature. Classes are made anew on the next tick when jobs have come or gone, or
+resource, and the mean time on each is a feature. Classes are made again on the next tick when jobs have come or gone or
 a workload is measured for the first time; a job without a class is taken for suggested. When no job of a suggested
 class is ready, the slot goes to any other.
 """
@@ -34,7 +34,7 @@ _SHORTEST_S = 1e-3
 
 
 class Machinery(NamedTuple):
-    """What makes nodes alike: the share of a host's core that a core is, and rates in bytes/s."""
+    """What tells kinds of nodes apart: the share of a host's core that a core is, and rates in bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -157,7 +157,7 @@ class Coshh:
     # Queuing: classes, and where they belong
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: make the classes anew when there is reason to."""
+        """As in `Hooks`: make the classes again when there is reason to."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots

@@ -110,8 +110,14 @@ AXIS = Axis(
             ("submit", "name"),
             "which of two pools with equal shares comes first: oldest job, or name",
         ),
-        duration("min_share_timeout", "off", "pre-empt for a pool below its min share for so long"),
-        duration("fair_share_timeout", "off", "pre-empt for a pool below half its fair share for so long"),
+        duration(
+            "min_share_timeout", "off", "pre-empt for a pool that was below its min share for this time"
+        ),
+        duration(
+            "fair_share_timeout",
+            "off",
+            "pre-empt for a pool that was below half its fair share for this time",
+        ),
     ),
     check=_check,
     rank=10,

@@ -1,7 +1,7 @@
 """ARIA (verma2011): as many slots for each job as its deadline asks, earliest deadline first.
 
 Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a
-deadline and no profile asks for everything until its first map has ended; one that lacks slots asks anew on every
+deadline and no profile asks for everything until its first map has ended; one that lacks slots asks again on every
 tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
 with a deadline is there, a spare slot takes no reduce whose job has maps to start yet: it would hold the slot and wait.
 """
@@ -114,7 +114,7 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks` (lines 22 to 24): the job is measured and asks anew."""
+        """As in `Hooks` (lines 22 to 24): the job is measured and asks again."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -137,7 +137,7 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: jobs that lack slots ask anew, since no task of theirs may end for long.
+        """As in `Hooks`: jobs that lack slots ask again, since no task of theirs may end for long.
 
         When the cluster has grown or shrunk all do.
         """

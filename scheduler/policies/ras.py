@@ -49,7 +49,7 @@ class Cycle:
         self.steps: Iterator[None] = placement.play(rounds)
 
     def advance(self, steps: int) -> bool:
-        """So many steps on; True when it is through."""
+        """Go on by that number of steps; return True when the cycle is through."""
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:

@@ -31,7 +31,7 @@ from schedbed.tasks.chance import array_chance
 from schedbed.tasks.specs import JobSpec, NodeId, id_key
 
 QUIET_LIMIT_S = 60.0
-"""With no node alive and no fault to come for so long a run is given up, as live."""
+"""A run is given up after this time with no node alive and no fault to come, as live."""
 
 OnProgress = Callable[["Simulation"], None]
 
@@ -207,7 +207,7 @@ class Simulation:
         return not self._ended
 
     def _play(self, count: int) -> None:
-        """Plays so many events, or to the end."""
+        """Simulate that number of events, or to the end."""
         queue, heap, handlers = self.queue, self.queue.heap, self._handlers
         next_s, take = self.emulation.next_s, self.beats.take
         for number in range(count):

@@ -147,7 +147,7 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """The first so many hexadecimal digits of pi after the point as one number, and how many bits it has."""
+    """Return the first hexadecimal digits of pi after the point as one number, and how many bits it has."""
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:

@@ -40,7 +40,7 @@ def unwaited_children(work: HostileWork) -> None:
 
 
 def orphans_of(count: int, seconds: float) -> None:
-    """Start so many orphans that burn, each in a session of its own."""
+    """Start `count` orphans that burn, each in a session of its own."""
 
     def parent() -> None:
         for _ in range(count):

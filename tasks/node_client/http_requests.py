@@ -96,7 +96,7 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request, return the response's head; a kept connection that has died is opened anew once."""
+        """Send a request, return the response's head; a kept connection that has died is opened again once."""
         for fresh in (False, True):
             connection = self.connection(url, fresh)
             reused = connection.sock is not None

@@ -14,7 +14,7 @@ from schedbed.tasks.own.stages import LIMIT, run_map, run_reduce
 from schedbed.tasks.own.watch import TIMEOUT, TIMEOUT_S
 
 OWN_PARAMETERS = (
-    Parameter(TIMEOUT, TIMEOUT_S, "s", "an attempt fails whose code does nothing for so long"),
+    Parameter(TIMEOUT, TIMEOUT_S, "s", "an attempt fails whose code does nothing for longer"),
     Parameter(LIMIT, 2**30, "bytes", "an attempt fails whose code writes more"),
     Parameter(FILES, [], "", "files of the application", derived=True),
     Parameter(COSTS, None, "", "what it costs in the simulator", derived=True),

@@ -22,7 +22,7 @@ WINDOW_MIN_BYTES = 16 * 1024
 Stage = Callable[[Iterable[Buffer]], Iterator[bytes]]
 """Turns lines into other lines, both in pieces of whole lines."""
 Partition = Callable[[bytes, int], int]
-"""The reduce that gets a key, of so many."""
+"""Return the index of the reduce that gets a key."""
 
 
 class SortedLines:

@@ -1,4 +1,4 @@
-"""A trace as a complete scenario: each job synthetic, its tasks alike but for their variance, written job by job."""
+"""A trace as a complete scenario: each job synthetic, its tasks equal but for their variance, written job by job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200
 LAPTOP_SCALE = 0.02
 HOSTS_LOST = "a map's own input host is not kept: blocks are placed by `placement`"
 PATHS_LOST = "jobs that read one path read a file each here; `workload: {trace: FILE}` lets them share one"
-ALIKE = "tasks of a job are alike: their mean, and `variance` for how much their times differ"
+ALIKE = "tasks of a job are equal: their mean, and `variance` for how much their times differ"
 
 
 @dataclass(slots=True)

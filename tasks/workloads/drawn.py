@@ -55,9 +55,9 @@ def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int)
 
 
 def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
-    """Which of so many files each job reads: the file of rank r is chosen in proportion to r^-exponent (Zipf).
+    """Return which of `files` files each job reads: the file of rank r is chosen in proportion to r^-exponent (Zipf).
 
-    Which file has which rank is drawn as well; an exponent of 0 makes all alike.
+    Which file has which rank is drawn as well; an exponent of 0 makes all equally popular.
     """
     if files < 1 or exponent < 0:
         raise BadInput(
@@ -104,7 +104,7 @@ def drawn_trace(wanted: Drawn) -> Trace:
 
 
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
-    """How long a job about takes with so many slots for itself: the mean of verma2011's lower and upper bound (2.1).
+    """Return about how long a job takes with these slots for itself: the mean of verma2011's bounds (2.1).
 
     Tasks take what `task_seconds` says; slots are cores.
     """

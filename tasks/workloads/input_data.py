@@ -46,7 +46,7 @@ def _records(size: int, seed: int) -> Iterator[bytes]:
 
 
 def records(count: int, first: int, seed: int) -> Iterator[bytes]:
-    """So many records, numbered from `first` on, in pieces."""
+    """Yield `count` records, numbered from `first` on, in pieces."""
     for number, rows in enumerate(piece_sizes(count, PIECE_BYTES // RECORD_BYTES)):
         yield _record_rows(first, rows, array_chance(seed, "records", number))
         first += rows

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from schedbed.deploy.cli.main import app
 from tests.bench.figures import ROOT
+from tests.house.test_rules import FILES, name_of
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
@@ -25,6 +26,8 @@ COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
 SCHEDBED = typer.main.get_command(app)
 IN_BACKTICKS = re.compile(r"`[^`\n]+`")
 NOT_SAID = r"\b(beats?|blows?|strikes?|struck|film|anew|likewise|alike|so many|for so long)\b"
+
+NOT_WRITTEN = r"\b(anew|likewise|so many|for so long|blows?)\b"
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -43,6 +46,12 @@ def test_a_file_that_is_named_is_there(page: str) -> None:
 def test_a_page_uses_the_words_of_the_glossary(page: str) -> None:
     prose = IN_BACKTICKS.sub("", TEXTS[page])  # names of the code stay what they are
     assert re.findall(NOT_SAID, prose, re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_code_says_a_number_and_again(path: Path) -> None:
+    """Docstrings, comments and help speak as the pages do; names such as `alike` of a parameter stay."""
+    assert re.findall(NOT_WRITTEN, path.read_text(encoding="utf-8"), re.IGNORECASE) == []
 
 
 def test_the_index_lists_every_page() -> None:

@@ -39,7 +39,7 @@ def attempt_uid(agent_pid: int, place: int) -> int:
 
 
 def drop_to(uid: int, processes: int) -> None:
-    """Becomes that user, with its group, for good; it may have so many processes. Raises OSError."""
+    """Become that user, with its group, for good, with a bound on its processes. Raises OSError."""
     readable = _may([CAP_DAC_READ_SEARCH])
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     prctl(PR_SET_KEEPCAPS, 1)

@@ -66,7 +66,7 @@ class AttemptGroups:
 
 
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
-    """Hold all attempts of a node to its memory, without swap, and to so many processes. Raises OSError."""
+    """Hold all attempts of a node to its memory, without swap, and to a number of processes. Raises OSError."""
     # Each attempt's limit leaves it that much beside what it was declared, so the node's does, too.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:

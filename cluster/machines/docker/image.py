@@ -1,4 +1,4 @@
-"""The image of a container node: our two packages on the base image, built anew whenever their sources change."""
+"""The image of a container node: our two packages on the base image, built again whenever their sources change."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Readers give up a node that has stood still for so long."""
+        """Return the time after which readers give up a node that stands still."""
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))

@@ -163,7 +163,7 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """CPU time as a flow that gets so many of the node's cores at most; as `KNOWN` it shares nothing."""
+        """Start a flow of `cpu_s` that gets at most `rate` of the node's cores; as `KNOWN` the flow shares nothing."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)

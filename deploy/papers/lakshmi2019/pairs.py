@@ -33,7 +33,8 @@ SHARED = (QUEUES[0], QUEUES[0])
 WAYS = {"": (QUEUES, 1), "_grown": (SHARED, 2)}
 """The queues of the two jobs, and how much of its queue's half a user may hold: a queue each as the paper sets them
 up; both in one that may grow to the whole cluster. One queue with Hadoop's default limit, half the cluster, is no
-test of CSLA: Capacity packs the jobs on two of four nodes, and what spreads them gains 10 to 22%, alike pairs too."""
+test of CSLA: Capacity packs the jobs on two of four nodes, and what spreads them gains 10 to 22%, also for pairs of
+equal jobs."""
 TITLES = ("a queue for each job", "one queue, the whole cluster")
 
 

@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Of the figure's job with so many slots of each kind (equation 1)."""
+    """Return the utility of the figure's job by its slots of each kind (equation 1)."""
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 

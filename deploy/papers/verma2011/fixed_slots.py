@@ -1,4 +1,4 @@
-"""So many slots for each job from its start to its end, as in Figure 5: a policy of one file."""
+"""A fixed number of slots for each job from its start to its end, as in Figure 5: a policy of one file."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SLOTS = {"256": (4, 4), "64": (1, 2)}
 """Map and reduce slots of each machine: 256 and 256, or 64 and 128, on the paper's 64."""
 
 SMALLER, LIVE = 4, 20
-"""So many times fewer tasks than the paper, simulated (on as many times fewer machines) and live."""
+"""Divisors of the paper's tasks, simulated (and of its machines) and live."""
 
 NODES = 64
 REDUCES = 320  # the paper does not say; Table 1 has later waves of reduces with 256 slots

@@ -28,7 +28,7 @@ THRESHOLDS = (105, 100, 95, 90, 85)
 LIVE_THRESHOLDS = (105, 95)
 JOBS, LIVE_JOBS = 15, 6
 LIVE, LIVE_SCALE = 8, 0.05
-"""Live: so many times fewer nodes and tasks, and all times by this factor."""
+"""The divisor of nodes and tasks, and the factor of all times, when the experiment is live."""
 
 
 def measure(bench: Bench) -> Measured:

@@ -19,7 +19,7 @@ NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
 """Of the testbed (4.1): 64 workers with four map and four reduce slots each."""
 
 W1_REDUCES = 64
-"""The paper gives no number of reduces for W1 beside WikiTrends' 64 (5.2): so many for all."""
+"""The paper gives no number of reduces for W1 beside WikiTrends' 64 (5.2): 64 for all."""
 
 W1_VARIATION = 0.15
 """Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
@@ -46,7 +46,7 @@ class DueJob:
 
 
 def load(maps: int, reduces: int) -> float:
-    """The sum of the shares of map and of reduce slots that so many running tasks take (7.2): 2 is a full cluster."""
+    """Return the sum of the shares of map and of reduce slots that running tasks take (7.2): 2 is a full cluster."""
     return maps / MAP_SLOTS + reduces / REDUCE_SLOTS
 
 
@@ -76,7 +76,7 @@ WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 
 
 def workload(name: str, said: Values, jobs: int, threshold: float, seed: int) -> list[DueJob]:
-    """So many jobs, each with a deadline uniform in [T, 3 T], where T is its time with all slots of the cluster.
+    """Return the jobs, each with a deadline uniform in [T, 3 T], where T is its time with all slots of the cluster.
 
     A deadline whose minimum pair alone is above the threshold is drawn again, since such a job could never be spawned.
     `said` are Table 2's values.

@@ -17,7 +17,7 @@ SIZES = {"small": 10, "medium": 100, "large": math.inf}
 
 
 def size_of(tasks: int) -> str:
-    """Return the class of a job with so many maps and reduces."""
+    """Return the size class of a job by its numbers of maps and reduces."""
     return next(size for size, most in SIZES.items() if tasks <= most)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables
 
-NODES_ALONE = 40  # Up to so many nodes are drawn one by one.
+NODES_ALONE = 40  # Up to this number, nodes are drawn one by one.
 BANDS_MAX = 25
 BAND_BINS = 160
 BAND_GROUPS = 6  # of jobs or users, the biggest; the rest are one

@@ -10,8 +10,8 @@ from schedbed.deploy.scenario.scalars import Count, Duration, Factor, Section, s
 
 
 class Dare(Section):
-    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: so many of the maps that fetch their block leave a replica of it, which
-    take that share of the inputs' bytes at most."""
+    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: a share `p` of the maps that fetch their block leave a replica. The
+    replicas take at most the share `budget` of the inputs' bytes."""
 
     p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
     budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2

@@ -64,7 +64,7 @@ class Said:
 
 
 def _tenths(values: Values) -> Values:
-    """Values that are written alike with one decimal; those that are nearly half way between two stay as they are."""
+    """Values that are written equally with one decimal; those that are nearly half way between two stay as they are."""
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
     return np.where(half_way, values, tenths / 10)

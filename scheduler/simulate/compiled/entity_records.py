@@ -184,7 +184,7 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """Orders on their way to a node: so many of `reply_items`, from the first."""
+    """Orders on their way to a node: a first index and a number of `reply_items`."""
 
     node: i4
     first: i8

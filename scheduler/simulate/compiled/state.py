@@ -143,7 +143,7 @@ class State(NamedTuple):
     dirty: Ints  # stages that have changed since the policy was last asked
     skipped: Ints  # jobs that were, in the last heartbeat
     host: Ints  # nodes with the input of each map; -1 for one that is not of the cluster
-    holder: Ints  # likewise, as the NameNode says
+    holder: Ints  # the same, as the NameNode says
     near: Table[plain.NearEntry]  # maps by job and host, then by job and rack
     near_task: Ints
     event_s: Floats  # the driver's heap

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
 
 ROWS = 1 << 18
-"""Decisions (and heartbeats) are handed on whenever so many have been made."""
+"""Decisions (and heartbeats) are handed on in batches of this size."""
 FILES = 1 << 14
-"""Likewise steps of files."""
+"""Steps of files are handed on in batches of this size."""
 
 
 class NotCovered(Exception):

@@ -30,7 +30,7 @@ Notes = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One task: when it could begin, and its instances, all alike."""
+    """One task: when it could begin, and its instances, which are all equal."""
 
     job: str
     submit_s: float

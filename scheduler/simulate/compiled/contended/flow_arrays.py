@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ITEMS_A_SLOT = 2
 MORE_ITEMS = MORE_REPLIES = 1024
-"""Beside two items a slot, and four replies a node: the arrays begin with so many and grow."""
+"""Beside two items a slot, and four replies a node: the size that the arrays begin with; they grow."""
 AGENDA_ENTRIES = 8  # for each item
 PENDING_MAX = 1 << 30
 """Pending map outputs of all reduces that the arrays may have to hold."""
@@ -195,7 +195,7 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Rings for what replies tell of map outputs, and places for so many more events."""
+    """Return the rings for what replies tell of map outputs, which hold `widest` items more than replies."""
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
         "replies": records(count, plain.ReplyEntry),
