@@ -137,7 +137,11 @@ class Speculation(Protocol):
 
 
 class Order(Protocol):
-    """Axis 1: which job is offered the slot first. Any axis may also have any of the methods of `Hooks`."""
+    """Axis 1: which job is offered the slot first. Any axis may also have any of the methods of `Hooks`.
+
+    An order that offers other jobs to other nodes has `group_of(view, node)`, a text: nodes with the same text are
+    offered the same jobs. A locality that plans for several nodes at once asks for it.
+    """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
         """The ready jobs, best first."""

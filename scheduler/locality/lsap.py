@@ -10,7 +10,7 @@ heartbeats; nodes that were silent for longer get none. The candidates are the f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
@@ -26,6 +26,9 @@ SLOTS_AT_ONCE = 200
 """Idle slots that one assignment looks at, so that a large idle cluster costs no more."""
 SLOTS_ASKED = 30
 """The same where the admission has to be asked about each job on each node."""
+
+
+GroupOf = Callable[[View, NodeView], str]
 
 
 class OpenMaps:
@@ -87,7 +90,7 @@ class Lsap:
         self._off_rack = off_rack
         self._open: dict[str, OpenMaps] = {}
         self._heard: dict[str, int] = {}  # by node, the beat of its last heartbeat
-        self._assigned: Assigned | None = None
+        self._assigned: dict[str, Assigned] = {}  # by group of nodes that are offered the same jobs
 
     def submitted(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
@@ -101,7 +104,7 @@ class Lsap:
         """As in `Hooks`: maps that were not there before ask for another assignment."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
-            self._assigned = None
+            self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
         """As in `Hooks`."""
@@ -118,13 +121,19 @@ class Lsap:
     # The assignment of all idle slots
 
     def next_map(
-        self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission
+        self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission, group_of: GroupOf
     ) -> Proposal | None:
-        """Return the next map that the assignment has for the node; the others are recorded as held."""
-        assigned, free = self._assigned, _free(node, admission)
+        """Return the next map that the assignment has for the node; the others are recorded as held.
+
+        `group_of` tells which nodes are offered the same jobs, so that one assignment holds for them.
+        """
+        group = group_of(view, node)
+        assigned, free = self._assigned.get(group), _free(node, admission)
         for attempt in range(2):
             if assigned is None or not assigned.knows(node, free, view.beats):
-                assigned = self._assigned = self._assign(view, node, jobs, admission)
+                others = (each for each in view.nodes.values() if each is not node)
+                nodes = [node, *(each for each in others if group_of(view, each) == group)]
+                assigned = self._assigned[group] = self._assign(view, nodes, jobs, admission)
                 attempt = 1
             task = self._take(view, node, assigned, admission)
             if task is not None:
@@ -168,13 +177,15 @@ class Lsap:
                     told[task.job.job] = None
                     view.skip(node, task.job, MAP, f"its map is held for {other}, where staging is cheaper")
 
-    def _assign(self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission) -> Assigned:
-        """Match idle slots and maps; the node that asks comes first."""
+    def _assign(
+        self, view: View, nodes: Sequence[NodeView], jobs: Iterable[JobView], admission: Admission
+    ) -> Assigned:
+        """Match idle slots and maps; the node that asks comes first in `nodes`."""
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []
         most = SLOTS_AT_ONCE if _says_yes(admission) else SLOTS_ASKED
-        for each in (node, *(other for other in view.nodes.values() if other is not node)):
+        for each in nodes:
             if len(slots) >= most:
                 break
             heard = self._heard.setdefault(each.node, view.beats)
@@ -187,7 +198,7 @@ class Lsap:
         tasks = self._gather(jobs, max(self._candidates, len(slots)))
         made.slots, made.maps_in_all = len(slots), len(tasks)
         if not slots or not tasks:
-            admission.room(node, MAP)
+            admission.room(nodes[0], MAP)
             return made
         staging = cost_matrix(slots, tasks, self._off_rack)
         self._forbid(view, slots, tasks, staging, admission)
@@ -245,7 +256,7 @@ class AssignedSlots(Explained):
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
         super().__init__(order, locality, admission)
-        self._typed = admission
+        self._group_of: GroupOf = getattr(order, "group_of", _one_group)
 
     @property
     def elidable(self) -> bool:
@@ -259,8 +270,12 @@ class AssignedSlots(Explained):
         if not self.admission.room(node, kind):
             return None
         jobs = self.order.jobs(view, node, kind)
-        proposal = self.locality.next_map(view, node, jobs, self.admission)
+        proposal = self.locality.next_map(view, node, jobs, self.admission, self._group_of)
         return None if proposal is None else self.noted(view, node, proposal)
+
+
+def _one_group(view: View, node: NodeView) -> str:
+    return ""
 
 
 def _says_yes(admission: Admission) -> bool:

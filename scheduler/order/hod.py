@@ -114,6 +114,12 @@ class Hod:
         """As in `Hooks`."""
         self.cluster_of(job).suspects.pop(job.job, None)
 
+    def group_of(self, view: View, node: NodeView) -> str:
+        """Return the name of the node's private cluster: its nodes are offered the same jobs."""
+        if len(view.nodes) > len(self._cluster_at):
+            self._deal(view)
+        return self._cluster_at[node.node].name
+
     # Who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:

@@ -113,3 +113,10 @@ def test_nodes_that_come_later_go_to_the_smallest_cluster():
 def test_bad_clusters_are_bad_input(spec: Any, why: str):
     with pytest.raises(BadInput, match=why):
         build_policy(spec)
+
+
+def test_a_locality_that_plans_for_all_nodes_keeps_to_the_private_clusters():
+    """As by hand above: no map of ana's is held for a node of bo's, and no plan without maps for a node of ana's."""
+    world = four("order=hod,locality=lsap").run()
+    assert nodes_of(world, "a") == {"n1", "n3"} and nodes_of(world, "b") == {"n2", "n4"}
+    assert finish_s(world) == {"a": 30, "b": 11}
