@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LINE_MAX = 400
@@ -11,6 +13,15 @@ LINE_MAX = 400
 
 class RunFailed(Exception):
     """The run itself failed (a job failed, a check did not hold, the cluster broke): one line, exit code 1."""
+
+
+@contextmanager
+def port_told(option: str, port: int) -> Iterator[None]:
+    """Raise RunFailed with the option and the port when something in the block cannot listen there."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(f"{option} {port}: {error.strerror or error}") from None
 
 
 def one_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from schedbed.cluster.caretaker import await_owner
 
 ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, or by Ray: see ray.log); cleaning up"
-"""What the command could not say itself. Ray ends it when the GCS dies while Ray starts."""
+"""Told in place of the dead command. Ray ends the command when the GCS dies while Ray starts."""
 
 
 def main() -> None:

@@ -58,6 +58,13 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 """Each table's columns in the contract's order, with their types; files have `policy, repeat` before them."""
 
+
+def places_of(table: str, *columns: str) -> list[int]:
+    """Return where these columns stand in a row of the table."""
+    names = list(COLUMNS[table])
+    return [names.index(column) for column in columns]
+
+
 PARTS = "parts"
 ROW_GROUP_ROWS = 250_000
 

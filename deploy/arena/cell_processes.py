@@ -9,8 +9,8 @@ import resource
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -50,21 +50,28 @@ def play_all(
     waiting = list(reversed(cells))
     running: list[_Running] = []
     sweep(base_folder())
-    with tempfile.TemporaryDirectory(prefix=owned("arena-"), dir=base_folder()) as scratch:
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    running.append(_start(context, waiting.pop(), bounds, (shared, Path(scratch))))
-                wait([each.answers for each in running], LOOK_S)
-                for each in list(running):
-                    row = _row(each, bounds)
-                    if row is not None:
-                        running.remove(each)
-                        _end(each)
-                        done(each.cell, row)
-        finally:
-            for each in running:
-                _end(each)
+    own = tempfile.TemporaryDirectory(prefix=owned("arena-"), dir=base_folder())
+    with own as scratch, _ended(running):
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(_start(context, waiting.pop(), bounds, (shared, Path(scratch))))
+            wait([each.answers for each in running], LOOK_S)
+            for each in list(running):
+                row = _row(each, bounds)
+                if row is not None:
+                    running.remove(each)
+                    _end(each)
+                    done(each.cell, row)
+
+
+@contextmanager
+def _ended(running: Sequence[_Running]) -> Iterator[None]:
+    """End the processes that still run at the end of the block."""
+    try:
+        yield
+    finally:
+        for each in running:
+            _end(each)
 
 
 def _start(context: Any, cell: Cell, bounds: CellBounds, folders: tuple[Path, Path]) -> _Running:

@@ -1,4 +1,4 @@
-"""What a person does to a run that goes on: ends a job, lets something go wrong."""
+"""Changes a run that goes on, by hand: ends a job, injects a fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def inject_by_hand(
 
 
 class HandControls:
-    """What the live page may do to one run."""
+    """Changes one run for the live page."""
 
     def __init__(self, scenario: ResolvedScenario, session: Session, faults: FaultInjector) -> None:
         self._scenario, self._session, self._faults = scenario, session, faults

@@ -22,7 +22,7 @@ from schedbed.cluster.wire.certificates import make_certificates
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.doctor.stretch import settled
-from schedbed.deploy.failures import RunFailed, one_line
+from schedbed.deploy.failures import RunFailed, one_line, port_told
 from schedbed.deploy.live.fault_calls import RayHands
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hand_controls import HandControls
@@ -180,10 +180,8 @@ class LiveRuns:
 
         self._meter, token = RunMeter(), secrets.token_hex(32)
         path = stack.enter_context(token_file(self._folder / "metrics-token", token))
-        try:
+        with port_told("--metrics", port):
             server = stack.enter_context(serve_metrics(self._meter, token, port))
-        except OSError as error:
-            raise RunFailed(f"--metrics {port}: {error.strerror or error}") from None
         self._tell("metrics", f"{server.url}/metrics, bearer token in {path}")
 
     @contextmanager

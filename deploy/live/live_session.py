@@ -15,7 +15,7 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.machines.machine import MachineFailed
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.hostwatch import HostWatch
 from schedbed.deploy.live.adaptive.stretch_watch import StretchWatch
 from schedbed.deploy.live.fault_injector import FaultInjector, injecting
@@ -25,7 +25,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.scheduler.guard.call_mark import LAST_CALL, LAST_WORDS
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
-from schedbed.scheduler.history import COLUMNS, History
+from schedbed.scheduler.history import COLUMNS, History, places_of
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ QUIET_LIMIT_S = 60.0
 """With no node alive and no fault to come, or masters that stay silent, for this long a run is given up."""
 
 BLOCKS = tuple(COLUMNS["blocks"])
-JOB, STATE = (list(COLUMNS["jobs"]).index(name) for name in ("job", "state"))
+JOB, STATE = places_of("jobs", "job", "state")
 OnStatus = Callable[[dict[str, Any]], None]
 Over = Callable[[bool], bool]
 """Asked again and again, told whether all jobs have ended: is a cluster that stays up to go down now?"""
@@ -125,10 +125,8 @@ class Session:
 
     def serve_web(self, port: int) -> str:
         """Serves WebHDFS on that port until the run's end; returns its URL. RunFailed when the port is taken."""
-        try:
+        with port_told("--webhdfs", port):
             return self._cluster.serve_web(port)
-        except OSError as error:
-            raise RunFailed(f"--webhdfs {port}: {error.strerror or error}") from None
 
     def _begin_clock(self) -> None:
         """From here on times count."""

@@ -15,22 +15,17 @@ from prometheus_client.core import (
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.display.display import ENDED
-from schedbed.scheduler.history import COLUMNS
+from schedbed.scheduler.history import places_of
 
 KINDS = ("map", "reduce")
 SERVICE_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
 WAIT_BUCKETS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
 
-def _places(table: str, *columns: str) -> list[int]:
-    names = list(COLUMNS[table])
-    return [names.index(column) for column in columns]
-
-
-(SERVICE,) = _places("heartbeats", "service_s")
-KIND, STATE, WHERE = _places("attempts", "kind", "state", "locality")
-OFFERED, ANSWER = _places("decisions", "kind", "answer")
-JOB_STATE, QUEUE, SUBMIT, JOB_START = _places("jobs", "state", "queue", "submit", "start")
+(SERVICE,) = places_of("heartbeats", "service_s")
+KIND, STATE, WHERE = places_of("attempts", "kind", "state", "locality")
+OFFERED, ANSWER = places_of("decisions", "kind", "answer")
+JOB_STATE, QUEUE, SUBMIT, JOB_START = places_of("jobs", "state", "queue", "submit", "start")
 
 
 class Histogram:

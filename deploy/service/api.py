@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -13,8 +12,8 @@ from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange
-from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.http_thread import HttpThread
+from schedbed.deploy.json_answers import object_in, told
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.tasks.errors import BadInput
 
@@ -47,8 +46,8 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """The aiohttp application. Errors are {"error": line}: 400, 404, 413 for bad input, 503 when it cannot be done."""
-    app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), _told])
+    """Return the aiohttp application; `json_answers.told` says how errors are answered."""
+    app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), told])
     handlers = _Handlers(service)
     app.router.add_get("/status", handlers.status)
     app.router.add_post("/jobs", handlers.submit)
@@ -61,29 +60,8 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
     return app
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@web.middleware
-async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What went wrong becomes a status and a line."""
-    try:
-        return await handler(request)
-    except BadInput as error:
-        return web.json_response({"error": str(error)}, status=400)
-    except (RunFailed, MasterGone, BlockStoreError) as error:
-        return web.json_response({"error": str(error)}, status=503)
-    except web.HTTPException as error:
-        return web.json_response(
-            {"error": f"{request.method} {request.path}: {error.reason}"}, status=error.status
-        )
-    except Exception as error:
-        log.exception("%s %s", request.method, request.path)
-        return web.json_response({"error": f"{type(error).__name__}: {error}"}, status=500)
-
-
 class _Handlers:
-    """One method a route."""
+    """Answers each route with a method."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -92,7 +70,7 @@ class _Handlers:
         return web.json_response(self._service.status())
 
     async def submit(self, request: web.Request) -> web.Response:
-        jobs = await asyncio.to_thread(self._service.submit, await _body(request))
+        jobs = await asyncio.to_thread(self._service.submit, await object_in(request))
         return web.json_response({"jobs": [{"job": job} for job in jobs]})
 
     async def job(self, request: web.Request) -> web.Response:
@@ -134,22 +112,12 @@ class _Handlers:
             return {}
 
     async def fault(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await object_in(request)
         return web.json_response(await asyncio.to_thread(self._service.fault, body.get("fault")))
 
     async def down(self, request: web.Request) -> web.Response:
-        wait = (await _body(request)).get("wait", False)
+        wait = (await object_in(request)).get("wait", False)
         if not isinstance(wait, bool):
             raise BadInput(f"wait: {wait!r} is not true or false")
         self._service.down(wait)
         return web.json_response({})
-
-
-async def _body(request: web.Request) -> Json:
-    try:
-        body = await request.json()
-    except ValueError as error:
-        raise BadInput(f"{request.path}: not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise BadInput(f"{request.path}: expected a JSON object")
-    return body

@@ -145,7 +145,7 @@ class ClusterService:
 
 
 class PageDesk:
-    """The live page's buttons on a cluster that stays up."""
+    """Changes a cluster that stays up for the live page."""
 
     def __init__(self, service: ClusterService) -> None:
         self._service = service

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -17,12 +17,11 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.faults import KINDS
-from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.http_thread import HttpThread
+from schedbed.deploy.json_answers import Handler, error_answer, object_in, told
 from schedbed.deploy.private_files import token_file
 from schedbed.deploy.watch.run_feed import RunFeed
 from schedbed.tasks.errors import BadInput
@@ -46,11 +45,10 @@ BUTTON_FAULTS = [
 """The faults that need a node and nothing else."""
 
 Json = dict[str, Any]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Controls(Protocol):
-    """What the page's buttons do; from any thread. Raise BadInput, RunFailed or MasterGone."""
+    """Do what the page's buttons ask for, from any thread. Methods raise BadInput, RunFailed or MasterGone."""
 
     def kill(self, job: str) -> None: ...
     def fault(self, fault: Any) -> Json: ...
@@ -58,7 +56,7 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """One open page: events that wait for it. A page that does not keep up loses them and begins with a snapshot."""
+    """Keeps the events that wait for one open page. A page that does not keep up loses them and gets a snapshot."""
 
     def __init__(self, most: int = QUEUE_MOST) -> None:
         self._most = most
@@ -175,10 +173,8 @@ def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) 
         return
     watch, token = LivePage(submits=submits, read_only=read_only), secrets.token_hex(32)
     with ExitStack() as stack:
-        try:
+        with port_told("--web", port):
             server = stack.enter_context(serve_page(watch, token, port))
-        except OSError as error:
-            raise RunFailed(f"--web {port}: {error.strerror or error}") from None
         watch.url = f"{server.url}/?token={token}"
         stack.enter_context(token_file(folder / "web-url", watch.url + "\n"))
         yield watch
@@ -203,8 +199,8 @@ def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
 
 
 class _Guard:
-    """What holds for every request with the token: a loopback Host, for changes the token in a header, errors told in
-    a line, and headers that keep the page to itself."""
+    """Checks every request that has the token: a loopback Host, and for changes the token in a header. Answers errors
+    in a line, and sets headers that keep the page to itself."""
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
@@ -214,7 +210,7 @@ class _Guard:
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            response = self._refusal(request) or await _answered(request, handler)
+            response = self._refusal(request) or await told(request, handler)
             if not response.prepared:
                 response.headers.setdefault("Content-Security-Policy", OWN + CLOSED)
                 response.headers.update(SAFE)
@@ -225,14 +221,14 @@ class _Guard:
     def _refusal(self, request: web.Request) -> web.Response | None:
         host, _, port = request.headers.get("Host", "").rpartition(":")
         if host.lower() not in LOOPBACK or not port.isdigit():
-            return _error(403, "Host: expected 127.0.0.1 or localhost")
+            return error_answer(403, "Host: expected 127.0.0.1 or localhost")
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"http://{request.headers['Host']}":
-            return _error(403, "Origin: expected this page")
+            return error_answer(403, "Origin: expected this page")
         if request.method not in ("GET", "HEAD"):
             scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
             if scheme != "Bearer" or not self._gate.strangers.is_token(shown.strip()):
-                return _error(401, "no valid token in the header Authorization")
+                return error_answer(401, "no valid token in the header Authorization")
         return None
 
 
@@ -244,23 +240,8 @@ SAFE = {
 }
 
 
-async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except BadInput as error:
-        return _error(400, str(error))
-    except (RunFailed, MasterGone, BlockStoreError) as error:
-        return _error(503, str(error))
-    except web.HTTPException as error:
-        return _error(error.status, error.reason)
-
-
-def _error(status: int, line: str) -> web.Response:
-    return web.json_response({"error": line}, status=status)
-
-
 class _PageHandlers:
-    """One method a route."""
+    """Answers each route with a method."""
 
     def __init__(self, watch: LivePage) -> None:
         self._watch = watch
@@ -308,18 +289,18 @@ class _PageHandlers:
             self._watch.left(client)
 
     async def kill(self, request: web.Request) -> web.Response:
-        job = (await _json_of(request)).get("job")
+        job = (await object_in(request)).get("job")
         if not isinstance(job, str):
             raise BadInput(f"job: {job!r} is not a job's id")
         await asyncio.to_thread(self._controls().kill, job)
         return web.json_response({"said": f"{job} is being killed"})
 
     async def fault(self, request: web.Request) -> web.Response:
-        told = await asyncio.to_thread(self._controls().fault, (await _json_of(request)).get("fault"))
+        told = await asyncio.to_thread(self._controls().fault, (await object_in(request)).get("fault"))
         return web.json_response({"said": f"{told['kind']} {told['target']} at {told['t']:.1f} s"})
 
     async def submit(self, request: web.Request) -> web.Response:
-        body = await _json_of(request)
+        body = await object_in(request)
         jobs = await asyncio.to_thread(
             self._controls().submit, {"jobs": [body.get("job")], "user": getpass.getuser()}
         )
@@ -337,13 +318,3 @@ class _PageHandlers:
 
 def _part(name: str) -> str:
     return resources.files("schedbed.deploy.watch").joinpath(name).read_text(encoding="utf-8")
-
-
-async def _json_of(request: web.Request) -> Json:
-    try:
-        body = await request.json()
-    except ValueError as error:
-        raise BadInput(f"{request.path}: not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise BadInput(f"{request.path}: expected a JSON object")
-    return body

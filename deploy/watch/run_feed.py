@@ -1,4 +1,4 @@
-"""What the live page shows, from the rows and the status that the driver reads of the JobTracker anyhow. Pure."""
+"""Makes the live page's events of the rows and the status that the driver reads of the JobTracker anyhow. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.history import COLUMNS
+from schedbed.scheduler.history import places_of
 
 ATTEMPTS_KEPT = 6000
 DECISIONS_KEPT = 200
@@ -18,17 +18,12 @@ LAUNCHED = ("launch", "split")
 Json = dict[str, Any]
 
 
-def _places(table: str, *columns: str) -> list[int]:
-    names = list(COLUMNS[table])
-    return [names.index(column) for column in columns]
-
-
-ATTEMPT = _places("attempts", "attempt", "node", "assigned", "end", "state", "locality")
-DECISION = _places("decisions", "t", "answer", "job", "task", "node", "reason")
-FAULT = _places("faults", "t", "kind", "target", "until")
-KIND, STATE, WHERE = _places("attempts", "kind", "state", "locality")
-(ANSWER,) = _places("decisions", "answer")
-JOB_STATE, SUBMIT, FINISH = _places("jobs", "state", "submit", "finish")
+ATTEMPT = places_of("attempts", "attempt", "node", "assigned", "end", "state", "locality")
+DECISION = places_of("decisions", "t", "answer", "job", "task", "node", "reason")
+FAULT = places_of("faults", "t", "kind", "target", "until")
+KIND, STATE, WHERE = places_of("attempts", "kind", "state", "locality")
+(ANSWER,) = places_of("decisions", "answer")
+JOB_STATE, SUBMIT, FINISH = places_of("jobs", "state", "submit", "finish")
 
 
 class RunFeed:
@@ -144,7 +139,7 @@ class RunFeed:
 
 
 class RunTally:
-    """The figures of one run by its rows of jobs and attempts."""
+    """Counts the rows of a run's jobs and attempts for its figures."""
 
     def __init__(self) -> None:
         self._states: dict[str, int] = {}

@@ -34,7 +34,7 @@ _SHORTEST_S = 1e-3
 
 
 class Machinery(NamedTuple):
-    """What tells kinds of nodes apart: the share of a host's core that a core is, and rates in bytes/s."""
+    """The hardware of a node: the share of a host's core that a core is, and rates in bytes/s."""
 
     core_speed: float
     disk_bps: float

@@ -75,6 +75,12 @@ class Hod:
             cluster.nodes.append(name)
             self._cluster_at[name] = cluster
 
+    def _owner(self, view: View, node: NodeView) -> PrivateCluster:
+        """Return the private cluster that the node belongs to; deal out nodes that are new."""
+        if len(view.nodes) > len(self._cluster_at):
+            self._deal(view)
+        return self._cluster_at[node.node]
+
     def cluster_of(self, job: JobView) -> PrivateCluster:
         """Return the private cluster of the job's user or queue; who is new gets the next one in turn."""
         name = job.user if self._by_user else job.queue
@@ -116,17 +122,13 @@ class Hod:
 
     def group_of(self, view: View, node: NodeView) -> str:
         """Return the name of the node's private cluster: its nodes are offered the same jobs."""
-        if len(view.nodes) > len(self._cluster_at):
-            self._deal(view)
-        return self._cluster_at[node.node].name
+        return self._owner(view, node).name
 
     # Who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
         """As in `Order`: the jobs of the node's own cluster, then guests."""
-        if len(view.nodes) > len(self._cluster_at):
-            self._deal(view)
-        own = self._cluster_at[node.node]
+        own = self._owner(view, node)
         yield from own.ready[kind]
         for cluster in self._clusters:
             if cluster is own or not cluster.ready[kind]:

@@ -41,9 +41,9 @@ class Declared:
     needs: Needs | None = None
 
     @property
-    def usable(self) -> bool:
-        """Return whether all that it needs is installed."""
-        return self.needs is None or self.needs.met
+    def lacks(self) -> Needs | None:
+        """Return what has to be installed for this; None when nothing has."""
+        return None if self.needs is None or self.needs.met else self.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,14 +23,15 @@ FOLDERS = tuple(f"schedbed.scheduler.{name}" for name in (*DEFAULTS, "policies")
 
 
 WITHHELD: dict[str, Needs] = {}
-"""What the policies and axes need that are not listed, by name."""
+"""By name, what has to be installed for the policies and axes that are not listed."""
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether it can be used here; note what it needs otherwise."""
-    if not each.usable and each.needs is not None:
-        WITHHELD[each.name] = each.needs
-    return each.usable
+    """Return whether the policy or axis can be used here; note what it lacks otherwise."""
+    lacks = each.lacks
+    if lacks is not None:
+        WITHHELD[each.name] = lacks
+    return lacks is None
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:

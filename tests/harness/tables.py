@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.scheduler.history import COLUMNS, FLOAT, INT, frame
 
@@ -26,6 +27,18 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "blocks": {},
     "faults": {},
 }
+NODE = NodeSpec(
+    node="n1",
+    rack="a",
+    cores=2,
+    core_speed=0.1,
+    memory_bytes=512 << 20,
+    disk_bps=4e7,
+    network_bps=1.25e7,
+    map_slots=2,
+    reduce_slots=1,
+)
+"""A node as a live run knows it."""
 NODES: tuple[dict[str, Any], ...] = tuple(
     {
         "node": name,
@@ -65,3 +78,8 @@ def run_of(**tables: Sequence[Mapping[str, Any]]) -> RunTables:
     """One policy's run on two nodes of one map and one reduce slot each."""
     frames = {name: table(name, tables.get(name, ())) for name in COLUMNS}
     return RunTables("fifo", 0, frames, NODES)
+
+
+def rows(table: str, *given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return rows of a table as the JobTracker hands them over; what a row does not name is None."""
+    return [tuple(each.get(column) for column in COLUMNS[table]) for each in given]

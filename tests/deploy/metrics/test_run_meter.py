@@ -12,27 +12,15 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy import options as module
 from schedbed.deploy.metrics.metrics_server import serve_metrics
 from schedbed.deploy.metrics.run_meter import RunMeter
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.private_files import token_file
-from schedbed.scheduler.history import COLUMNS
 from schedbed.tasks.errors import BadInput
+from tests.harness.tables import NODE, rows
 
 ROOT = Path(__file__).parents[3]
-NODE = NodeSpec(
-    node="n1",
-    rack="a",
-    cores=2,
-    core_speed=0.1,
-    memory_bytes=512 << 20,
-    disk_bps=4e7,
-    network_bps=1.25e7,
-    map_slots=2,
-    reduce_slots=1,
-)
 STATUS: dict[str, Any] = {
     "now_s": 12.5,
     "jobs": [
@@ -46,10 +34,6 @@ STATUS: dict[str, Any] = {
         | {"memory_bytes": 1000, "map_slots": 2, "reduce_slots": 1, "running": ["a", "b"]},
     ],
 }
-
-
-def rows(table: str, *given: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [tuple(each.get(column) for column in COLUMNS[table]) for each in given]
 
 
 def metered() -> RunMeter:

@@ -19,7 +19,8 @@ from schedbed.deploy.options import RunOptions
 from schedbed.deploy.watch import page_server
 from schedbed.deploy.watch.page_server import FILES, QUEUE_MOST, LivePage, PageClient, serve_page, watching
 from schedbed.tasks.errors import BadInput
-from tests.deploy.watch.test_run_feed import NODE, launch, status
+from tests.deploy.watch.test_run_feed import launch, status
+from tests.harness.tables import NODE
 
 TOKEN = "secret"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

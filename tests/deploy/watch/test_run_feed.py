@@ -4,26 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.watch import run_feed
 from schedbed.deploy.watch.run_feed import RunFeed
-from schedbed.scheduler.history import COLUMNS
-
-NODE = NodeSpec(
-    node="n1",
-    rack="a",
-    cores=2,
-    core_speed=0.1,
-    memory_bytes=512 << 20,
-    disk_bps=4e7,
-    network_bps=1.25e7,
-    map_slots=2,
-    reduce_slots=1,
-)
-
-
-def rows(table: str, *given: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [tuple(each.get(column) for column in COLUMNS[table]) for each in given]
+from tests.harness.tables import NODE, rows
 
 
 def status(now_s: float, *running: str, done: int = 0) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""JSON over HTTP: errors of a request become a status and a line, and the body of a request is an object."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.failures import RunFailed
+from schedbed.tasks.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def error_answer(status: int, line: str) -> web.Response:
+    """Return the answer that tells an error."""
+    return web.json_response({"error": line}, status=status)
+
+
+@web.middleware
+async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what went wrong as {"error": line}: 400, 404, 413 for bad input, 503 when it cannot be done, else 500."""
+    try:
+        return await handler(request)
+    except BadInput as error:
+        return error_answer(400, str(error))
+    except (RunFailed, MasterGone, BlockStoreError) as error:
+        return error_answer(503, str(error))
+    except web.HTTPException as error:
+        return error_answer(error.status, f"{request.method} {request.path}: {error.reason}")
+    except Exception as error:
+        log.exception("%s %s", request.method, request.path)
+        return error_answer(500, f"{type(error).__name__}: {error}")
+
+
+async def object_in(request: web.Request) -> dict[str, Any]:
+    """Return the JSON object that is the request's body. Raises BadInput when the body is anything else."""
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise BadInput(f"{request.path}: not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise BadInput(f"{request.path}: expected a JSON object")
+    return body
