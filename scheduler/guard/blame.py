@@ -9,6 +9,8 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from schedbed.scheduler.guard.read_only import Face, label
+
 TEXT_MAX = 300
 """Characters of an error's text that are told."""
 
@@ -67,8 +69,15 @@ class Culprit:
 
 def told(error: BaseException) -> str:
     """Return an error as one line of bounded length, whatever its class makes of itself."""
-    text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    text = " ".join(f"{type(error).__name__}: {_words(error)}".split()).removesuffix(":")
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+
+
+def _words(error: BaseException) -> object:
+    """Return what the error says, in a policy's own words where a face lacks an attribute."""
+    if type(error) is AttributeError and isinstance(error.obj, Face):
+        return f"a policy's {label(error.obj)} has no {error.name!r}"
+    return error
 
 
 def _line(file: str, number: int) -> str:

@@ -30,10 +30,11 @@ def clean(reason: str) -> str:
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
     """Refuse to change an attribute."""
-    raise TypeError(f"{_label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
+    raise TypeError(f"{label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
 
 
-def _label(of: object) -> str:
+def label(of: object) -> str:
+    """Return a face's name in messages, `job` for a `JobFace`."""
     return type(of).__name__.removeprefix("_Withheld").removesuffix("Face").lower()
 
 
@@ -43,7 +44,10 @@ def live(name: str) -> property:
 
 
 class Face:
-    """What all faces have."""
+    """What all faces have.
+
+    A `__getattr__` with words of our own would make each attribute of each face slower; see `blame.told`.
+    """
 
     __slots__ = ("__faces", "__raw")
 
@@ -54,14 +58,11 @@ class Face:
     __setattr__ = _refuse
     __delattr__ = _refuse
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a policy's {_label(self)} has no {name!r}")
-
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(f"a policy's {_label(self)} cannot be copied: keep the values that are needed")
+        raise TypeError(f"a policy's {label(self)} cannot be copied: keep the values that are needed")
 
     def __repr__(self) -> str:
-        return f"<{_label(self)}>"
+        return f"<{label(self)}>"
 
 
 class MapFace(Mapping[str, Any]):

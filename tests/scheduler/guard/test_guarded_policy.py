@@ -134,6 +134,15 @@ def test_an_error_in_a_hook_names_the_line(tmp_path: Path, hook: str) -> None:
     assert line == f"ValueError: no such pool (mine.py, line {FIRST_LINE + 4})"
 
 
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [("view.kill", "view has no 'kill'"), ("node.free_maps", "node has no 'free_maps'")],
+)
+def test_what_the_view_lacks_is_told_in_words(tmp_path: Path, asked: str, text: str) -> None:
+    line, _ = failure(spec(tmp_path, asked))
+    assert line == f"AttributeError: a policy's {text} (mine.py, line {FIRST_LINE})"
+
+
 HANGS = (
     "while True: pass",
     "time.sleep(1000)",
