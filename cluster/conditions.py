@@ -28,6 +28,24 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
     return tuple(found)
 
 
+def foreground_of(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
+    """Return what the nodes' foreground loads do to their CPU, at its times."""
+    return [
+        PlannedFault(
+            at_s=at_s,
+            kind="slow",
+            nodes=(node.node,),
+            until_s=until_s,
+            cpu=1.0 - share,
+        )
+        for node in nodes
+        for (at_s, share), until_s in zip(
+            node.foreground, [*(at_s for at_s, _ in node.foreground[1:]), None], strict=False
+        )
+        if share
+    ]
+
+
 class Conditions:
     """Hold the faults in force, some of them `always`, and say what they make of each node together."""
 

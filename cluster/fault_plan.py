@@ -32,14 +32,24 @@ class Effects(Protocol):
 class FaultPlan:
     """Inject faults at their times and end them at theirs: in order of time, then as they were added.
 
-    A fault that begins late lasts as long as planned all the same.
+    A fault that begins late lasts as long as planned all the same. `declared` are what nodes say of themselves
+    (`conditions.foreground_of`): no events, so they have no rows.
     """
 
-    def __init__(self, faults: Iterable[PlannedFault], conditions: Conditions, effects: Effects) -> None:
+    def __init__(
+        self,
+        faults: Iterable[PlannedFault],
+        conditions: Conditions,
+        effects: Effects,
+        declared: Iterable[PlannedFault] = (),
+    ) -> None:
         self._conditions = conditions
         self._effects = effects
         self._due: list[tuple[float, int, bool, PlannedFault]] = []  # the third says whether the fault ends
         self._added = 0
+        for fault in declared:
+            self.add(fault)
+        self._declared = self._added
         for fault in faults:
             self.add(fault)
 
@@ -58,7 +68,7 @@ class FaultPlan:
         return bool(self._due)
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the fault that is due next; return the row of one that begins."""
+        """Begin or end the fault that is due next; return the row of one that begins and is not declared."""
         _, number, ends, fault = heappop(self._due)
         if ends:
             self._conditions.end(fault)
@@ -71,6 +81,8 @@ class FaultPlan:
         if fault.lasts:
             self._conditions.begin(fault)
         hit = self._effects.begin(now_s, fault)
+        if number <= self._declared:
+            return None
         until_s = None if fault.until_s is None else fault.until_s + late_s
         return now_s, fault.kind, hit or fault.shown, until_s
 

@@ -35,11 +35,22 @@ class NodeSpec:
     seek: float = 0.0
     paging: float = 0.0
     shared_disk: str = ""  # the name of the disk, "" for one of its own
+    foreground: tuple[tuple[float, float], ...] = ()
+    """What else runs there, ahead of all tasks: from each time in seconds, in order, this share of the CPU."""
 
     @property
     def cpu_rate(self) -> float:
         """Host core-seconds a second for all attempts of the node together."""
         return self.cores * self.core_speed
+
+    def free_cpu(self, now_s: float) -> float:
+        """Return the share of the node's CPU that the foreground load leaves to tasks at that time of the run."""
+        left = 1.0
+        for at_s, share in self.foreground:
+            if at_s > now_s:
+                break
+            left = 1.0 - share
+        return left
 
     def paging_factor(self, declared_bytes: int) -> float:
         """Return what the disk's rate is divided by while the node's tasks declare so much memory: 1 + `paging` x

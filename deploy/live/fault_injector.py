@@ -26,7 +26,7 @@ class FaultInjector:
     """Inject faults into a live cluster; `advance` is called often and does what is due.
 
     Each node is told its whole state when the state changes, and again when the node was not there to hear. What is
-    `always` in force is no event: it has no row.
+    `always` in force or `declared` by nodes is no event: it has no row.
     """
 
     def __init__(
@@ -35,12 +35,13 @@ class FaultInjector:
         nodes: Iterable[NodeId],
         hands: Hands,
         always: Sequence[PlannedFault] = (),
+        declared: Iterable[PlannedFault] = (),
     ) -> None:
         names = list(nodes)
         conditions = Conditions(names, always)
         self._orders = NodeOrders(names, conditions, hands.on_node)
         self._cluster = LiveCluster(names, hands, conditions, self._orders)
-        self._plan = FaultPlan(faults, conditions, self)
+        self._plan = FaultPlan(faults, conditions, self, declared)
         # What other threads ask for waits here for the thread that injects: a deque needs no lock.
         self._added: deque[PlannedFault] = deque()
         self._renewed: deque[NodeId] = deque()

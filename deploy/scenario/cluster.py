@@ -16,7 +16,7 @@ from schedbed.deploy.scenario.sections.dynamic_section import (
     Scarlett,
     ScarlettChoice,
 )
-from schedbed.deploy.scenario.sections.hardware_section import disk_of, memory_of
+from schedbed.deploy.scenario.sections.hardware_section import disk_of, foreground_of, memory_of
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.detect import read_trace
 from schedbed.tasks.traces.trace import Host
@@ -84,6 +84,7 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
         special = {key: value for key, value in group if key not in ("count", "rack") and value is not None}
         have = cluster.node.model_copy(update=special)
         disk, memory = disk_of(have.disk), memory_of(have.memory)
+        foreground = foreground_of(have.foreground, scenario.scale)
         for _ in range(min(group.count, NODES_MAX + 1 - number)):
             number += 1
             yield NodeSpec(
@@ -102,6 +103,7 @@ def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
                 seek=disk.seek,
                 paging=memory.paging,
                 shared_disk=have.shared_disk or "",
+                foreground=foreground,
             )
 
 

@@ -34,7 +34,7 @@ from schedbed.deploy.scenario.scalars import (
 )
 from schedbed.deploy.scenario.sections.dynamic_section import Dynamic
 from schedbed.deploy.scenario.sections.framework_section import FrameworkModel
-from schedbed.deploy.scenario.sections.hardware_section import Disk, Memory
+from schedbed.deploy.scenario.sections.hardware_section import Disk, Foreground, Memory
 from schedbed.deploy.scenario.sections.measure_section import Measure
 from schedbed.tasks.appkit.app_catalogue import KINDS
 from schedbed.tasks.traces.formats import NAMES
@@ -69,6 +69,7 @@ class NodeDefaults(Section):
     latency: Annotated[Latency, says("added to each message and transfer of the NIC")] = 0.0
     loss: Annotated[Share, says("share of the NIC's packets that is lost")] = 0.0
     host: Annotated[HostName | None, says("host of a run over many that must hold the node")] = None
+    foreground: Foreground = 0.0
     map_slots: Annotated[Slots, says("maps that run at a time")] = 2
     reduce_slots: Annotated[Slots, says("reduces that run at a time")] = 1
 
@@ -91,6 +92,7 @@ class NodeGroup(Section):
     latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
     loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
     host: Annotated[HostName | None, says("host of a run over many that must hold the nodes")] = None
+    foreground: Foreground | None = None
     map_slots: Annotated[Slots | None, says("maps that run at a time")] = None
     reduce_slots: Annotated[Slots | None, says("reduces that run at a time")] = None
 

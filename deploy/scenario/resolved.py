@@ -17,7 +17,7 @@ from schedbed.tasks.specs import Cost, Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 FORMAT = "schedbed-resolved-1"
-SUFFERING = ("seek", "paging", "shared_disk")
+SUFFERING = ("seek", "paging", "shared_disk", "foreground")
 
 T = TypeVar("T")
 
@@ -168,7 +168,10 @@ def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def _cluster(raw: Mapping[str, Any]) -> ClusterSpec:
-    nodes = tuple(NodeSpec(**node) for node in raw["nodes"])
+    nodes = tuple(
+        NodeSpec(**{**node, "foreground": tuple((at_s, share) for at_s, share in node.get("foreground", ()))})
+        for node in raw["nodes"]
+    )
     return ClusterSpec(**{**raw, "nodes": nodes, "blocks": BlockSettings(**raw["blocks"])})
 
 

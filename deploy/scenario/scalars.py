@@ -77,5 +77,5 @@ def says(text: str, unit: str = "") -> FieldInfo:
 
 
 def as_list(value: object) -> object:
-    """One text is a list of one."""
-    return [value] if isinstance(value, str) else value
+    """One text, or one mapping, is a list of one."""
+    return [value] if isinstance(value, str | dict) else value

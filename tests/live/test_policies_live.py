@@ -28,6 +28,7 @@ PLAYED = [
     "lsap-fair",
     "balancedpool",
     *(["mrcp"] if "mrcp" in POLICIES else []),  # needs OR-Tools
+    "mimp",
     "delay",
     "dtss:p=0.25",
     KEEPING,

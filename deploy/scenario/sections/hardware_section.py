@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from schedbed.deploy.scenario.scalars import Number, Rate, Section, Size, says
+from schedbed.deploy.scenario.scalars import Duration, Number, Rate, Section, Size, as_list, says
+
+FOREGROUND_MAX = 0.95
+ForegroundShare = Annotated[
+    float,
+    Number,
+    Field(ge=0, le=FOREGROUND_MAX),
+    says("share of the node's CPU that other work takes, ahead of all tasks"),
+]
 
 
 class DiskModel(Section):
@@ -31,6 +40,13 @@ class MemoryModel(Section):
     ] = 0.0
 
 
+class ForegroundStep(Section):
+    """`{at: 60s, cpu: 0.2}`: from then on, foreground work takes that share of a node's CPU."""
+
+    at: Annotated[Duration, Field(le=1e9), says("when the share begins, multiplied by `scale`")]
+    cpu: ForegroundShare
+
+
 def _form(value: object) -> str:
     return "suffers" if isinstance(value, dict | Section) else "plain"
 
@@ -47,6 +63,38 @@ Memory = Annotated[
     Discriminator(_form),
     says("memory of the node, or with what the disk loses when tasks declare more", "bytes"),
 ]
+
+
+def _rising(steps: list[ForegroundStep]) -> list[ForegroundStep]:
+    for before, step in pairwise(steps):
+        if step.at <= before.at:
+            raise ValueError(f"{step.at:g}s comes after {before.at:g}s, expected times that rise")
+    return steps
+
+
+def _load_form(value: object) -> str:
+    return "steps" if isinstance(value, list | dict) else "steady"
+
+
+Foreground = Annotated[
+    Annotated[ForegroundShare, Tag("steady")]
+    | Annotated[
+        list[ForegroundStep],
+        Field(min_length=1, max_length=10_000),
+        BeforeValidator(as_list),
+        AfterValidator(_rising),
+        Tag("steps"),
+    ],
+    Discriminator(_load_form),
+    says("other work on a shared node, ahead of all tasks: a share of its CPU, or one from each time"),
+]
+
+
+def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
+    """Return the load as times in seconds, multiplied by `scale`, each with the share from then on."""
+    if not isinstance(value, list):
+        return ((0.0, value),) if value else ()
+    return tuple((step.at * scale, step.cpu) for step in value)
 
 
 def disk_of(value: float | DiskModel) -> DiskModel:

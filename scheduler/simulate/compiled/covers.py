@@ -34,6 +34,8 @@ def why_not(simulation: Simulation) -> str | None:
         return "a job's id is used twice"
     if simulation.faults.touch_heartbeats:
         return "NICs delay or lose messages"
+    if simulation.faults.slow_nodes:
+        return "nodes have a foreground load"
     if setup.latencies.launch_later_s:
         return "launches take different times"
     if setup.timing.begin_s >= simulation.interval_s:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.conditions import by_nature
+from schedbed.cluster.conditions import by_nature, foreground_of
 from schedbed.cluster.fault_plan import Row
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
@@ -91,6 +91,21 @@ def test_what_nics_do_is_told_to_all_nodes_before_anything_happens_and_is_no_eve
     hands.done.clear()
     plan.advance(6.0)
     assert hands.done[-1][3] == network and not plan.more_to_come
+
+
+def test_a_foreground_load_is_told_to_its_node_at_its_times_and_is_no_event() -> None:
+    nic = {"cores": 1, "core_speed": 1.0, "memory_bytes": 1, "disk_bps": 1.0, "network_bps": 1.0}
+    slots = {"map_slots": 1, "reduce_slots": 1, "rack": "r1"}
+    shared = NodeSpec(node="n2", foreground=((0.0, 0.75), (10.0, 0.0), (20.0, 0.5)), **nic, **slots)
+    hands = FakeHands()
+    slow = PlannedFault(at_s=20.0, kind="slow", nodes=("n2",), cpu=0.5, until_s=30.0)
+    plan = FaultInjector([slow], NODES, hands, (), foreground_of([replace(shared, foreground=()), shared]))
+    rows: list[Row] = []
+    for hands.now_s in (0.0, 5.0, 10.0, 20.0, 30.0):
+        rows += plan.advance(hands.now_s)
+    told = [(now_s, node, rates["cpu"]) for now_s, node, kind, rates in hands.done if kind == "rates"]
+    assert told == [(0.0, "n2", 0.25), (10.0, "n2", 1.0), (20.0, "n2", 0.25), (30.0, "n2", 0.5)]
+    assert [row[1] for row in rows] == ["slow"] and not plan.more_to_come
 
 
 def test_a_killed_node_restarts_after_its_time() -> None:

@@ -322,9 +322,20 @@ def test_what_nodes_suffer_from_is_a_default_that_groups_replace() -> None:
     assert resolve(json.loads(json.dumps(resolved.to_json()))) == resolved
 
 
+def test_a_foreground_load_is_a_share_or_steps_with_times_that_are_scaled() -> None:
+    groups = [{}, {"foreground": 0}, {"foreground": [{"at": "0s", "cpu": 0.8}, {"at": "1m", "cpu": 0}]}]
+    groups.append({"foreground": {"at": "10s", "cpu": 0.2}})
+    resolved = resolve(scenario(scale=0.5, cluster={"node": {"foreground": 0.5}, "nodes": groups}))
+    loads = [node.foreground for node in resolved.cluster.nodes]
+    assert loads == [((0.0, 0.5),), (), ((0.0, 0.8), (30.0, 0.0)), ((5.0, 0.2),)]
+    for now_s, free in ((0.0, [0.5, 1, 0.2, 1]), (5.0, [0.5, 1, 0.2, 0.8]), (30.0, [0.5, 1, 1, 0.8])):
+        assert [node.free_cpu(now_s) for node in resolved.cluster.nodes] == pytest.approx(free)
+    assert resolve(json.loads(json.dumps(resolved.to_json()))) == resolved
+
+
 def test_run_json_of_nodes_that_do_not_suffer_says_nothing_of_it() -> None:
     nodes = resolve(scenario()).to_json()["cluster"]["nodes"]
-    assert not {"seek", "paging", "shared_disk"} & nodes[0].keys()
+    assert not {"seek", "paging", "shared_disk", "foreground"} & nodes[0].keys()
 
 
 def test_simulate_seek_is_of_disks_that_declare_none() -> None:

@@ -164,6 +164,19 @@ def test_all_faults_at_once_in_the_order_of_the_file(tmp_path):
             "expected one of size, paging",
         ),
         (
+            "cluster.node.foreground=0.96",
+            "--set cluster.node.foreground=0.96: cluster.node.foreground: 0.96 is not at most 0.95",
+        ),
+        (
+            "cluster.node.foreground={at: 5s}",
+            "--set cluster.node.foreground={at: 5s}: cluster.node.foreground.cpu: missing",
+        ),
+        (
+            "cluster.node.foreground=[{at: 5s, cpu: 0.5}, {at: 5s, cpu: 0}]",
+            "--set cluster.node.foreground=[{at: 5s, cpu: 0.5}, {at: 5s, cpu: 0}]: cluster.node.foreground: "
+            "5s comes after 5s, expected times that rise",
+        ),
+        (
             "cluster.nodes=[{shared_disk: a}, {shared_disk: a, disk: 1MB/s}]",
             "s.yaml:1: cluster.node.shared_disk: n1 and n2 share a and declare different disks, "
             "expected the same rate and seek",

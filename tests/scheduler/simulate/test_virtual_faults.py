@@ -9,7 +9,9 @@ import pytest
 
 from schedbed.cluster.faults import RESTART_S, PlannedFault
 from schedbed.cluster.virtual.latencies import Latencies
+from schedbed.scheduler.simulate.compiled import covers
 from schedbed.scheduler.simulate.setup import Timing
+from schedbed.scheduler.simulate.simulation import Simulation
 from tests.harness.simulation import Tape, job, play, random_jobs, setup
 
 
@@ -50,6 +52,28 @@ def test_any_attempt_on_a_node_is_struck_there_and_none_where_none_runs() -> Non
     (failed,) = attempts(tape, "failed")
     assert failed.node == "n1"
     assert [row[2] for row in tape.rows["fault"]] == ["n2", failed.attempt]
+
+
+@pytest.mark.parametrize("contention", [True, False])
+def test_a_foreground_load_has_the_cpu_ahead_of_tasks(contention: bool) -> None:
+    """Maps of 10 s of CPU, one slot: with a fifth left until 30 s they have 6 s done, the other 4 take 4 s; the second
+    begins at 34 s, and from 40 s on half is left: the 4 s that remain take 8 s."""
+    load = ((0.0, 0.8), (30.0, 0.0), (40.0, 0.5))
+    made = setup([job("job_0001", [10.0] * 2)], 1, contention=contention)
+    (spec,) = made.cluster.nodes
+    shared = replace(spec, foreground=load, map_slots=1, cores=1)
+    tape = play(replace(made, cluster=replace(made.cluster, nodes=(shared,))))
+    ends = [row.end for row in attempts(tape, "succeeded")]
+    assert ends == pytest.approx([34.0, 48.0], abs=0.6)
+    assert not tape.rows["fault"]
+
+
+def test_the_compiled_loop_leaves_foreground_loads_to_the_other() -> None:
+    made = setup([job("job_0001", [10.0])], 1)
+    nodes = tuple(replace(spec, foreground=((5.0, 0.5),)) for spec in made.cluster.nodes)
+    shared = Simulation(replace(made, cluster=replace(made.cluster, nodes=nodes)), Tape())
+    assert covers.why_not(shared) == "nodes have a foreground load"
+    assert covers.why_not(Simulation(made, Tape())) is None
 
 
 @pytest.mark.parametrize("contention", [True, False])

@@ -1,0 +1,81 @@
+"""MIMP's model: how long a task takes by the CPU that a foreground load leaves it (xu2015 3.1.5.4; Zhang et al. 2014).
+
+A task takes `fixed + scaled / r` seconds where the share r of its node's CPU is left: `fixed` is disk and network,
+`scaled` is computing. Both are fitted to the tasks that have ended, by least squares.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf
+from typing import NamedTuple
+
+from schedbed.cluster.spec import NodeSpec
+
+UNKNOWN_S = 1.0
+"""What a task takes on a whole CPU while none like it has ended."""
+
+
+def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
+    """Return the mean share of the node's CPU that was left between two times of the run."""
+    if to_s <= from_s:
+        return node.free_cpu(from_s)
+    changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]
+    return sum((end - begin) * node.free_cpu(begin) for begin, end in pairwise(changes)) / (to_s - from_s)
+
+
+class ResidualTimes:
+    """Times of tasks that are alike, by the CPU that was left where they ran."""
+
+    __slots__ = ("_count", "_sum_s", "_sum_x", "_sum_xs", "_sum_xx", "_tried")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum_x = self._sum_s = self._sum_xx = self._sum_xs = 0.0
+        self._tried = (inf, 0.0)  # the least and the largest 1 / r
+
+    def add(self, free_cpu: float, took_s: float) -> None:
+        """Learn from one task."""
+        x = 1.0 / free_cpu
+        self._count += 1
+        self._sum_x += x
+        self._sum_s += took_s
+        self._sum_xx += x * x
+        self._sum_xs += x * took_s
+        self._tried = (min(self._tried[0], x), max(self._tried[1], x))
+
+    def fitted(self) -> tuple[float, float]:
+        """Return `fixed` and `scaled` in seconds, neither below 0; all is `scaled` until two shares were tried."""
+        if not self._count:
+            return 0.0, UNKNOWN_S
+        only_scaled = 0.0, self._sum_xs / self._sum_xx
+        if self._tried[1] - self._tried[0] < 0.05:
+            return only_scaled
+        mean_x, mean_s = self._sum_x / self._count, self._sum_s / self._count
+        slope = (self._sum_xs / self._count - mean_x * mean_s) / (self._sum_xx / self._count - mean_x**2)
+        if slope <= 0:
+            return mean_s, 0.0
+        fixed = mean_s - slope * mean_x
+        return (fixed, slope) if fixed >= 0 else only_scaled
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+
+class SlotsLeft(NamedTuple):
+    """Slots of nodes that have the share `free_cpu` left."""
+
+    free_cpu: float
+    slots: int
+
+
+def tasks_per_s(fixed_s: float, scaled_s: float, levels: list[SlotsLeft]) -> float:
+    """Return how many tasks a second end when all these slots run nothing else."""
+    return sum(level.slots / max(1e-9, fixed_s + scaled_s / level.free_cpu) for level in levels)
+
+
+def normal_time(fixed_s: float, scaled_s: float, free_cpu: float, levels: list[SlotsLeft]) -> float:
+    """Return how long a task takes with that share, over its mean on all these slots: below 1 where it does well."""
+    slots = sum(level.slots for level in levels)
+    mean_s = sum(level.slots * (fixed_s + scaled_s / level.free_cpu) for level in levels) / max(1, slots)
+    return (fixed_s + scaled_s / free_cpu) / mean_s if mean_s > 0 else 1.0

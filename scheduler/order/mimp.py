@@ -1,0 +1,193 @@
+"""MIMP: jobs that may miss their deadlines first, and each job where a foreground load hurts it least.
+
+xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared: on a shared one a foreground load, declared as
+`foreground` of the node, has the CPU ahead of all tasks, which is the part of MIMP's MI scheduler. This is its MP
+scheduler. `models.residual_cpu` says how long tasks take with what is left of a CPU, and from that, which jobs are
+likely to be late: those come first, the earliest deadline before others. All other jobs go by how well they do on the
+node that asks: the time of a task there, over its mean time on all slots, least first. So tasks that compute come to
+dedicated nodes, and tasks that wait for disks and NICs to shared ones.
+
+Decided here, since the thesis has no rule: the model is learnt from the run's own tasks, by user and name of job and
+kind. It takes all of a task's time as computing until two shares of a CPU were tried; a job of which nothing is known
+counts as average on all nodes. To tell who is at risk, jobs with a deadline get the whole cluster one after the other,
+the earliest deadline first; one that `margin` times its own time and that of those before it would not let end in time
+is at risk. It comes first where a task of it ends before the deadline, or everywhere if one does nowhere. Shares are
+rounded to 1/20. With nothing to choose between two jobs, one with a deadline comes first, then FIFO decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from schedbed.scheduler.models.residual_cpu import (
+    ResidualTimes,
+    SlotsLeft,
+    mean_free_cpu,
+    normal_time,
+    tasks_per_s,
+)
+from schedbed.scheduler.models.task_times import took_s
+from schedbed.scheduler.order.fifo import fifo_key
+from schedbed.scheduler.registry.declarations import Axis, Named
+from schedbed.scheduler.registry.parameters import number, positive
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
+
+LEVELS = 20
+
+
+class Mimp:
+    """Order axis. `margin`: what a predicted time is multiplied by, to tell which jobs are at risk."""
+
+    elidable = True  # a heartbeat that brings nothing finds the same jobs, at most in another order
+
+    def __init__(self, *, margin: float = 1.2) -> None:
+        self._margin = margin
+        self._times: dict[tuple[str, str, TaskKind], ResidualTimes] = {}
+        self._slots: dict[TaskKind, list[SlotsLeft]] = {kind: [] for kind in TaskKind}
+        self._risks: dict[str, tuple[float, float]] = {}  # predicted and allowed seconds of jobs at risk
+        self._orders: dict[tuple[TaskKind, int], list[JobView]] = {}
+        self._is_stale = True
+
+    # What it knows
+
+    def submitted(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._is_stale = True
+
+    def finished(self, view: View, job: JobView) -> None:
+        """As in `Hooks`."""
+        self._is_stale = True
+
+    def ended(self, view: View, attempt: AttemptView) -> None:
+        """As in `Hooks`: learn how long the task took with what was left of the CPU."""
+        if attempt.state != "succeeded":
+            return
+        times = self._times_of(attempt.task.job, attempt.task.kind)
+        self._is_stale = self._is_stale or not times  # what is known better only counts from the next tick on
+        times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
+
+    def tick(self, view: View) -> None:
+        """As in `Hooks`: with time foreground loads change, tasks end and deadlines come nearer."""
+        self._is_stale = True
+
+    def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
+        key = (job.user, job.spec.name, kind)
+        times = self._times.get(key)
+        if times is None:
+            times = self._times[key] = ResidualTimes()
+        return times
+
+    def _look(self, view: View) -> None:
+        """See what the nodes have left, and which jobs that puts at risk."""
+        self._is_stale = False
+        self._orders.clear()
+        self._risks.clear()
+        for kind in TaskKind:
+            slots: Counter[int] = Counter()
+            for node in view.nodes.values():
+                if node.alive:
+                    spec = node.spec
+                    slots[_level(node, view.now_s)] += (
+                        spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
+                    )
+            self._slots[kind] = [SlotsLeft(level / LEVELS, count) for level, count in sorted(slots.items())]
+        due = [(job.deadline_s, job.serial, job) for job in view.jobs.values() if job.deadline_s is not None]
+        until_s = 0.0
+        for deadline_s, _, job in sorted(due, key=lambda each: each[:2]):
+            until_s += sum(self._left_s(job, kind) for kind in TaskKind)
+            if until_s * self._margin > deadline_s - view.now_s:
+                self._risks[job.job] = until_s, deadline_s - view.now_s
+
+    def _left_s(self, job: JobView, kind: TaskKind) -> float:
+        """Return how long all slots take for what is left of the stage; half of each task that runs."""
+        stage = job.stage(kind)
+        tasks = stage.unstarted + stage.running / 2
+        if not tasks:
+            return 0.0
+        speed = tasks_per_s(*self._times_of(job, kind).fitted(), self._slots[kind])
+        return tasks / speed if speed else float("inf")
+
+    # Who is next
+
+    def group_of(self, view: View, node: NodeView) -> str:
+        """As in `Order`: nodes with the same share left are offered the same jobs in the same order."""
+        return str(_level(node, view.now_s))
+
+    def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
+        """As in `Order`."""
+        if self._is_stale:
+            self._look(view)
+        level = _level(node, view.now_s)
+        order = self._orders.get((kind, level))
+        if order is None:
+            order = self._orders[kind, level] = self._ordered(view, kind, level)
+        return _ready(order, kind)
+
+    def _ordered(self, view: View, kind: TaskKind, level: int) -> list[JobView]:
+        keys = [(self._key(job, kind, level), job) for job in view.jobs.values()]
+        return [job for _, job in sorted(keys, key=lambda each: each[0])]
+
+    def _key(self, job: JobView, kind: TaskKind, level: int) -> tuple[float, float, bool, tuple[object, ...]]:
+        if job.job in self._risks and self._is_in_time(job, kind, level):
+            return (0, job.deadline_s or 0.0, False, fifo_key(job))
+        return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
+
+    def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
+        """Return whether a task that starts there now ends before the deadline, if one does on any node."""
+        _, left_s = self._risks[job.job]
+        fixed_s, scaled_s = self._times_of(job, kind).fitted()
+        best = max((each.free_cpu for each in self._slots[kind]), default=1.0)
+        return fixed_s + scaled_s / (level / LEVELS) <= left_s or fixed_s + scaled_s / best > left_s
+
+    def _normal(self, job: JobView, kind: TaskKind, level: int) -> float:
+        times = self._times_of(job, kind)
+        if not times:
+            return 1.0
+        fixed_s, scaled_s = times.fitted()
+        return round(normal_time(fixed_s, scaled_s, level / LEVELS, self._slots[kind]), 2)
+
+    def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
+        """Return why the job was offered the slot, for the reason of a launch."""
+        level = _level(node, view.now_s)
+        if job.job in self._risks and self._is_in_time(job, kind, level):
+            needs_s, left_s = self._risks[job.job]
+            return (
+                f"at risk: with the deadlines before it {needs_s:.1f} s of the cluster, {left_s:.1f} s left"
+            )
+        free = f"{100 * level // LEVELS}% of the CPU is free"
+        if not self._times_of(job, kind):
+            return f"no {kind.value} like it has ended yet; {free}"
+        return f"{self._normal(job, kind, level):.2f} of its mean time here, where {free}"
+
+
+def _level(node: NodeView, now_s: float) -> int:
+    """Return the share of the node's CPU that is left, in 1/20, at least one."""
+    return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
+
+
+def _ready(order: list[JobView], kind: TaskKind) -> Iterator[JobView]:
+    for job in order:
+        if job.stage(kind).ready:
+            yield job
+
+
+AXIS = Axis(
+    axis="order",
+    name="mimp",
+    factory=Mimp,
+    summary="jobs at risk of being late first, others where a foreground load hurts them least",
+    paper="xu2015 3.1.5.4; Zhang et al. 2014",
+    parameters=(
+        number("margin", "1.2", "x", "that a predicted time is multiplied by to find jobs at risk", positive),
+    ),
+    rank=73,
+)
+POLICY = Named(
+    name="mimp",
+    summary="Dedicated and shared nodes: jobs at risk of being late first, the others where they lose least.",
+    paper="xu2015 3.1.5.4; Zhang et al. 2014",
+    order="mimp",
+    rank=94,
+)
