@@ -59,6 +59,8 @@ class Mimp:
     def finished(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
         self._is_stale = True
+        self._orders.clear()
+        self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """As in `Hooks`: learn how long the task took with what was left of the CPU."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import chain
 
@@ -11,7 +12,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import JobSpec, TaskKind
 
 
-class PoolOrder:
+class PoolOrder(ABC):
     """Order axis: pool after pool by `Pool.key`, and in each pool job after job by `Pool.job_key`."""
 
     def __init__(self, *, by_user: bool = True) -> None:
@@ -21,9 +22,9 @@ class PoolOrder:
             kind: SortedKeys() for kind in TaskKind
         }  # the ready jobs of each pool that has some
 
+    @abstractmethod
     def new_pool(self, name: str) -> Pool:
         """Return a pool for the first job of that user or queue."""
-        return Pool(name, PoolSettings())
 
     def pool_of(self, job: JobView | JobSpec) -> str:
         """Returns the name of the job's pool."""
@@ -45,8 +46,12 @@ class PoolOrder:
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
-        self._pool(job).jobs.drop(job)
+        """As in `Hooks`; what changed with the job's end may be told after the end of others of its pool."""
+        pool = self._pool(job)
+        pool.jobs.drop(job)
+        for kind in TaskKind:
+            pool.ready[kind].drop(job)
+            self._place(pool, kind)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """As in `Hooks`: the job moves in its pool, and the pool among the pools."""
@@ -57,6 +62,11 @@ class PoolOrder:
             ready.put(job, pool.job_key(job, stage))
         else:
             ready.drop(job)
+        self._place(pool, kind)
+
+    def _place(self, pool: Pool, kind: TaskKind) -> None:
+        """Put the pool where it stands among those with ready jobs."""
+        ready = pool.ready[kind]
         if ready:
             self._order[kind].put(ready, pool.key(kind))
         else:
@@ -70,11 +80,9 @@ class PoolOrder:
         pool.settings = settings
         for kind in TaskKind:
             ready = pool.ready[kind]
-            if not ready:
-                continue
             for job in list(ready) if other_order else ():
                 ready.put(job, pool.job_key(job, job.stage(kind)))
-            self._order[kind].put(ready, pool.key(kind))
+            self._place(pool, kind)
 
     def _pool(self, job: JobView) -> Pool:
         return self.pools[self.pool_of(job)]

@@ -40,13 +40,13 @@ CALM_S = 90.0
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
-    """Return so many seeds: a fifth each of the first two kinds, the rest of the third; and as many of parts alone,
-    which take milliseconds, as of the first two."""
+    """Return so many seeds: a fifth each of the first two kinds, the rest of the third; and more of parts alone, which
+    take milliseconds."""
     few = count // 5
     return [
         *range(few),
         *range(NEWER, NEWER + few),
-        *range(ALONE, ALONE + 8 * few, 4),
+        *range(ALONE, ALONE + 12 * few, 4),
         *range(LATER, LATER + count - 2 * few),
     ]
 

@@ -115,6 +115,11 @@ def draw_later_policy(luck: Random) -> Any:
         return luck.choice(OWN)
     if kind < 0.4:
         return draw_policy(luck)
+    return draw_referenced(luck)
+
+
+def draw_referenced(luck: Random) -> Any:
+    """A composition of axes that have references."""
     order = luck.choice(("fifo", "fair", "fair", "capacity", "capacity"))
     locality, admission = (
         luck.choice(("greedy", "delay", "delay", "split")),
@@ -165,5 +170,7 @@ def with_rare_settings(luck: Random, policy: Any) -> Any:
         rare["queues"] = luck.choice(
             ({"default": {"capacity": 100}}, {"etl": {"capacity": 100, "max_capacity": 100}})
         )
+    if luck.random() < 0.3:
+        rare["off_switch_per_heartbeat"] = luck.choice((0, 1, 2))
     spec = {**policy, "order": {"capacity": {**asked, **rare}}}
     return spec if _builds(spec) else policy

@@ -11,6 +11,8 @@ from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold
 
+NOTED_HOOKS = ("submitted", "finished", "ended", "beat", "tick")
+
 
 class AnyPolicy:
     """`declined` are the kinds for which the last answer was nothing, `heard` the hooks' calls by name."""
@@ -19,7 +21,7 @@ class AnyPolicy:
         self.limits = limits
         self._luck = luck
         self.declined: set[TaskKind] = set()
-        self.heard: dict[str, list[str]] = {name: [] for name in ("submitted", "finished", "ended", "beat")}
+        self.heard: dict[str, list[str]] = {name: [] for name in NOTED_HOOKS}
         self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
         self.copied: set[TaskKind] = set()  # kinds for which copies were asked for
         if copies:
@@ -98,6 +100,7 @@ class AnyPolicy:
 
     def tick(self, view: Any) -> None:
         """As in `Hooks`."""
+        self.heard["tick"].append("")
 
     def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
         """As in `Hooks`: what orders go by."""

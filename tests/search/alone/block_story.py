@@ -14,8 +14,10 @@ from unittest.mock import patch
 from schedbed.cluster.blocks import replication
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode import NameNode
+from schedbed.cluster.spec import DynamicReplicas
 from schedbed.tasks.chance import chance
 from tests.search.alone.copies_rule import REFUSED_LIMIT, CopiesRule
+from tests.search.alone.epoch_rule import EpochRule
 from tests.search.alone.kept_rule import KeptRule
 from tests.search.alone.known_replicas import KnownReplicas
 from tests.search.oracles.block_books import check_blocks
@@ -63,6 +65,9 @@ class BlockStory:
         self._sizes = luck.choice((range(1, 41), (10,), (10, 20)))  # equal ones meet budgets exactly
         self._copies = CopiesRule(self._known, seed=seed, limit=self._limit, timeout_s=TIMEOUT_S)
         self._rows: list[dict[str, Any]] = []
+        self._bases: dict[str, int] = {}  # replicas that each input was asked for with
+        self._epochs = EpochRule(self._known, _scheme(chance(seed, "epochs alone")))
+        self._known.epochs = self._epochs
         self._start_over()
 
     def _start_over(self) -> None:
@@ -80,6 +85,7 @@ class BlockStory:
         self._kept.start_over()
         self._known.start_over(self.names)
         self._copies.watch(self.names)
+        self._epochs.start_over(self.names)
 
     def play(self) -> None:
         """Go through all steps, then let everything come to rest."""
@@ -94,7 +100,8 @@ class BlockStory:
                 (self._node_event, 5),
                 (self._come_or_go, 3),
                 (self._delete, 2),
-                (self._fetch, self._fetches),
+                (self._fetch, 0 if self._epochs.scheme else self._fetches),
+                (self._note_reads, 5 if self._epochs.scheme else 0),
                 (self._wait, 4),
                 (self._take_changes, 2),
                 (self._restart, 0.15),
@@ -204,6 +211,9 @@ class BlockStory:
         plan = self.names.plan_input(self._now_s, path, lengths, count, placement="hdfs")
         for row in plan:
             self._known.promised(row["block"], path, row["nodes"], ["input"] * len(row["nodes"]))
+        self._bases[path] = count
+        if self._epochs.scheme and luck.random() < 0.1:
+            return  # nobody uploads it
         done = [{key: row[key] for key in ("block", "length", "nodes")} for row in plan]
         self._complete(path, done, count, is_input=True)
 
@@ -258,6 +268,21 @@ class BlockStory:
         if answer and luck.random() < 0.9:
             self._disks[node].held[block] = lengths[block]
             self._tell(node, "kept", block, lengths[block])
+
+    def _note_reads(self) -> None:
+        """It is told who reads inputs, and who serves how many."""
+        luck, scheme = self._luck, self._epochs.scheme
+        assert scheme is not None
+        inputs = {path: lengths for path, lengths in self._files.items() if path.startswith("/in")}
+        reading = {path: luck.randint(1, 5) for path in [*inputs, *self._bases, "/f1"] if luck.random() < 0.5}
+        serving = {
+            name: (luck.choice((0.0, 0.5, 1.0, 3.0)), luck.choice((0, 1, 2, 3)))
+            for name in self._disks
+            if luck.random() < 0.8
+        }
+        self._known.look()
+        self.names.note_reads(self._now_s, reading, serving, scheme)
+        self._epochs.noted(self._now_s, reading, serving, inputs, self._bases)
 
     def _take_changes(self) -> None:
         self._known.check_changes(self.names.has_replica_changes(), self.names.take_replica_changes())
@@ -324,6 +349,7 @@ class BlockStory:
         self._known.check()
         self._kept.check(self.names._blocks._replication.kept)
         self._copies.check(self._now_s)
+        self._epochs.check()
         cursor = self.names.poll(len(self._rows))
         self._rows += cursor["rows"]
         self._known.check_rows(self._rows)
@@ -346,3 +372,16 @@ class BlockStory:
         self.names.close(self._now_s)
         self._rows += self.names.poll(len(self._rows))["rows"]
         self._known.check_closed(self._now_s, self._rows)
+
+
+def _scheme(luck: Random) -> DynamicReplicas | None:
+    """Return how replicas follow reads in the story; not at all in half of them."""
+    scheme = DynamicReplicas(
+        scheme=luck.choice(("scarlett", "cdrm")),
+        epoch_s=luck.choice((0.5, 4.0, 12.0)),
+        delta=luck.choice((0, 1, 2)),
+        budget=luck.choice((0.1, 0.5, 2.0)),
+        availability=luck.choice((0.9, 0.99, 0.9999)),
+        failure=luck.choice((0.1, 0.3)),
+    )
+    return None if luck.random() < 0.5 else scheme

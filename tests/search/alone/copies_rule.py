@@ -93,6 +93,10 @@ class CopiesRule:
     def _waits(self, now_s: float, block: str, to_come: list[str]) -> bool:
         """Tell whether there is or will be a place for the block: else it waits for another node."""
         leaves = any(each == block for each, _ in self._known.leaving(now_s))
+        # Ordered away by the same heartbeat, of which `known` hears when it is over.
+        leaves = leaves or any(
+            node not in self._part.map.blocks[block].replicas for node in self._known.held[block]
+        )
         return leaves or bool(self._places(now_s, block, to_come))
 
     def _one(
@@ -106,17 +110,21 @@ class CopiesRule:
             return None
         source = min(sources, key=lambda node: (sending[node], load(node), node))
         known.tries[block] += 1
-        (to,) = place_hdfs(
-            self._candidates(free),
-            1,
-            seed=self._seed,
-            block=f"{block}/{known.tries[block]}",
-            existing=self._candidates([*good, *to_come]),
-        )
+        to = known.epochs.place(block, len(to_come), free, load) or self._by_hdfs(block, free, to_come)
         sending[source] += 1
         receiving[to] += 1
         to_come.append(to)
         return block, to, source, now_s + self._timeout_s
+
+    def _by_hdfs(self, block: str, free: list[str], to_come: list[str]) -> str:
+        (to,) = place_hdfs(
+            self._candidates(free),
+            1,
+            seed=self._seed,
+            block=f"{block}/{self._known.tries[block]}",
+            existing=self._candidates([*self._known.good(block), *to_come]),
+        )
+        return to
 
     def _candidates(self, nodes: list[str]) -> list[CandidateNode]:
         blocks = self._part.map

@@ -29,6 +29,7 @@ from tests.search.violation import hold
 KEPT, SILENCE_S, FETCHES = 3, 6.0, 2
 DISK = "disk full"
 ENDS = "attempts end as their nodes say"
+SHOWN = "the last decisions are shown"
 
 
 class Talker:
@@ -46,10 +47,17 @@ class Talker:
 class CoreStory:
     """Plays events on a core; every rule looks at it after each."""
 
+    BYTES = 1
+    """What memory counts in."""
+    NAMES = 10_000
+    """Number of names that jobs have."""
+    SUBMITS, ENDING = 2.5, 0.25
+    """How often jobs come, and the share of what runs that ends in a heartbeat."""
+    USERS = ("ana", "bo")
+
     def __init__(self, seed: int, steps: int) -> None:
         luck = self._luck = chance(seed, "core alone")
         self._steps, self._now_s, self._jobs = steps, 0.0, 0
-        limits = luck.choice((Limits(), Limits(), Limits(False, True, True), Limits(True, True, False)))
         self._most = luck.choice((0, 0, 1, 2))
         config = CoreConfig(
             heartbeat_s=1.0,
@@ -58,7 +66,7 @@ class CoreStory:
             maps_per_heartbeat=self._most,
             reduces_per_heartbeat=self._most,
         )
-        self._policy = AnyPolicy(luck, limits, copies=luck.random() < 0.6)
+        self._policy = self._made_policy(seed)
         self._core: Any = Core(config, self._policy, self, seed=seed)
         self._nodes = [Talker(self._spec(f"n{place}")) for place in range(luck.choice((1, 2, 3, 5)))]
         self._rows_of_attempts: list[Any] = []
@@ -72,6 +80,14 @@ class CoreStory:
         self._avoidance = AvoidanceRule()
         self._fetches: dict[str, int] = {}
         self._last_ended, self._held_back = "", False
+        self._decisions: list[Any] = []  # the last ones
+        self._ticks = 0
+
+    def _made_policy(self, seed: int) -> Any:
+        """Return the policy that is asked, which notes what it is told as `AnyPolicy` does."""
+        luck = self._luck
+        limits = luck.choice((Limits(), Limits(), Limits(False, True, True), Limits(True, True, False)))
+        return AnyPolicy(luck, limits, copies=luck.random() < 0.6)
 
     def _spec(self, name: str) -> NodeSpec:
         luck = self._luck
@@ -80,7 +96,7 @@ class CoreStory:
             rack=f"r{luck.randrange(3)}",
             cores=luck.randint(1, 4),
             core_speed=1.0,
-            memory_bytes=luck.choice((2, 4, 8)),
+            memory_bytes=self.BYTES * luck.choice((2, 4, 8)),
             disk_bps=1e8,
             network_bps=1e8,
             map_slots=luck.choice((0, 1, 2, 3)),
@@ -91,6 +107,8 @@ class CoreStory:
 
     def decision(self, row: Any) -> None:
         """A launch is noted before it is judged."""
+        if row.answer != "skip":
+            self._decisions = [*self._decisions[-4:], row]
         self._rows.decided(self._core.ledger, row)
         self._launches += row.answer in ("launch", "split")
 
@@ -117,7 +135,7 @@ class CoreStory:
         steps = (
             (self._beat, 22),
             (self._tick, 3),
-            (self._submit, 2.5),
+            (self._submit, self.SUBMITS),
             (self._register, 1.5),
             (self._commit, 5),
             (self._move, 1),
@@ -148,6 +166,8 @@ class CoreStory:
         self._replies.discarded(core, self._news)
         if kind == "heartbeat" and fresh:
             self._replies.answered(core, arguments[0], answer)
+            if arguments[0].incarnation == self._incarnation_of(arguments[0].node):
+                self._replies.forgotten(core, arguments[0], answer, self._news)
         elif kind == "replicas_changed":
             self._replies.moved(core, *arguments)
         elif kind == "submit" and arguments[0].job in core.ledger.jobs:
@@ -161,6 +181,10 @@ class CoreStory:
             elif isinstance(effect, Discard):
                 self._commits = [each for each in self._commits if each != effect.attempt]
         return answer
+
+    def _incarnation_of(self, name: str) -> int:
+        node = self._core.ledger.nodes.get(name)
+        return node.incarnation if node is not None and node.alive else 0
 
     def _report_of(self, attempt: str, reports: dict[str, AttemptReport]) -> AttemptReport | None:
         """What the node said of an attempt, now or before its output was put into place."""
@@ -208,12 +232,12 @@ class CoreStory:
             )
             for index in range(luck.choice((0, 1, 2, 4, 30)))
         )
-        demand = Demand(memory_bytes=luck.choice((1, 2, 3)), vcores=luck.choice((1, 2)))
+        demand = Demand(memory_bytes=self.BYTES * luck.choice((1, 2, 3)), vcores=luck.choice((1, 2)))
         job = JobSpec(
             job=name,
-            name=name,
+            name=f"name_{self._jobs % self.NAMES}",
             app="any",
-            user=luck.choice(("ana", "bo")),
+            user=luck.choice(self.USERS),
             queue=luck.choice(("default", "etl")),
             priority=luck.choice(list(Priority)),
             submit_s=self._now_s,
@@ -279,7 +303,7 @@ class CoreStory:
             node.full = not node.full
         finished: list[AttemptReport] = []
         for attempt, told in list(node.runs.items()):
-            if luck.random() < (0.7 if told else 0.25):
+            if luck.random() < (0.7 if told else self.ENDING):
                 states = (
                     ("killed", "killed", "succeeded", "failed")
                     if told
@@ -405,6 +429,7 @@ class CoreStory:
             self._now_s += self._luck.choice((1.0, SILENCE_S / 2, SILENCE_S))
         alive = {name for name, node in self._core.ledger.nodes.items() if node.alive}
         self._do("tick")
+        self._ticks += 1
         for name in alive:
             silent = self._heard[name] < self._now_s - SILENCE_S
             there = self._core.ledger.nodes[name].alive
@@ -450,6 +475,7 @@ class CoreStory:
 
     def _recover(self) -> None:
         self._core.recovered(self._now_s)
+        hold(self._core.ledger.now_s == self._now_s, "the core knows the time", self._now_s)
         self._rules.recovered(self._core, self._now_s)
         for name, node in self._core.ledger.nodes.items():
             if node.alive:
@@ -482,6 +508,9 @@ class CoreStory:
         if not good:
             for wrong in (proposal, other):
                 self._refused(PolicyError, lambda wrong=wrong: ledger.launch(node, kind, wrong))
+        elif not proposal.speculative and luck.random() < 0.1:
+            ledger.launch(node, kind, proposal)  # the node never hears of it
+            self._refused(PolicyError, lambda: ledger.launch(node, kind, proposal))
         else:
             twin = next((n for n in nodes if not self._is_possible(n, kind, task, other)), None)
             if twin is not None:
@@ -544,6 +573,15 @@ class CoreStory:
         hold(told == [each for each in self._ended_jobs for _ in range(times)], "a policy is told", told[-3:])
         hold(len(policy.heard["submitted"]) == self._jobs, "a policy is told", self._jobs)
         hold(len(policy.heard["beat"]) == ledger.beats, "a policy is told", f"{ledger.beats} beats")
+        hold(len(policy.heard["tick"]) == times * self._ticks, "a policy is told", f"{self._ticks} ticks")
+        recent = list(ledger.recent)[-5:]
+        hold(recent == self._decisions[-len(recent) :] if recent else not self._decisions, SHOWN, recent)
+        for node in ledger.nodes.values():
+            feeds = [feed.job.job for feed in node.feeds.values() if not (node.alive and feed.job.active)]
+            hold(not feeds, "a node is told of jobs that go on", f"{node.node}: {feeds}")
+            for attempt in node.attempts.values():
+                fresh = attempt.status is not None or attempt.progress == 0.0
+                hold(fresh and attempt.end_s == 0.0, "what has not begun has got nowhere", attempt.attempt)
         ledger.settle()
         for job in ledger.jobs.values():
             for kind in TaskKind:

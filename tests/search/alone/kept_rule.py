@@ -20,6 +20,7 @@ class KeptRule:
     def start_over(self) -> None:
         """Nothing is kept, and nothing was read."""
         self._copies: list[tuple[str, str, int]] = []
+        self._began: list[str] = []  # blocks with copies, in the order in which each had its first
         self._let_go: list[tuple[str, str]] = []
         self._reads: Counter[str] = Counter()
         self._budget_bytes = inf
@@ -51,20 +52,28 @@ class KeptRule:
     def keep(self, block: str, node: str, length: int) -> None:
         """A copy is there; others go until all fit."""
         self._copies.append((block, node, length))
+        self._note_beginnings()
         while sum(size for _, _, size in self._copies) > self._budget_bytes:
             fewest = min(self._reads[other] for other, _, _ in self._copies)
             # Among blocks that were read as often, the one whose copies began first.
-            first = next(other for other, _, _ in self._copies if self._reads[other] == fewest)
+            first = next(other for other in self._began if self._reads[other] == fewest)
             evicted = next(each for each in self._copies if each[0] == first)
             self._copies.remove(evicted)
+            self._note_beginnings()
             if evicted[:2] not in self._let_go:
                 self._let_go.append((evicted[0], evicted[1]))
+
+    def _note_beginnings(self) -> None:
+        blocks = dict.fromkeys(block for block, _, _ in self._copies)
+        self._began = [block for block in self._began if block in blocks]
+        self._began += [block for block in blocks if block not in self._began]
 
     def settle(self, block: str, good: list[str], target: int) -> None:
         """A copy that is gone is one no more, nor are the oldest that take the places of replicas."""
         there = [each for each in self._copies if each[0] == block and each[1] in good]
         staying = there[max(0, len(there) - max(0, len(good) - target)) :]
         self._copies = [each for each in self._copies if each[0] != block or each in staying]
+        self._note_beginnings()
         many = len(good) > target
         self._let_go = [each for each in self._let_go if each[0] != block or (each[1] in good and many)]
 

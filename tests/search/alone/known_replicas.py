@@ -19,6 +19,7 @@ class KnownReplicas:
 
     def __init__(self, kept: Any) -> None:
         self.kept = kept
+        self.epochs: Any = None
         self._paths: dict[str, str] = {}  # of each block that belongs to a file
         self._sizes: dict[str, tuple[int, int]] = {}  # bytes and target, of blocks of finished files
         self._inputs: set[str] = set()
@@ -28,6 +29,7 @@ class KnownReplicas:
     def start_over(self, names: Any) -> None:
         """A NameNode begins: it knows files, and no node."""
         self.names = names
+        self._targets: dict[str, int] = {}  # where an epoch has raised them
         self._live: set[str] = set()
         self.held: dict[str, dict[str, int]] = {block: {} for block in self._paths}
         self.marks: dict[str, set[str]] = {block: set() for block in self._paths}
@@ -58,7 +60,11 @@ class KnownReplicas:
 
     def target(self, block: str) -> int:
         """Return how many replicas are wanted, 0 while the file is written."""
-        return self._sizes.get(block, (0, 0))[1]
+        return self._targets.get(block, self._sizes.get(block, (0, 0))[1])
+
+    def live_nodes(self) -> int:
+        """Return how many nodes are registered."""
+        return len(self._live)
 
     def inputs_bytes(self) -> int:
         """Return what all inputs take with their replicas."""
@@ -153,11 +159,26 @@ class KnownReplicas:
                 self._end(block, node, now_s)
             for key in [key for key in self._leaving if key[0] == block]:
                 del self._leaving[key]
-            for known in (self._paths, self._sizes, self.held, self.marks, self.coming, self._told):
+            for known in (
+                self._paths,
+                self._sizes,
+                self._targets,
+                self.held,
+                self.marks,
+                self.coming,
+                self._told,
+            ):
                 known.pop(block, None)
             self._inputs.discard(block)
             self.tries.pop(block, None)
             self.kept.forget(block)
+            self.epochs.forget(block)
+
+    def retarget(self, block: str, target: int) -> None:
+        """So many replicas of the block are wanted from now on."""
+        if target != self.target(block):
+            self._targets[block] = target
+            self._changed(block)
 
     def told(self, now_s: float, node: str, event: str, block: str, length: int) -> None:
         """A node tells of one block."""
@@ -188,7 +209,7 @@ class KnownReplicas:
         self._leaving.pop((block, node), None)
         expected = self.coming[block].pop(node, None)
         if (block, node) in self._copies:
-            cause = "repair"
+            cause = self.epochs.cause(block)
             self.tries.pop(block, None)
         self._copies.discard((block, node))
         if block in self._sizes and self._sizes[block][0] != length:

@@ -8,6 +8,7 @@ from typing import Any
 from tests.search.alone.block_story import BlockStory
 from tests.search.alone.core_story import CoreStory
 from tests.search.alone.driver_story import DriverStory
+from tests.search.alone.policy_story import PolicyStory
 from tests.search.alone.sums_story import SumsStory
 from tests.search.alone.tracker_story import TrackerStory
 from tests.search.violation import Violation
@@ -16,6 +17,7 @@ PARTS: Mapping[str, Callable[[int, int], Any]] = {
     "blocks": BlockStory,
     "core": CoreStory,
     "driver": DriverStory,
+    "policies": PolicyStory,
     "sums": SumsStory,
     "tracker": TrackerStory,
 }

@@ -24,6 +24,40 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`not limits.slots` is `limits.slots`": "`_lack` is asked more often, and finds nothing lacking then",
         "`0` is `1`": "`_lack` is asked more often, and finds nothing lacking then",
     },
+    f"{_CORE}.ledger:Ledger.why_not": {
+        "without `self._possible = proposal if fault is None else None`": "`launch` asks once more",
+    },
+    f"{_CORE}.ledger:Ledger._lose_outputs": {
+        "`output.node == node.node and (not output.lost)` is `output.node == node.node or not output.lost`": (
+            "the winner is asked whether it ran there, and what is lost has none"
+        ),
+    },
+    f"{_CORE}.ledger:Ledger.remove_node": {
+        "`node.node in job.nodes and job.reduces.total` is `node.node in job.nodes or job.reduces.total`": (
+            "a job that was never there, or has no reduces, has no outputs there"
+        ),
+    },
+    f"{_CORE}.core:Core._expire": {
+        "without `self._heard_s = min(heard_s, default=latest_s)`": "nodes are looked at more often",
+    },
+    f"{_CORE}.core:Core._take_statuses": {
+        "`len(node.attempts) - len(beat.running)` is `len(node.attempts) + len(beat.running)`": (
+            "`_miss_attempts` is asked more often, and looks at each"
+        ),
+    },
+    f"{_CORE}.job_lifecycle:JobBooks.split_task": {
+        "without `self._changed(stage)`": "`launch`, which alone splits, tells of the change itself",
+    },
+    "schedbed.scheduler.order.sorted_keys:SortedKeys.put": {
+        "without `return`": "with the key that it had it goes out and comes in at the same place",
+    },
+    "schedbed.scheduler.order.shares:fair_shares": {
+        "`sum((claim.demand for claim in claims)) <= capacity` is `sum((claim.demand for claim in claims)) < "
+        "capacity`": "when there is just enough the level reaches each demand",
+    },
+    "schedbed.scheduler.admission.slots:Slots.room": {
+        "`node.free_slots(kind) > 0` is `node.free_slots(kind) >= 0`": "the core offers a free slot only",
+    },
     f"{_CORE}.avoidance:Avoidance.strength": {
         "`3` is `4`": "strengths are compared with each other and with 0 only, and this one is the greatest",
         "`0` is `1` (2)": "a node in `excluded` has failed, so that its count is there",

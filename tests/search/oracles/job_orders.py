@@ -11,6 +11,7 @@ from math import ceil, inf
 from typing import Any
 
 from schedbed.tasks.specs import TaskKind
+from tests.search.oracles.map_choices import LOCAL, RACK, choices
 
 Reference = Callable[[Any, TaskKind], list[Any]]
 PRIORITIES = ["very_high", "high", "normal", "low", "very_low"]
@@ -164,6 +165,19 @@ def _user_limit(
             limit, ceil(promised * of_queue(name, "user_limit_factor", asked.user_limit_factor) - EPSILON)
         )
     return max(1, limit)
+
+
+def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[Any]) -> Iterator[Any]:
+    """Yield the jobs of which a heartbeat may start a task there: once `most` tasks are off-switch, only near ones.
+
+    Near are maps whose input is on the node or in its rack.
+    """
+    here = [attempt for attempt in node.attempts.values() if attempt.assigned_s == view.now_s]
+    only_near = len([attempt for attempt in here if attempt.locality == "off"]) >= most
+    for job in jobs:
+        there = choices(view, node, job) if kind is TaskKind.MAP else {LOCAL: False, RACK: False}
+        if not only_near or there[LOCAL] or there[RACK]:
+            yield job
 
 
 class KeptNodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedbed.cluster.messages import Heartbeat, KillAttempt, Launch, MapOutputs, Reply, Reregister
+from schedbed.cluster.messages import ForgetJob, Heartbeat, KillAttempt, Launch, MapOutputs, Reply, Reregister
 from schedbed.scheduler.core.records import Discard
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import Violation, hold
@@ -40,7 +40,9 @@ class RepliesRule:
 
     def _check_kills(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
         """Each attempt that is to stop is told so at once, and again while the node still lists it."""
-        told = {action.attempt for action in reply.actions if isinstance(action, KillAttempt)}
+        kills = [action.attempt for action in reply.actions if isinstance(action, KillAttempt)]
+        told = set(kills)
+        hold(len(kills) == len(told), TOLD, f"{beat.node} is told twice to stop one of {kills}")
         listed = {status.attempt for status in beat.running}
         for name, attempt in node.attempts.items():
             if attempt.state == "killing":
@@ -64,7 +66,9 @@ class RepliesRule:
             del self._outputs[key]
         for action in reply.actions:
             if isinstance(action, MapOutputs):
-                known, _ = self._outputs.get((*life, action.job), ([], False))
+                known, complete = self._outputs.get((*life, action.job), ([], False))
+                news = action.outputs or action.all_done is not complete
+                hold(news, "a node is told what is new", f"{beat.node}: {action}")
                 self._outputs[*life, action.job] = ([*known, *action.outputs], action.all_done)
         reduces = [each.task.job for each in node.attempts.values() if each.task.kind is REDUCE]
         jobs = {job.job: job for job in reduces if job.active}
@@ -73,6 +77,20 @@ class RepliesRule:
             known, complete = self._outputs.get((*life, name), ([], False))
             seen = f"{beat.node} knows {len(known)} of {len(job.outputs)} outputs of {name}, {complete}"
             hold(known == job.outputs and complete == done, TOLD, seen)
+
+    def forgotten(self, core: Any, beat: Heartbeat, reply: Reply, ended: list[Any]) -> None:
+        """Check who is told to forget a job: only of ended ones, and each whose map may have left its output late."""
+        jobs = [action.job for action in reply.actions if isinstance(action, ForgetJob)]
+        active = [job for job in jobs if job in core.ledger.jobs]
+        hold(not active, "nodes forget jobs that have ended", f"{beat.node} is to forget {active}")
+        reported = {report.attempt: report.state for report in beat.finished}
+        for row in ended:
+            job = core.ledger.ended.get(row.job)
+            if row.kind != "map" or row.node != beat.node or job is None or not job.reduces.total:
+                continue
+            left = row.state == "killed" and reported.get(row.attempt, "succeeded") == "succeeded"
+            seen = f"{beat.node} is not to forget {row.job}: {row}"
+            hold(not left or row.job in jobs, "nodes forget jobs that have ended", seen)
 
     def discarded(self, core: Any, ended: list[Any]) -> None:
         """What these attempts wrote into files is to be deleted, unless they have succeeded."""

@@ -73,28 +73,29 @@ class SplitRule(DelayRule):
             hold(answer.split is None and is_of(view, node, answer, wanted), CHECK, seen)
             mine.level = 0
             return
-        shares = [0.0] if not job.reduces.total or not wholes else self._shares(answer, wholes[0])
-        split = getattr(answer, "split", None)
+        near = [task for task in wholes if is_of(view, node, Proposal(task, ""), RACK)] or wholes
         if not isinstance(answer, Proposal):
-            hold(any(share * length_of(wholes) < 1 for share in shares), CHECK, f"{seen}, {shares}")
+            uncut = not job.reduces.total or not near
+            bytes_of = [share * task.split.length for task in near for share in self._shares(task)]
+            hold(uncut or min(bytes_of) < 1, CHECK, f"{seen}, {bytes_of}")
             mine.skipped_s = view.now_s
             return
+        hold(job.reduces.total > 0, CHECK, seen)
+        shares, split = self._shares(answer.task), answer.split
         hold(
             any(abs((1.0 if split is None else split) - share) < EPSILON for share in shares),
             CHECK,
             f"{seen}, {shares}",
         )
-        near = [task for task in wholes if is_of(view, node, Proposal(task, ""), RACK)]
-        hold(answer.task in (near or wholes), CHECK, f"{seen}: of {[task.task for task in near or wholes]}")
+        hold(answer.task in near, CHECK, f"{seen}: of {[task.task for task in near]}")
         mine.level = 0
         if split is not None:
             self._split_s[job.job, answer.task.index] = view.now_s
 
-    def _shares(self, answer: Any, first: Any) -> list[float]:
+    def _shares(self, task: Any) -> list[float]:
         """The share that is right; two where the last bit decides."""
         if self._share is not None:
             return [self._share]
-        task = answer.task if isinstance(answer, Proposal) else first
         known = {what: mean for (name, what), mean in self._means.items() if name == task.job.spec.name}
         if "local" not in known and "remote" not in known:
             return [FIRST]
@@ -111,8 +112,3 @@ class SplitRule(DelayRule):
         if abs(gain_s - self._launch_s) < EPSILON:
             return [share, 0.0]
         return [share if gain_s > self._launch_s else 0.0]
-
-
-def length_of(tasks: list[Any]) -> int:
-    """Return the bytes of the first map, 0 without one."""
-    return tasks[0].split.length if tasks else 0

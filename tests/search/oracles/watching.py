@@ -13,11 +13,19 @@ from schedbed.scheduler.locality.split import SplitLocality
 from schedbed.scheduler.order.capacity import Capacity
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.order.fifo import Fifo
+from schedbed.scheduler.order.pool_order import PoolOrder
 from schedbed.scheduler.order.pools import PoolSettings
 from schedbed.scheduler.policies.late import Late
 from schedbed.scheduler.policy import Composed, Proposal
 from schedbed.tasks.specs import TaskKind
-from tests.search.oracles.job_orders import KeptNodes, Reference, capacity_order, fair_order, fifo_order
+from tests.search.oracles.job_orders import (
+    KeptNodes,
+    Reference,
+    capacity_order,
+    fair_order,
+    fifo_order,
+    near_first,
+)
 from tests.search.oracles.late_rule import LateRule
 from tests.search.oracles.map_choices import DelayRule, check_greedy
 from tests.search.oracles.preemption_rule import PreemptionRule
@@ -31,20 +39,34 @@ ELIDABLE = (Fifo, Fair, Capacity, Greedy, Delay, SplitLocality, Slots, Container
 def watch_policy(policy: Any) -> Any:
     """Return the policy, which raises Violation from now on where an answer is not that of a reference."""
     if isinstance(policy, Composed):
-        quiet = all(type(axis) in ELIDABLE for axis in policy.axes)
-        hold(policy.elidable or not quiet, "shipped axes need not hear of all heartbeats", policy.axes)
-        reference = _reference(policy, policy.order)
         order: Any = policy.order
-        sizes_slots = getattr(policy.order, "sizes_slots", False)
+        near_only = type(order) is Capacity and order.asked.off_switch_per_heartbeat is not None
+        quiet = all(type(axis) in ELIDABLE for axis in policy.axes) and not near_only
+        told = f"{policy.axes}, off-switch {near_only}"
+        hold(policy.elidable or not quiet, "shipped axes need not hear of all heartbeats", told)
+        hold(not (policy.elidable and near_only), "what a heartbeat may not start the next one may", told)
+        if isinstance(order, PoolOrder) and type(order).jobs is PoolOrder.jobs:
+            _watch_pools(policy)
+        reference = _reference(policy, order)
+        sizes_slots = type(order) is Capacity and _sizes_slots(order.asked)
         if reference is not None:
-            _watch_order(policy, reference, KeptNodes(order.asked) if sizes_slots else None)
-        _watch_locality(policy, None if sizes_slots else reference)
+            _watch_order(
+                policy,
+                reference,
+                KeptNodes(order.asked) if sizes_slots else None,
+                order.asked.off_switch_per_heartbeat if near_only else None,
+            )
+        _watch_locality(policy, None if sizes_slots or near_only else reference)
         if isinstance(policy.order, Fair) and _preempts(policy.order):
             _watch_preemption(policy, policy.order)
     speculation = getattr(policy, "speculation", None)
     if isinstance(speculation, Late):
         _watch_copies(speculation)
     return policy
+
+
+def _sizes_slots(asked: Any) -> bool:
+    return asked.map_slot_memory_bytes is not None or asked.reduce_slot_memory_bytes is not None
 
 
 def _preempts(order: Any) -> bool:
@@ -79,13 +101,34 @@ def _reference(policy: Any, order: Any) -> Reference | None:
     return None
 
 
-def _watch_order(policy: Any, reference: Reference, kept: KeptNodes | None) -> None:
+def _watch_pools(policy: Any) -> None:
+    """Pools and their jobs are asked by the keys that they have now."""
+    inner, order = policy._jobs, policy.order
+
+    def jobs(view: Any, node: Any, kind: TaskKind) -> Iterator[Any]:
+        pools = sorted((pool for pool in order.pools.values() if pool.ready[kind]), key=lambda p: p.key(kind))
+        wanted = [
+            job
+            for pool in pools
+            for job in sorted(pool.ready[kind], key=lambda job: pool.job_key(job, job.stage(kind)))
+        ]
+        found = list(inner(view, node, kind))
+        seen = f"{view.now_s}: {[job.job for job in found]} instead of {[job.job for job in wanted]}"
+        hold(found == wanted, "pools are asked by their keys", seen)
+        yield from found
+
+    policy._jobs = jobs
+
+
+def _watch_order(policy: Any, reference: Reference, kept: KeptNodes | None, off_switch: int | None) -> None:
     inner = policy._jobs
 
     def jobs(view: Any, node: Any, kind: TaskKind) -> Iterator[Any]:
         wanted = iter(reference(view, kind))
         if kept is not None:
             wanted = kept.first(view, node, kind, wanted)
+        if off_switch is not None:
+            wanted = near_first(view, node, kind, off_switch, wanted)
         for job in inner(view, node, kind):
             other = next(wanted, None)
             if other is not job:
@@ -170,6 +213,15 @@ def _watch_split(policy: Any, split: Any) -> None:
 
 
 def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
+    skip, wait_s = delay._skip, delay.asked.node_wait_s
+
+    def skipped(view: Any, patience: Any) -> str:
+        where = "a local" if not patience.level and patience.wait_s < wait_s else "a rack-local"
+        reason = skip(view, patience)
+        hold(reason.startswith(f"waits for {where} node: {patience.wait_s:.1f}"), "a wait is told", reason)
+        return reason
+
+    delay._skip = skipped
     policy.beat, delay.beat = _after(policy.beat, rule.beat), _after(delay.beat, rule.beat)
     if policy._scan is None:
         pick = policy._pick
