@@ -157,7 +157,8 @@ def with_rare_settings(luck: Random, policy: Any) -> Any:
         return policy
     if "split" in policy["locality"] and luck.random() < 0.6:
         chosen: Any = policy["locality"]["split"] if isinstance(policy["locality"], dict) else {}
-        policy = {**policy, "locality": {"split": {**chosen, "p": "auto"}}}
+        waits = {"node_wait": "30s"} if luck.random() < 0.4 else {}
+        policy = {**policy, "locality": {"split": {**chosen, "p": "auto", **waits}}}
     if "capacity" not in policy["order"]:
         return policy
     asked: Any = policy["order"]["capacity"] if isinstance(policy["order"], dict) else {}

@@ -12,6 +12,7 @@ import pytest
 from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
+from tests.search.alone.parts import PARTS, play_alone
 from tests.search.generate import LATER, NEWER, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
@@ -35,6 +36,13 @@ def test_stories_from_seeds(first: int) -> None:
     assert found is None, (
         f"seed {found[0].seed}: {found[1]}; python tests/search/run.py --seed {found[0].seed}"
     )
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (10, 20))])
+def test_stories_of_one_part(part: str, first: int) -> None:
+    for seed in range(first, first + 10):
+        play_alone(part, seed, Story().steps)
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)

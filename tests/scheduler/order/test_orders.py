@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedbed.cluster.messages import AttemptReport, Heartbeat, Launch
+from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.order.shares import Claim, fair_shares
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import JobSpec
-from tests.harness.world import World, job, node
+from tests.harness.world import Tape, World, job, node
 
 
 def order_of_launches(policy: object, *jobs: JobSpec, slots: int = 1, limit_s: float = 3600) -> list[str]:
@@ -66,6 +69,21 @@ def test_pools_by_queue():
     """One user with jobs in two queues: the queues take turns."""
     jobs = [job("a1", 2), job("a2", 2), job("b1", 2, queue="night")]
     assert order_of_launches("fair:pool_by=queue", *jobs, slots=2)[:2] == ["a1", "b1"]
+
+
+def test_two_jobs_of_a_pool_may_end_before_the_order_hears_of_either():
+    """Both of ana's are killed while nothing else could start; bo's comes after that."""
+    core = Core(CoreConfig(), build_policy("fair"), Tape())
+    core.register(0.0, node("n1"), 1)
+    for name in ("a1", "a2"):
+        core.submit(0.0, job(name, 2))
+    core.heartbeat(0.0, Heartbeat("n1", 1, 1))
+    for name in ("a1", "a2"):
+        core.kill_job(1.0, name, "by order")
+    core.submit(2.0, job("b1", 1, user="bo"))
+    stopped = AttemptReport("a1_m_000000_0", "killed", 0.0, 2.0)
+    reply = core.heartbeat(2.0, Heartbeat("n1", 1, 2, finished=(stopped,)))
+    assert [action.job for action in reply.actions if isinstance(action, Launch)] == ["b1"]
 
 
 def test_weights_share_in_proportion():

@@ -41,8 +41,9 @@ class NotedPolicy:
         self.copied: set[TaskKind] = set()
         self.heard: dict[str, list[str]] = {name: [] for name in NOTED_HOOKS}
         self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
-        if hasattr(inner, "preempt"):
-            self.preempt = inner.preempt
+        preempt = getattr(inner, "preempt", None)
+        if preempt is not None:
+            self.preempt = preempt
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
         """As in `Policy`."""

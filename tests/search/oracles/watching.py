@@ -40,7 +40,8 @@ def watch_policy(policy: Any) -> Any:
     """Return the policy, which raises Violation from now on where an answer is not that of a reference."""
     if isinstance(policy, Composed):
         order: Any = policy.order
-        near_only = type(order) is Capacity and order.asked.off_switch_per_heartbeat is not None
+        asked: Any = getattr(order, "asked", None)
+        near_only = type(order) is Capacity and asked.off_switch_per_heartbeat is not None
         quiet = all(type(axis) in ELIDABLE for axis in policy.axes) and not near_only
         told = f"{policy.axes}, off-switch {near_only}"
         hold(policy.elidable or not quiet, "shipped axes need not hear of all heartbeats", told)
@@ -48,13 +49,13 @@ def watch_policy(policy: Any) -> Any:
         if isinstance(order, PoolOrder) and type(order).jobs is PoolOrder.jobs:
             _watch_pools(policy)
         reference = _reference(policy, order)
-        sizes_slots = type(order) is Capacity and _sizes_slots(order.asked)
+        sizes_slots = type(order) is Capacity and _sizes_slots(asked)
         if reference is not None:
             _watch_order(
                 policy,
                 reference,
-                KeptNodes(order.asked) if sizes_slots else None,
-                order.asked.off_switch_per_heartbeat if near_only else None,
+                KeptNodes(asked) if sizes_slots else None,
+                asked.off_switch_per_heartbeat if near_only else None,
             )
         _watch_locality(policy, None if sizes_slots or near_only else reference)
         if isinstance(policy.order, Fair) and _preempts(policy.order):
