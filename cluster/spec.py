@@ -38,6 +38,11 @@ class NodeSpec:
     foreground: tuple[tuple[float, float], ...] = ()
     """What else runs there, ahead of all tasks: from each time in seconds, in order, this share of the CPU."""
 
+    def __post_init__(self) -> None:
+        """Take the load as JSON has it, too: as lists."""
+        load = tuple((at_s, share) for at_s, share in self.foreground)
+        object.__setattr__(self, "foreground", load)
+
     @property
     def cpu_rate(self) -> float:
         """Host core-seconds a second for all attempts of the node together."""

@@ -92,7 +92,9 @@ class NodeGroup(Section):
     latency: Annotated[Latency | None, says("added to each message and transfer of the NIC")] = None
     loss: Annotated[Share | None, says("share of the NIC's packets that is lost")] = None
     host: Annotated[HostName | None, says("host of a run over many that must hold the nodes")] = None
-    foreground: Foreground | None = None
+    foreground: Annotated[
+        Foreground | None, says("other work on shared nodes, ahead of all tasks: a share of their CPU")
+    ] = None
     map_slots: Annotated[Slots | None, says("maps that run at a time")] = None
     reduce_slots: Annotated[Slots | None, says("reduces that run at a time")] = None
 

@@ -168,10 +168,7 @@ def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def _cluster(raw: Mapping[str, Any]) -> ClusterSpec:
-    nodes = tuple(
-        NodeSpec(**{**node, "foreground": tuple((at_s, share) for at_s, share in node.get("foreground", ()))})
-        for node in raw["nodes"]
-    )
+    nodes = tuple(NodeSpec(**node) for node in raw["nodes"])
     return ClusterSpec(**{**raw, "nodes": nodes, "blocks": BlockSettings(**raw["blocks"])})
 
 

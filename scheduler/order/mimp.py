@@ -48,18 +48,21 @@ class Mimp:
         self._slots: dict[TaskKind, list[SlotsLeft]] = {kind: [] for kind in TaskKind}
         self._risks: dict[str, tuple[float, float]] = {}  # predicted and allowed seconds of jobs at risk
         self._orders: dict[tuple[TaskKind, int], list[JobView]] = {}
+        self._jobs: dict[str, JobView] = {}  # also those that the offer of the moment is not for
         self._is_stale = True
 
     # What it knows
 
     def submitted(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
+        self._jobs[job.job] = job
         self._is_stale = True
 
     def finished(self, view: View, job: JobView) -> None:
         """As in `Hooks`."""
         self._is_stale = True
         self._orders.clear()
+        del self._jobs[job.job]
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
@@ -95,7 +98,7 @@ class Mimp:
                         spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
                     )
             self._slots[kind] = [SlotsLeft(level / LEVELS, count) for level, count in sorted(slots.items())]
-        due = [(job.deadline_s, job.serial, job) for job in view.jobs.values() if job.deadline_s is not None]
+        due = [(job.deadline_s, job.serial, job) for job in self._jobs.values() if job.deadline_s is not None]
         until_s = 0.0
         for deadline_s, _, job in sorted(due, key=lambda each: each[:2]):
             until_s += sum(self._left_s(job, kind) for kind in TaskKind)
@@ -124,11 +127,11 @@ class Mimp:
         level = _level(node, view.now_s)
         order = self._orders.get((kind, level))
         if order is None:
-            order = self._orders[kind, level] = self._ordered(view, kind, level)
+            order = self._orders[kind, level] = self._ordered(kind, level)
         return _ready(order, kind)
 
-    def _ordered(self, view: View, kind: TaskKind, level: int) -> list[JobView]:
-        keys = [(self._key(job, kind, level), job) for job in view.jobs.values()]
+    def _ordered(self, kind: TaskKind, level: int) -> list[JobView]:
+        keys = [(self._key(job, kind, level), job) for job in self._jobs.values()]
         return [job for _, job in sorted(keys, key=lambda each: each[0])]
 
     def _key(self, job: JobView, kind: TaskKind, level: int) -> tuple[float, float, bool, tuple[object, ...]]:

@@ -25,6 +25,9 @@ twice, lose messages between TaskTrackers and agents, and have DataNodes that kn
 ALONE = 3000
 """Of the stories from this seed on every fourth plays one part of the system alone, which takes milliseconds."""
 
+RARE = (4140,)
+"""Stories of parts alone that reach what few do: a map that is learnt to be best not split."""
+
 FURTHER = (
     "delay",
     "loss",
@@ -47,6 +50,7 @@ def seeds_of_all_kinds(count: int) -> list[int]:
         *range(few),
         *range(NEWER, NEWER + few),
         *range(ALONE, ALONE + 12 * few, 4),
+        *RARE,
         *range(LATER, LATER + count - 2 * few),
     ]
 
