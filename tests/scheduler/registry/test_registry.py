@@ -51,7 +51,7 @@ def test_defaults_and_scale():
     ("spec", "message"),
     [
         ("fiar", "policy 'fiar' is unknown, did you mean fair?"),
-        ("mumps", "policy 'mumps' is unknown; there are: fifo, fair, delay"),
+        ("quincy", "policy 'quincy' is unknown; there are: fifo, fair, delay"),
         ("", "expected a name"),
         (":", "expected a name"),
         ("delay:node_wiat=3s", "parameter 'node_wiat' is unknown, did you mean node_wait?"),
