@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from schedbed.cluster.faults import PlannedFault
@@ -28,21 +29,13 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
     return tuple(found)
 
 
-def foreground_of(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return what the nodes' foreground loads do to their CPU, at its times."""
+def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
+    """Return the nodes' foreground loads as slow CPUs, each from its time to the next one's."""
     return [
-        PlannedFault(
-            at_s=at_s,
-            kind="slow",
-            nodes=(node.node,),
-            until_s=until_s,
-            cpu=1.0 - share,
-        )
+        PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)
         for node in nodes
-        for (at_s, share), until_s in zip(
-            node.foreground, [*(at_s for at_s, _ in node.foreground[1:]), None], strict=False
-        )
-        if share
+        for (at_s, share), (until_s, _) in pairwise((*node.foreground, (None, 0.0)))
+        if share and at_s is not None
     ]
 
 

@@ -33,7 +33,7 @@ class FaultPlan:
     """Inject faults at their times and end them at theirs: in order of time, then as they were added.
 
     A fault that begins late lasts as long as planned all the same. `declared` are what nodes say of themselves
-    (`conditions.foreground_of`): no events, so they have no rows.
+    (`conditions.foreground_slowdowns`): no events, so they have no rows.
     """
 
     def __init__(

@@ -36,10 +36,11 @@ class NodeSpec:
     paging: float = 0.0
     shared_disk: str = ""  # the name of the disk, "" for one of its own
     foreground: tuple[tuple[float, float], ...] = ()
-    """What else runs there, ahead of all tasks: from each time in seconds, in order, this share of the CPU."""
+    """Times of the run in seconds, in order, each with the share of the CPU that other work has ahead of tasks from
+    then on."""
 
     def __post_init__(self) -> None:
-        """Take the load as JSON has it, too: as lists."""
+        """Accept the load as lists, too: JSON has no tuples."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
-from schedbed.cluster.conditions import by_nature, foreground_of
+from schedbed.cluster.conditions import by_nature, foreground_slowdowns
 from schedbed.cluster.machines.make import check_machines, machines_ready
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
@@ -220,7 +220,9 @@ class LiveRuns:
         nodes = self._scenario.cluster.nodes
         names = [node.node for node in nodes]
         hands = RayHands(cluster)
-        return FaultInjector(self._scenario.faults, names, hands, by_nature(nodes), foreground_of(nodes))
+        return FaultInjector(
+            self._scenario.faults, names, hands, by_nature(nodes), foreground_slowdowns(nodes)
+        )
 
     def _judge(self, record: RunRecord, session: Session) -> None:
         """A run succeeded when all its jobs did, with right outputs."""

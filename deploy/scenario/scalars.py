@@ -77,5 +77,5 @@ def says(text: str, unit: str = "") -> FieldInfo:
 
 
 def as_list(value: object) -> object:
-    """One text, or one mapping, is a list of one."""
+    """Return a list with the value in it for a text or a mapping, the value itself else."""
     return [value] if isinstance(value, str | dict) else value

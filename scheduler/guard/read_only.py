@@ -44,9 +44,8 @@ def live(name: str) -> property:
 
 
 class Face:
-    """What all faces have.
-
-    A `__getattr__` with words of our own would make each attribute of each face slower; see `blame.told`.
+    """Refuses changes and copies. It has no `__getattr__`, which would make each attribute of each face slower: words
+    for a missing one are in `blame.told`.
     """
 
     __slots__ = ("__faces", "__raw")

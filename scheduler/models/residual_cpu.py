@@ -11,9 +11,18 @@ from math import inf
 from typing import NamedTuple
 
 from schedbed.cluster.spec import NodeSpec
+from schedbed.scheduler.models.task_times import UNKNOWN_S
 
-UNKNOWN_S = 1.0
-"""What a task takes on a whole CPU while none like it has ended."""
+
+class TaskTime(NamedTuple):
+    """Time of a task in seconds: a part that every node takes, and one that a share of the CPU stretches."""
+
+    fixed_s: float
+    scaled_s: float
+
+    def on(self, free_cpu: float) -> float:
+        """Return the seconds that a task takes where that share of the CPU is left."""
+        return self.fixed_s + self.scaled_s / free_cpu
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
@@ -44,19 +53,19 @@ class ResidualTimes:
         self._sum_xs += x * took_s
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
-    def fitted(self) -> tuple[float, float]:
-        """Return `fixed` and `scaled` in seconds, neither below 0; all is `scaled` until two shares were tried."""
+    def fitted(self) -> TaskTime:
+        """Return the time of a task, neither part below 0; all is `scaled` until two shares were tried."""
         if not self._count:
-            return 0.0, UNKNOWN_S
-        only_scaled = 0.0, self._sum_xs / self._sum_xx
+            return TaskTime(0.0, UNKNOWN_S)
+        only_scaled = TaskTime(0.0, self._sum_xs / self._sum_xx)
         if self._tried[1] - self._tried[0] < 0.05:
             return only_scaled
         mean_x, mean_s = self._sum_x / self._count, self._sum_s / self._count
         slope = (self._sum_xs / self._count - mean_x * mean_s) / (self._sum_xx / self._count - mean_x**2)
         if slope <= 0:
-            return mean_s, 0.0
-        fixed = mean_s - slope * mean_x
-        return (fixed, slope) if fixed >= 0 else only_scaled
+            return TaskTime(mean_s, 0.0)
+        fixed_s = mean_s - slope * mean_x
+        return TaskTime(fixed_s, slope) if fixed_s >= 0 else only_scaled
 
     def __bool__(self) -> bool:
         return self._count > 0
@@ -69,13 +78,13 @@ class SlotsLeft(NamedTuple):
     slots: int
 
 
-def tasks_per_s(fixed_s: float, scaled_s: float, levels: list[SlotsLeft]) -> float:
+def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
     """Return how many tasks a second end when all these slots run nothing else."""
-    return sum(level.slots / max(1e-9, fixed_s + scaled_s / level.free_cpu) for level in levels)
+    return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 
-def normal_time(fixed_s: float, scaled_s: float, free_cpu: float, levels: list[SlotsLeft]) -> float:
+def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
     """Return how long a task takes with that share, over its mean on all these slots: below 1 where it does well."""
     slots = sum(level.slots for level in levels)
-    mean_s = sum(level.slots * (fixed_s + scaled_s / level.free_cpu) for level in levels) / max(1, slots)
-    return (fixed_s + scaled_s / free_cpu) / mean_s if mean_s > 0 else 1.0
+    mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)
+    return task.on(free_cpu) / mean_s if mean_s > 0 else 1.0

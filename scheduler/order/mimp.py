@@ -18,7 +18,7 @@ rounded to 1/20. With nothing to choose between two jobs, one with a deadline co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from schedbed.scheduler.models.residual_cpu import (
     ResidualTimes,
@@ -59,7 +59,7 @@ class Mimp:
         self._is_stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """As in `Hooks`: forget the job."""
         self._is_stale = True
         self._orders.clear()
         del self._jobs[job.job]
@@ -89,14 +89,13 @@ class Mimp:
         self._is_stale = False
         self._orders.clear()
         self._risks.clear()
-        for kind in TaskKind:
-            slots: Counter[int] = Counter()
-            for node in view.nodes.values():
-                if node.alive:
-                    spec = node.spec
-                    slots[_level(node, view.now_s)] += (
-                        spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
-                    )
+        maps, reduces = Counter[int](), Counter[int]()
+        for node in view.nodes.values():
+            if node.alive:
+                level = _level(node, view.now_s)
+                maps[level] += node.spec.map_slots
+                reduces[level] += node.spec.reduce_slots
+        for kind, slots in ((TaskKind.MAP, maps), (TaskKind.REDUCE, reduces)):
             self._slots[kind] = [SlotsLeft(level / LEVELS, count) for level, count in sorted(slots.items())]
         due = [(job.deadline_s, job.serial, job) for job in self._jobs.values() if job.deadline_s is not None]
         until_s = 0.0
@@ -111,7 +110,7 @@ class Mimp:
         tasks = stage.unstarted + stage.running / 2
         if not tasks:
             return 0.0
-        speed = tasks_per_s(*self._times_of(job, kind).fitted(), self._slots[kind])
+        speed = tasks_per_s(self._times_of(job, kind).fitted(), self._slots[kind])
         return tasks / speed if speed else float("inf")
 
     # Who is next
@@ -128,11 +127,10 @@ class Mimp:
         order = self._orders.get((kind, level))
         if order is None:
             order = self._orders[kind, level] = self._ordered(kind, level)
-        return _ready(order, kind)
+        return (job for job in order if job.stage(kind).ready)
 
     def _ordered(self, kind: TaskKind, level: int) -> list[JobView]:
-        keys = [(self._key(job, kind, level), job) for job in self._jobs.values()]
-        return [job for _, job in sorted(keys, key=lambda each: each[0])]
+        return sorted(self._jobs.values(), key=lambda job: self._key(job, kind, level))
 
     def _key(self, job: JobView, kind: TaskKind, level: int) -> tuple[float, float, bool, tuple[object, ...]]:
         if job.job in self._risks and self._is_in_time(job, kind, level):
@@ -142,16 +140,15 @@ class Mimp:
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
         """Return whether a task that starts there now ends before the deadline, if one does on any node."""
         _, left_s = self._risks[job.job]
-        fixed_s, scaled_s = self._times_of(job, kind).fitted()
+        task = self._times_of(job, kind).fitted()
         best = max((each.free_cpu for each in self._slots[kind]), default=1.0)
-        return fixed_s + scaled_s / (level / LEVELS) <= left_s or fixed_s + scaled_s / best > left_s
+        return task.on(level / LEVELS) <= left_s or task.on(best) > left_s
 
     def _normal(self, job: JobView, kind: TaskKind, level: int) -> float:
         times = self._times_of(job, kind)
         if not times:
             return 1.0
-        fixed_s, scaled_s = times.fitted()
-        return round(normal_time(fixed_s, scaled_s, level / LEVELS, self._slots[kind]), 2)
+        return round(normal_time(times.fitted(), level / LEVELS, self._slots[kind]), 2)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
         """Return why the job was offered the slot, for the reason of a launch."""
@@ -170,12 +167,6 @@ class Mimp:
 def _level(node: NodeView, now_s: float) -> int:
     """Return the share of the node's CPU that is left, in 1/20, at least one."""
     return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
-
-
-def _ready(order: list[JobView], kind: TaskKind) -> Iterator[JobView]:
-    for job in order:
-        if job.stage(kind).ready:
-            yield job
 
 
 AXIS = Axis(

@@ -65,7 +65,7 @@ class PoolOrder(ABC):
         self._place(pool, kind)
 
     def _place(self, pool: Pool, kind: TaskKind) -> None:
-        """Put the pool where it stands among those with ready jobs."""
+        """Sort the pool into those with ready jobs by its present key, or take it out when it has none."""
         ready = pool.ready[kind]
         if ready:
             self._order[kind].put(ready, pool.key(kind))

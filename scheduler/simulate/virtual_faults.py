@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol
 
-from schedbed.cluster.conditions import Conditions, by_nature, foreground_of
+from schedbed.cluster.conditions import Conditions, by_nature, foreground_slowdowns
 from schedbed.cluster.fault_plan import FaultPlan
 from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.cluster.virtual.node_model import Emulation
@@ -85,7 +85,7 @@ class Faults:
         self._check(faults)
         self._always = by_nature(node.spec for node in simulation.nodes)
         self.conditions = Conditions([node.spec.node for node in simulation.nodes], self._always)
-        loads = foreground_of(node.spec for node in simulation.nodes)
+        loads = foreground_slowdowns(node.spec for node in simulation.nodes)
         self._plan = FaultPlan(faults, self.conditions, self, loads)
         self.slow_nodes = bool(loads)
         self.touch_heartbeats = any(

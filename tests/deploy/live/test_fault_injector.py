@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.cluster.conditions import by_nature, foreground_of
+from schedbed.cluster.conditions import by_nature, foreground_slowdowns
 from schedbed.cluster.fault_plan import Row
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
@@ -99,7 +99,9 @@ def test_a_foreground_load_is_told_to_its_node_at_its_times_and_is_no_event() ->
     shared = NodeSpec(node="n2", foreground=((0.0, 0.75), (10.0, 0.0), (20.0, 0.5)), **nic, **slots)
     hands = FakeHands()
     slow = PlannedFault(at_s=20.0, kind="slow", nodes=("n2",), cpu=0.5, until_s=30.0)
-    plan = FaultInjector([slow], NODES, hands, (), foreground_of([replace(shared, foreground=()), shared]))
+    plan = FaultInjector(
+        [slow], NODES, hands, (), foreground_slowdowns([replace(shared, foreground=()), shared])
+    )
     rows: list[Row] = []
     for hands.now_s in (0.0, 5.0, 10.0, 20.0, 30.0):
         rows += plan.advance(hands.now_s)

@@ -10,6 +10,7 @@ import pytest
 from schedbed.scheduler.models.residual_cpu import (
     ResidualTimes,
     SlotsLeft,
+    TaskTime,
     mean_free_cpu,
     normal_time,
     tasks_per_s,
@@ -40,9 +41,9 @@ def test_the_model_by_hand():
     times.add(0.5, 24.0)
     assert times.fitted() == (pytest.approx(4.0), pytest.approx(10.0))
     levels = [SlotsLeft(1.0, 2), SlotsLeft(0.5, 2)]
-    assert tasks_per_s(4.0, 10.0, levels) == pytest.approx(2 / 14 + 2 / 24)
-    assert normal_time(4.0, 10.0, 1.0, levels) == pytest.approx(14 / 19)
-    assert normal_time(4.0, 10.0, 0.5, levels) == pytest.approx(24 / 19)
+    assert tasks_per_s(TaskTime(4.0, 10.0), levels) == pytest.approx(2 / 14 + 2 / 24)
+    assert normal_time(TaskTime(4.0, 10.0), 1.0, levels) == pytest.approx(14 / 19)
+    assert normal_time(TaskTime(4.0, 10.0), 0.5, levels) == pytest.approx(24 / 19)
 
 
 @pytest.mark.parametrize(
