@@ -125,7 +125,7 @@ class Postman:
         rule.discarded(core, self.news)
         self.rules.after(core, now_s, kind, arguments, fresh)
         if kind == "heartbeat" and not again:
-            rule.answered(core, arguments[0], answer)
+            rule.answered(core, arguments[0], answer, self.news)
         elif kind == "replicas_changed":
             rule.moved(core, *arguments)
         elif kind == "submit" and arguments[0].job in ledger.jobs:

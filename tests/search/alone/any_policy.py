@@ -14,16 +14,51 @@ from tests.search.violation import hold
 NOTED_HOOKS = ("submitted", "finished", "ended", "beat", "tick")
 
 
-class AnyPolicy:
-    """`declined` are the kinds for which the last answer was nothing, `heard` the hooks' calls by name."""
+class ToldPolicy:
+    """Notes what a policy is told: `heard` the hooks' calls by name, `ready` how each stage was when it last changed.
 
-    def __init__(self, luck: Random, limits: Limits, *, copies: bool) -> None:
+    `declined` are the kinds for which the last answer was nothing, `copied` those for which copies were asked for.
+    """
+
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._luck = luck
         self.declined: set[TaskKind] = set()
+        self.copied: set[TaskKind] = set()
         self.heard: dict[str, list[str]] = {name: [] for name in NOTED_HOOKS}
         self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
-        self.copied: set[TaskKind] = set()  # kinds for which copies were asked for
+
+    def submitted(self, view: Any, job: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["submitted"].append(job.job)
+
+    def finished(self, view: Any, job: Any) -> None:
+        """As in `Hooks`; the speculation is told, too."""
+        self.heard["finished"].append(job.job)
+
+    def ended(self, view: Any, attempt: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["ended"].append(attempt.attempt)
+
+    def beat(self, view: Any, node: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["beat"].append(node.node)
+
+    def tick(self, view: Any) -> None:
+        """As in `Hooks`."""
+        self.heard["tick"].append("")
+
+    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
+        """As in `Hooks`: what orders go by."""
+        stage = job.stage(kind)
+        self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)
+
+
+class AnyPolicy(ToldPolicy):
+    """Answers whatever chance says; with `copies` it is its own speculation."""
+
+    def __init__(self, luck: Random, limits: Limits, *, copies: bool) -> None:
+        super().__init__(limits)
+        self._luck = luck
         if copies:
             self.speculation = self
 
@@ -81,28 +116,3 @@ class AnyPolicy:
         live = [a for job in view.jobs.values() for a in job.attempts.values() if a.state != "killing"]
         if live and self._luck.random() < 0.2:
             yield Kill(self._luck.choice(live), "pool of nobody")
-
-    def submitted(self, view: Any, job: Any) -> None:
-        """As in `Hooks`."""
-        self.heard["submitted"].append(job.job)
-
-    def finished(self, view: Any, job: Any) -> None:
-        """As in `Hooks`; the speculation is told, too."""
-        self.heard["finished"].append(job.job)
-
-    def ended(self, view: Any, attempt: Any) -> None:
-        """As in `Hooks`."""
-        self.heard["ended"].append(attempt.attempt)
-
-    def beat(self, view: Any, node: Any) -> None:
-        """As in `Hooks`."""
-        self.heard["beat"].append(node.node)
-
-    def tick(self, view: Any) -> None:
-        """As in `Hooks`."""
-        self.heard["tick"].append("")
-
-    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
-        """As in `Hooks`: what orders go by."""
-        stage = job.stage(kind)
-        self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)

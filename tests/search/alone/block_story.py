@@ -270,7 +270,7 @@ class BlockStory:
             self._tell(node, "kept", block, lengths[block])
 
     def _note_reads(self) -> None:
-        """It is told who reads inputs, and who serves how many."""
+        """Tell the NameNode who reads inputs, and how many requests each node serves."""
         luck, scheme = self._luck, self._epochs.scheme
         assert scheme is not None
         inputs = {path: lengths for path, lengths in self._files.items() if path.startswith("/in")}

@@ -48,7 +48,7 @@ class CoreStory:
     """Plays events on a core; every rule looks at it after each."""
 
     BYTES = 1
-    """What memory counts in."""
+    """Bytes of the unit in which demands and nodes count memory."""
     NAMES = 10_000
     """Number of names that jobs have."""
     SUBMITS, ENDING = 2.5, 0.25
@@ -165,9 +165,7 @@ class CoreStory:
         self._rules.after(core, self._now_s, kind, arguments, fresh)
         self._replies.discarded(core, self._news)
         if kind == "heartbeat" and fresh:
-            self._replies.answered(core, arguments[0], answer)
-            if arguments[0].incarnation == self._incarnation_of(arguments[0].node):
-                self._replies.forgotten(core, arguments[0], answer, self._news)
+            self._replies.answered(core, arguments[0], answer, self._news)
         elif kind == "replicas_changed":
             self._replies.moved(core, *arguments)
         elif kind == "submit" and arguments[0].job in core.ledger.jobs:
@@ -181,10 +179,6 @@ class CoreStory:
             elif isinstance(effect, Discard):
                 self._commits = [each for each in self._commits if each != effect.attempt]
         return answer
-
-    def _incarnation_of(self, name: str) -> int:
-        node = self._core.ledger.nodes.get(name)
-        return node.incarnation if node is not None and node.alive else 0
 
     def _report_of(self, attempt: str, reports: dict[str, AttemptReport]) -> AttemptReport | None:
         """What the node said of an attempt, now or before its output was put into place."""

@@ -110,7 +110,7 @@ class EpochRule:
         bases: Mapping[str, int],
         wanted: Mapping[str, int],
     ) -> None:
-        """Every block of every input once, those that get the fewest more first, so that they make room."""
+        """Check that each block of each input had one turn, those with the fewest replicas more first."""
         turns, self._turns = self._turns, []
         seen = f"{now_s}: {turns}, {wanted} replicas wanted"
         hold(sorted(turns) == sorted(block for blocks in inputs.values() for block in blocks), CHECK, seen)
@@ -123,7 +123,7 @@ class EpochRule:
         hold(rises == sorted(rises), CHECK, f"{seen}, {rises} more")
 
     def forget(self, block: str) -> None:
-        """The block is of no file any more."""
+        """Drop a block that belongs to no file any more."""
         self._raised.pop(block, None)
 
     # -------------------------------------------------------------- questions
@@ -154,7 +154,7 @@ class EpochRule:
         return round(terms[-1] / sum(terms), 12)
 
     def check(self) -> None:
-        """What is raised, and what nodes are expected to serve."""
+        """Compare raised blocks, and what nodes are expected to serve, with those of the NameNode."""
         part = self._part
         hold(part.raised == self._raised, CHECK, f"{part.raised} instead of {self._raised}")
         loads = None if part.choice is None else {n: round(load, 9) for n, load in part.choice.loads.items()}

@@ -175,7 +175,7 @@ class KnownReplicas:
             self.epochs.forget(block)
 
     def retarget(self, block: str, target: int) -> None:
-        """So many replicas of the block are wanted from now on."""
+        """Want that number of replicas of the block from now on."""
         if target != self.target(block):
             self._targets[block] = target
             self._changed(block)

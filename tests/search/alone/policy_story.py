@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedbed.scheduler.policy import Composed, Proposal
+from schedbed.scheduler.policy import Composed, Proposal, together
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import TaskKind
-from tests.search.alone.any_policy import NOTED_HOOKS
+from tests.search.alone.any_policy import NOTED_HOOKS, ToldPolicy
 from tests.search.alone.core_story import CoreStory
 from tests.search.oracles.arguments import noted_arguments
 from tests.search.oracles.watching import watch_policy
@@ -20,10 +20,11 @@ POOLED = ("dp+greedy+slots", "lsps+delay+slots")
 """Of orders whose pools change their settings."""
 
 
-class NotedPolicy:
-    """The policy, with what it was told and what it declined noted as `AnyPolicy` does."""
+class NotedPolicy(ToldPolicy):
+    """Asks and tells the policy `inner`, and notes what it is told and declines."""
 
     def __init__(self, inner: Any) -> None:
+        super().__init__(inner.limits)
         self._inner = inner
         self._asked: list[str] = []
         self.skipped: dict[str, str] = {}  # the reasons of the rows of an offer, by job
@@ -36,11 +37,9 @@ class NotedPolicy:
                     yield job
 
             inner._jobs = noted
-        self.limits = inner.limits
-        self.declined: set[TaskKind] = set()
-        self.copied: set[TaskKind] = set()
-        self.heard: dict[str, list[str]] = {name: [] for name in NOTED_HOOKS}
-        self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
+        for name in (*NOTED_HOOKS, "changed"):
+            if hasattr(inner, name):
+                setattr(self, name, together([getattr(self, name), getattr(inner, name)], answers=False))
         preempt = getattr(inner, "preempt", None)
         if preempt is not None:
             self.preempt = preempt
@@ -56,40 +55,6 @@ class NotedPolicy:
         if answer is None:
             self.declined.add(kind)
         return answer
-
-    def _tell(self, hook: str, view: Any, about: Any, name: str) -> None:
-        self.heard[hook].append(name)
-        if hasattr(self._inner, hook):
-            getattr(self._inner, hook)(view, about)
-
-    def submitted(self, view: Any, job: Any) -> None:
-        """As in `Hooks`."""
-        self._tell("submitted", view, job, job.job)
-
-    def finished(self, view: Any, job: Any) -> None:
-        """As in `Hooks`."""
-        self._tell("finished", view, job, job.job)
-
-    def ended(self, view: Any, attempt: Any) -> None:
-        """As in `Hooks`."""
-        self._tell("ended", view, attempt, attempt.attempt)
-
-    def beat(self, view: Any, node: Any) -> None:
-        """As in `Hooks`."""
-        self._tell("beat", view, node, node.node)
-
-    def tick(self, view: Any) -> None:
-        """As in `Hooks`."""
-        self.heard["tick"].append("")
-        if hasattr(self._inner, "tick"):
-            self._inner.tick(view)
-
-    def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
-        """As in `Hooks`."""
-        stage = job.stage(kind)
-        self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)
-        if hasattr(self._inner, "changed"):
-            self._inner.changed(view, job, kind)
 
 
 class PolicyStory(CoreStory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from schedbed.cluster.messages import ForgetJob, Heartbeat, KillAttempt, Launch, MapOutputs, Reply, Reregister
@@ -21,8 +22,8 @@ class RepliesRule:
         self._killed: dict[str, int] = {}  # attempts that were told to stop, by the beat that told
         self._hosts: dict[str, tuple[str, ...]] = {}  # of blocks whose replicas have changed
 
-    def answered(self, core: Any, beat: Heartbeat, reply: Reply) -> None:
-        """Check the answer to a heartbeat that comes for the first time."""
+    def answered(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
+        """Check the answer to a heartbeat that comes for the first time; `ended` are the rows that it has brought."""
         node = core.ledger.nodes.get(beat.node)
         hold(reply.sequence == beat.sequence, TOLD, f"{reply} to beat {beat.sequence}")
         if node is None or not node.alive or node.incarnation != beat.incarnation:
@@ -37,6 +38,7 @@ class RepliesRule:
             hold(told == wanted, TOLD, f"{told} instead of {wanted}")
         self._check_kills(node, beat, reply)
         self._check_outputs(node, beat, reply)
+        self._check_forgotten(core, beat, reply, ended)
 
     def _check_kills(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
         """Each attempt that is to stop is told so at once, and again while the node still lists it."""
@@ -78,8 +80,8 @@ class RepliesRule:
             seen = f"{beat.node} knows {len(known)} of {len(job.outputs)} outputs of {name}, {complete}"
             hold(known == job.outputs and complete == done, TOLD, seen)
 
-    def forgotten(self, core: Any, beat: Heartbeat, reply: Reply, ended: list[Any]) -> None:
-        """Check who is told to forget a job: only of ended ones, and each whose map may have left its output late."""
+    def _check_forgotten(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
+        """Nodes forget ended jobs only, and each job of which a map may have left its output late."""
         jobs = [action.job for action in reply.actions if isinstance(action, ForgetJob)]
         active = [job for job in jobs if job in core.ledger.jobs]
         hold(not active, "nodes forget jobs that have ended", f"{beat.node} is to forget {active}")
