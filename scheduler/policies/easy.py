@@ -81,6 +81,8 @@ class Easy:
                 return Proposal(task, self._why[job.job])
         if view.records_skips:
             for job in self._waiting:
+                if not job.maps.ready:
+                    continue
                 view.skip(node, job, kind, self._why.get(job.job, "waits behind the first job"))
         return None
 
