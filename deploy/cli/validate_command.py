@@ -43,7 +43,12 @@ Count = Annotated[
     typer.Option(min=1, max=1000, metavar="N", help="N drawn scenarios instead, some four minutes each."),
 ]
 Seed = Annotated[int | None, typer.Option(help=f"With --drawn: where all chance comes from, else {SEED}.")]
-Out = Annotated[Path | None, typer.Option(help="The folder for both runs and validate.json.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder for all runs and validate.json; with --drawn, one that was interrupted goes on."
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -100,6 +105,9 @@ def _validate_drawn(
         if value:
             raise BadInput(f"--drawn {count}: does not go with {name}")
     from schedbed.cluster.machines.host_abilities import usable_cores
+    from schedbed.deploy.results.stats import REPEATS_LEAST
     from schedbed.deploy.studies.drawn_scenarios import validate_drawn
 
+    if repeats < REPEATS_LEAST:
+        raise BadInput(f"--repeats {repeats}: tells no two policies apart, expected at least {REPEATS_LEAST}")
     validate_drawn(count, seed, repeats, usable_cores(), out, live=live, say=typer.echo)

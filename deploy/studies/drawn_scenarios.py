@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +16,12 @@ import yaml
 
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.studies.compare import Agreement
 from schedbed.deploy.studies.judging import Winner
-from schedbed.deploy.studies.validate import Validation, hold_against_live
+from schedbed.deploy.studies.validate import NAME as VALIDATED
+from schedbed.deploy.studies.validate import hold_against_live
 from schedbed.deploy.workspace import result_folder
 from schedbed.tasks.chance import Coin, chance
+from schedbed.tasks.errors import BadInput
 
 NAME, SCENARIO = "drawn.json", "scenario.yaml"
 JOB_ERROR_MAX = 0.10  # median of the absolute errors of jobs
@@ -122,7 +125,9 @@ class DrawnTotal:
             found.append("no scenario has a trusted live run to be judged on")
         elif self.job_error > JOB_ERROR_MAX:
             found.append(f"median error of a job {self.job_error:.1%} (bound {JOB_ERROR_MAX:.0%})")
-        if self.told_apart and self.same_winner < WINNER_MIN * self.told_apart:
+        if not self.told_apart:
+            found.append("no scenario whose live runs tell the best two policies apart")
+        elif self.same_winner < WINNER_MIN * self.told_apart:
             found.append(f"same winner in {self.same_winner} of {self.told_apart} (bound {WINNER_MIN:.0%})")
         return found
 
@@ -137,18 +142,18 @@ class DrawnTotal:
         ]
 
 
-def together(parts: Sequence[tuple[Sequence[Agreement], Winner | None, int]]) -> DrawnTotal:
-    """Return what scenarios say together: of each its policies' agreements, its winner, and the runs left out."""
-    errors = [abs(pair.error) for found, _, _ in parts for each in found for pair in each.jobs.values()]
-    answers = [winner.same for _, winner, _ in parts if winner is not None and winner.same is not None]
+def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
+    """Return what scenarios say together, from the values of their validate.json."""
+    errors = [abs(error) for report in reports for each in report["policies"] for error in _errors(each)]
+    answers = [winner["same"] for report in reports if (winner := report["winner"]) and winner["told_apart"]]
     return DrawnTotal(
-        scenarios=len(parts),
-        judged=sum(1 for found, _, _ in parts if found),
+        scenarios=len(reports),
+        judged=sum(1 for report in reports if report["policies"]),
         jobs=len(errors),
         job_error=median(errors) if errors else None,
         told_apart=len(answers),
         same_winner=sum(answers),
-        left_out=sum(count for _, _, count in parts),
+        left_out=sum(len(report["left_out"]) for report in reports),
     )
 
 
@@ -157,25 +162,22 @@ def validate_drawn(
 ) -> DrawnTotal:
     """Run drawn scenarios live and simulated; print and write what they say together.
 
-    The folder gets one for each scenario (its file, `live/`, `sim/`, validate.json) and drawn.json. A scenario whose
-    run fails ends all. Raises RunFailed when a run failed or a bound does not hold.
+    The folder gets one for each scenario (its file, `live/`, `sim/`, validate.json, output.txt) and drawn.json. With
+    the folder of such a command that was interrupted, scenarios that have a validate.json are not run again. A scenario
+    whose run fails ends all. Raises RunFailed when a run failed or a bound does not hold, BadInput for a folder of
+    other scenarios.
     """
     folder = result_folder(out, f"drawn-{seed}", datetime.now(UTC))
-    held: list[Validation] = []
+    reports: list[dict[str, Any]] = []
     for number in range(1, count + 1):
         values = draw(seed, number, host_cores)
-        mine = folder / f"{number:02d}"
-        mine.mkdir()
-        (mine / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
         say(f"\n{values['name']} ({number} of {count}): {_words(values)}")
-        held.append(hold_against_live(resolve(values, repeats=repeats), mine, live=live, say=_silent))
-        for each in held[-1].found:
-            errors = [abs(pair.error) for pair in each.jobs.values()]
-            middle = f"{median(errors):.1%}" if errors else "unknown"
-            say(f"{each.policy}: makespan {each.makespan_s.error:+.1%}, median error of a job {middle}")
-        say(str(held[-1].winner or "no winner"))
-    found = together([(each.found, each.winner, len(each.left_out)) for each in held])
-    report = {"seed": seed, "host_cores": host_cores, **asdict(found), "outside": found.outside}
+        reports.append(_report(values, repeats, folder / f"{number:02d}", live))
+        for line in _lines(reports[-1]):
+            say(line)
+    found = together(reports)
+    report = {"seed": seed, "repeats": repeats, "host_cores": host_cores, **asdict(found)}
+    report |= {"outside": found.outside, "each": [_figures(each) for each in reports]}
     (folder / NAME).write_text(json.dumps(report, indent=1) + "\n")
     say("")
     for line in found.lines():
@@ -186,12 +188,56 @@ def validate_drawn(
     return found
 
 
+def _report(values: dict[str, Any], repeats: int, folder: Path, live: bool) -> dict[str, Any]:
+    """Return the values of the scenario's validate.json in that folder, run unless it is there."""
+    asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
+    made = folder / VALIDATED
+    if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
+        raise BadInput(
+            f"--out {folder.parent}: holds other scenarios, expected this seed's, host's and --repeats'"
+        )
+    if not made.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / SCENARIO).write_text(asked)
+        with (folder / "output.txt").open("w") as log, redirect_stdout(log), redirect_stderr(log):
+            hold_against_live(resolve(values, repeats=repeats), folder, live=live)
+    return json.loads(made.read_text())
+
+
+def _errors(policy: Mapping[str, Any]) -> list[float]:
+    return [pair["error"] for pair in policy["jobs"].values()]
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario's errors by policy, and its winner."""
+    return {
+        "policies": {
+            each["policy"]: {
+                "makespan_error": each["makespan_s"]["error"],
+                "completion_error": each["completion_s"]["error"],
+                "job_error": median(map(abs, errors)) if (errors := _errors(each)) else None,
+            }
+            for each in report["policies"]
+        },
+        "winner": report["winner"],
+        "left_out": len(report["left_out"]),
+    }
+
+
+def _lines(report: Mapping[str, Any]) -> list[str]:
+    figures = _figures(report)
+    lines: list[str] = []
+    for policy, errors in figures["policies"].items():
+        middle = "unknown" if errors["job_error"] is None else f"{errors['job_error']:.1%}"
+        lines.append(f"{policy}: makespan {errors['makespan_error']:+.1%}, median error of a job {middle}")
+    winner = figures["winner"]
+    picked = Winner(winner["live"], winner["simulated"], winner["told_apart"]) if winner else "no winner"
+    return [*lines, str(picked)]
+
+
 def _words(values: dict[str, Any]) -> str:
     cluster, jobs = values["cluster"], values["workload"]["jobs"]
     node = cluster["node"]
     slots = f"{node['map_slots']} map and {node['reduce_slots']} reduce slots"
     return f"{cluster['nodes']} nodes of {slots}, {node['disk']}, {node['network']}; {len(jobs)} jobs"
-
-
-def _silent(line: str) -> None:
-    """Take a line that the summary says in fewer words."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -55,14 +55,16 @@ class Winner:
         return f"{picks}: {words[self.same]}"
 
 
-def winners(found: Sequence[Agreement]) -> Winner | None:
+def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -> Winner | None:
     """Return the winner live and simulated; None with fewer than two policies.
 
-    Live policies are told apart when the 95% interval of their ratio excludes 1 (`compare.ratio_interval`).
+    `live_s`: mean completion of each trusted live repeat, by policy. Repeats that costs were fitted to count as well:
+    costs are shared by all policies, and two repeats in four would tell nothing. Live policies are told apart when the
+    95% interval of their ratio excludes 1 (`compare.ratio_interval`), which takes three repeats.
     """
     if len(found) < 2:
         return None
-    best, second = sorted(found, key=lambda each: each.completion_s.measured)[:2]
+    best, second = sorted((each.policy for each in found), key=lambda policy: median(live_s[policy]))[:2]
     played = min(found, key=lambda each: each.completion_s.sim)
-    ratio = ratio_interval(second.completion_s.live, best.completion_s.live)
-    return Winner(best.policy, played.policy, ratio is not None and ratio[0] > 1)
+    ratio = ratio_interval(live_s[second], live_s[best])
+    return Winner(best, played.policy, ratio is not None and ratio[0] > 1)

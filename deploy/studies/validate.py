@@ -10,6 +10,7 @@ from pathlib import Path
 
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import RunOptions
+from schedbed.deploy.results import metrics
 from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.summary import fidelity_of
@@ -110,7 +111,11 @@ def hold_against_live(
         for policy, repeats in measured.runs.items()
     }
     found = compare(judged, _runs(sim_folder))
-    best = winners(found)
+    completion_s = {
+        policy: [metrics.completion(run.jobs)["mean"] for run in repeats.values()]
+        for policy, repeats in measured.runs.items()
+    }
+    best = winners(found, completion_s)
     report = {
         "policies": [each.to_json() for each in found],
         "winner": None if best is None else best.to_json(),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from schedbed.deploy.studies.compare import Agreement, Pair, ratio_interval
-from schedbed.deploy.studies.judging import job_errors, split_repeats, winners
+from schedbed.deploy.studies.judging import Winner, job_errors, split_repeats, winners
 from schedbed.deploy.studies.validate import LiveRepeats, compare
 from tests.harness.fake_run import FakeRun
 
@@ -25,6 +25,10 @@ def agreed(policy: str, live: tuple[float, ...], sim: float, **jobs: Pair) -> Ag
         order_live=None,
         jobs=jobs,
     )
+
+
+def _winner(*found: Agreement) -> Winner | None:
+    return winners(found, {each.policy: each.completion_s.live for each in found})
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
@@ -58,16 +62,25 @@ def test_errors_of_jobs_do_not_cancel() -> None:
 
 def test_a_winner_is_the_same_only_where_the_live_runs_pick_one() -> None:
     fifo, fair = agreed("fifo", (20.0, 21.0, 20.5), 19.0), agreed("fair", (10.0, 11.0, 10.5), 12.0)
-    found = winners([fifo, fair])
+    found = _winner(fifo, fair)
     assert found is not None
     assert (found.live, found.simulated, found.same) == ("fair", "fair", True)
-    other = winners([fifo, agreed("fair", (10.0, 11.0, 10.5), 30.0)])
+    other = _winner(fifo, agreed("fair", (10.0, 11.0, 10.5), 30.0))
     assert other is not None and other.same is False and "ANOTHER" in str(other)
-    unclear = winners([fifo, agreed("fair", (20.1, 20.0, 21.2), 30.0)])
+    unclear = _winner(fifo, agreed("fair", (20.1, 20.0, 21.2), 30.0))
     assert unclear is not None and unclear.same is None
-    few = winners([agreed("fifo", (20.0,), 19.0), agreed("fair", (10.0,), 12.0)])
+    few = _winner(agreed("fifo", (20.0,), 19.0), agreed("fair", (10.0,), 12.0))
     assert few is not None and few.to_json()["same"] is None
-    assert winners([fifo]) is None
+    assert _winner(fifo) is None
+
+
+def test_repeats_that_fit_costs_count_for_the_live_winner() -> None:
+    """Two repeats of four are judged, which tell nothing; all four do."""
+    fifo, fair = agreed("fifo", (20.0, 20.5), 19.0), agreed("fair", (10.0, 10.5), 12.0)
+    found = winners([fifo, fair], {"fifo": (20.0, 20.5, 21.0, 20.2), "fair": (10.0, 10.5, 10.2, 10.1)})
+    assert found is not None and found.same is True
+    turned = winners([fifo, fair], {"fifo": (10.0, 10.5, 10.2, 10.1), "fair": (20.0, 20.5, 21.0, 20.2)})
+    assert turned is not None and turned.live == "fifo" and turned.same is False
 
 
 def test_runs_that_are_not_trusted_are_left_out_and_named(tmp_path: Path) -> None:
