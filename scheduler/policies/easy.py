@@ -81,19 +81,18 @@ class Easy:
                 return Proposal(task, self._why[job.job])
         if view.records_skips:
             for job in self._waiting:
-                if not job.maps.ready:
-                    continue
-                view.skip(node, job, kind, self._why.get(job.job, "waits behind the first job"))
+                if job.maps.ready:
+                    view.skip(node, job, kind, self._why.get(job.job, "waits behind the first job"))
         return None
 
     def _reduce(self, view: View, node: NodeView) -> Proposal | None:
         for job in self._gangs.started.values():
-            if job.excluded and view.avoids(job, node, TaskKind.REDUCE):
-                view.skip(node, job, TaskKind.REDUCE, AVOIDED)
-                continue
             task = job.any_reduce()
-            if task is not None:
+            if task is None:
+                continue
+            if not (job.excluded and view.avoids(job, node, TaskKind.REDUCE)):
                 return Proposal(task, "reduce")
+            view.skip(node, job, TaskKind.REDUCE, AVOIDED)
         return None
 
     # Who starts
