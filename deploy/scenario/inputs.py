@@ -80,7 +80,7 @@ class JobInputs:
         if app.input in KINDS and app.input not in ("text", asked.generate):
             self.complaints.add((*path, "generate"), f"{app.name} reads {app.input}, not {asked.generate}")
         seed = self.scenario.seed if asked.seed is None else asked.seed
-        length = round(asked.size * self.scenario.scale)
+        length = self._scaled(asked.size)
         if asked.generate == "records":
             length -= length % _RECORD_BYTES
         if length <= 0:
@@ -97,6 +97,14 @@ class JobInputs:
             )
             self.known[key] = store
         return self.known.get(key)
+
+    def _scaled(self, size_bytes: int) -> int:
+        """Return the bytes of a generated input, in as many blocks as the input has at scale 1.
+
+        Bytes that only rounding leaves over would be a block of their own, and a map that starts early and does nothing.
+        """
+        count = -(-size_bytes // self.scenario.blocks.size)
+        return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)
 
     def _real(self, name: str, app: App, path: KeyPath) -> str | None:
         real, length, changed_ns = self._real_length(name, path)
