@@ -101,7 +101,7 @@ class JobInputs:
     def _scaled(self, size_bytes: int) -> int:
         """Return the bytes of a generated input, in as many blocks as the input has at scale 1.
 
-        Bytes that only rounding leaves over would be a block of their own, and a map that starts early and does nothing.
+        Bytes that only rounding leaves over would be a block of their own, whose map starts early and does nothing.
         """
         count = -(-size_bytes // self.scenario.blocks.size)
         return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)

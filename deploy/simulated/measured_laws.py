@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -27,9 +27,7 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
     An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
     core), so that what `deploy.simulated.measure_apps` finds is too little.
     """
-    import pandas as pd
-
-    attempts = pd.concat([useful(run.attempts) for run in runs])
+    attempts = _useful(runs)
     laws: dict[str, AppCosts] = {}
     for job in scenario.jobs:
         mine = attempts[attempts["job"] == job.job]
@@ -38,19 +36,65 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
     return laws
 
 
+def cpu_factors_of(
+    scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
+) -> dict[tuple[str, TaskKind], tuple[float, ...]]:
+    """Return what each attempt of the runs used over what the laws say of it, by job and kind; the mean is about 1.
+
+    Equal maps that all take equally long end together, and what waits for their slots starts together: on each node two
+    tasks read, then both compute. Live they differ by a tenth or so, which parts them.
+    """
+    found: dict[tuple[str, TaskKind], tuple[float, ...]] = {}
+    if not laws:
+        return found
+    attempts = _useful(runs)
+    for job in scenario.jobs:
+        if job.job not in laws:
+            continue
+        mine = attempts[attempts["job"] == job.job]
+        maps, reduces = (mine[mine["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
+        said_s = _said_s(laws[job.job], _work(job, maps))
+        used_s = (maps["cpu_s"] - HANDLING.attempt_s).clip(lower=0.0)
+        found[job.job, TaskKind.MAP] = tuple(
+            used / said for used, said in zip(used_s, said_s, strict=True) if said > 0
+        )
+        fetching_s = HANDLING.shuffle_s(maps["task"].nunique(), 0.0)
+        used_s = (reduces["cpu_s"] - fetching_s - HANDLING.fetched_byte_s * reduces["shuffle_bytes"]).clip(
+            lower=0.0
+        )
+        mean_s = float(used_s.mean()) if len(used_s) else 0.0
+        found[job.job, TaskKind.REDUCE] = tuple(used / mean_s for used in used_s) if mean_s else ()
+    return found
+
+
+def _useful(runs: Sequence[RunTables]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat([useful(run.attempts) for run in runs])
+
+
+def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
+    """Return the work of each of a job's maps."""
+    count = maps["task"].nunique()
+    return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
+
+
+def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
+    """Return core-seconds of the host that the law says for maps of that much work."""
+    return [
+        law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
+    ]
+
+
 def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) -> AppCosts:
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     count = maps["task"].nunique()
     rate = fmean(node.core_speed for node in scenario.cluster.nodes) * Latencies().core_share
-    work = [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
     fetched = float(reduces["shuffle_bytes"].mean()) if len(reduces) else 0.0
     found = _amounts(scenario, job)
-    said_s = [
-        found.map_start_s + found.map_cpu_s * each + found.map_sort_s * found.map_output.of(each)
-        for each in work
-    ]
+    said_s = _said_s(found, _work(job, maps))
     used_s = max(0.0, float(maps["cpu_s"].mean()) - HANDLING.attempt_s)
-    factor = used_s * len(work) / sum(said_s) if sum(said_s) else 0.0
+    factor = used_s * len(said_s) / sum(said_s) if sum(said_s) else 0.0
     sort_s, reduce_s = _reduce_s(reduces, count, fetched, rate)
     return replace(
         found,

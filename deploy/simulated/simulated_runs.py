@@ -25,7 +25,7 @@ from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
-from schedbed.scheduler.simulate.setup import CostModel, Setup, Stragglers, Stuck, Timing
+from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stragglers, Stuck, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
@@ -54,6 +54,7 @@ def setup_of(
     costs: CostModel,
     latencies: Latencies,
     *,
+    cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
     """What the simulation of a policy in a repeat plays. Repeats differ in where blocks lie and in other chance;
@@ -81,6 +82,7 @@ def setup_of(
         sizes=make_sizes(scenario.sizes),
         framework=scenario.framework,
         stragglers=Stragglers(share=simulate.straggler_share, factor=simulate.straggler_factor),
+        cpu_factors=cpu_factors or {},
     )
 
 
@@ -209,12 +211,13 @@ class SimRuns:
         costs: CostModel | None = None,
         latencies: Latencies | None = None,
         *,
+        cpu_factors: CpuFactors | None = None,
         as_live: bool = False,
     ) -> None:
         self._scenario, self._options = scenario, options
         self._costs = costs or costs_of(scenario)
         self._latencies = latencies or Latencies()
-        self._as_live = as_live
+        self._cpu_factors, self._as_live = cpu_factors, as_live
 
     def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Plays every policy in every repeat; goes on after a run that failed."""
@@ -290,7 +293,13 @@ class SimRuns:
         try:
             with _no_collections():
                 setup = setup_of(
-                    self._scenario, choice, repeat, self._costs, self._latencies, as_live=self._as_live
+                    self._scenario,
+                    choice,
+                    repeat,
+                    self._costs,
+                    self._latencies,
+                    cpu_factors=self._cpu_factors,
+                    as_live=self._as_live,
                 )
                 simulation = Simulation(setup, rows)
                 self._run(simulation, show)

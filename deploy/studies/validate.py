@@ -15,7 +15,7 @@ from schedbed.deploy.results.metrics import RunTables, select
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.summary import fidelity_of
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.deploy.simulated.measured_laws import laws_of
+from schedbed.deploy.simulated.measured_laws import cpu_factors_of, laws_of
 from schedbed.deploy.simulated.recorded_costs import launches_as_in
 from schedbed.deploy.simulated.simulated_runs import SimRuns
 from schedbed.deploy.simulated.task_costs import costs_of
@@ -99,12 +99,15 @@ def hold_against_live(
     recorded = [
         run for repeats in measured.runs.values() for repeat, run in repeats.items() if repeat in fitted_on
     ]
-    costs = costs_of(simulated, laws_of(simulated, recorded) if recorded else None)
+    laws = laws_of(simulated, recorded) if recorded else {}
+    costs, cpu_factors = costs_of(simulated, laws), cpu_factors_of(simulated, laws, recorded)
     latencies = launches_as_in(recorded) if recorded else None
     sim_folder = run_scenario(
         simulated,
         RunOptions(out=folder / "sim", machines="sim", live=live),
-        lambda played, options: SimRuns(played, options, costs, latencies, as_live=True),
+        lambda played, options: SimRuns(
+            played, options, costs, latencies, cpu_factors=cpu_factors, as_live=True
+        ),
     )
     judged = {
         policy: [run for repeat, run in repeats.items() if repeat in judged_on]

@@ -17,7 +17,7 @@ class Plans:
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
         self._costs = setup.costs
-        self._stragglers = setup.stragglers
+        self._stragglers, self._cpu_factors = setup.stragglers, setup.cpu_factors
         self._seed = setup.seed
         self._launch_later_s, self._play = setup.latencies.launch_later_s, setup.play
         self._blocks = setup.cluster.blocks
@@ -38,6 +38,9 @@ class Plans:
                 blocks = ((split.block, cost.read_bytes),)
         else:
             cost = self._costs.reduce_cost(job, told.cost_index)
+        if factors := self._cpu_factors.get((launch.job, told.kind)):
+            factor = chance(self._seed, "cpu", self._play, launch.attempt).choice(factors)
+            cost = replace(cost, cpu_s=cost.cpu_s * factor, sort_cpu_s=cost.sort_cpu_s * factor)
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
         start_s += self._framework.start_s(told.kind, cost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from schedbed.scheduler.core.records import Sink
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.framework import NONE, Framework
 from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
-from schedbed.tasks.specs import JobSpec
+from schedbed.tasks.specs import JobSpec, TaskKind
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
@@ -41,6 +41,10 @@ class Stragglers:
 
     share: float = 0.0
     factor: float = 5.0
+
+
+CpuFactors = Mapping[tuple[str, TaskKind], Sequence[float]]
+"""By job and kind: factors of a task's CPU time. Each attempt draws one by seed and play."""
 
 
 class CostModel(Protocol):
@@ -81,7 +85,8 @@ class Setup:
     `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
     scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
     heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs, and
-    `framework` what a framework adds to the work of tasks. `snapshot_every`: events from one snapshot of the
+    `framework` what a framework adds to the work of tasks. Tasks of a job and kind without `cpu_factors` take the CPU
+    time of their cost. `snapshot_every`: events from one snapshot of the
     JobTracker to the next, where a fault stops the JobTracker.
     """
 
@@ -97,6 +102,7 @@ class Setup:
     latencies: Latencies = field(default_factory=Latencies)
     timing: Timing = field(default_factory=Timing)
     stragglers: Stragglers = field(default_factory=Stragglers)
+    cpu_factors: CpuFactors = field(default_factory=dict)
     play_all_beats: bool = False
     heartbeat_rows: bool = True
     skip_rows: bool = True
