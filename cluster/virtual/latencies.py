@@ -21,7 +21,7 @@ class Latencies:
     fetch_cpu_s: float = 0.001
     block_s: float = 0.004  # asking the NameNode for a block to write, and ending it
     block_cpu_s: float = 0.001
-    core_share: float = 1.01  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
+    core_share: float = 1.0  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:

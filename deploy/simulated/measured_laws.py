@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.task_costs import HANDLING, measured_law
+from schedbed.scheduler.simulate.setup import CpuFactors
 from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.appkit.cost_law import AppCosts
 from schedbed.tasks.own.program import FILES
@@ -27,7 +28,9 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
     An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
     core), so that what `deploy.simulated.measure_apps` finds is too little.
     """
-    attempts = _useful(runs)
+    import pandas as pd
+
+    attempts = pd.concat([useful(run.attempts) for run in runs])
     laws: dict[str, AppCosts] = {}
     for job in scenario.jobs:
         mine = attempts[attempts["job"] == job.job]
@@ -38,39 +41,41 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
-) -> dict[tuple[str, TaskKind], tuple[float, ...]]:
-    """Return what each attempt of the runs used over what the laws say of it, by job and kind; the mean is about 1.
+) -> CpuFactors:
+    """Return, for each run, what each attempt used over what the laws say of it; over all runs the mean is about 1.
 
-    Equal maps that all take equally long end together, and what waits for their slots starts together: on each node two
-    tasks read, then both compute. Live they differ by a tenth or so, which parts them.
+    Maps that all take equally long end together, and what waits for their slots starts together: on each node two tasks
+    read, then both compute. Live they differ by a tenth or so, which parts them. All tasks of one run differ from those
+    of the next by as much, since the host is never equally fast.
     """
-    found: dict[tuple[str, TaskKind], tuple[float, ...]] = {}
-    if not laws:
-        return found
-    attempts = _useful(runs)
-    for job in scenario.jobs:
-        if job.job not in laws:
-            continue
-        mine = attempts[attempts["job"] == job.job]
-        maps, reduces = (mine[mine["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
-        said_s = _said_s(laws[job.job], _work(job, maps))
-        used_s = (maps["cpu_s"] - HANDLING.attempt_s).clip(lower=0.0)
-        found[job.job, TaskKind.MAP] = tuple(
-            used / said for used, said in zip(used_s, said_s, strict=True) if said > 0
-        )
-        fetching_s = HANDLING.shuffle_s(maps["task"].nunique(), 0.0)
-        used_s = (reduces["cpu_s"] - fetching_s - HANDLING.fetched_byte_s * reduces["shuffle_bytes"]).clip(
-            lower=0.0
-        )
-        mean_s = float(used_s.mean()) if len(used_s) else 0.0
-        found[job.job, TaskKind.REDUCE] = tuple(used / mean_s for used in used_s) if mean_s else ()
+    found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
+    for run in runs:
+        attempts = useful(run.attempts)
+        for job in scenario.jobs:
+            if job.job not in laws:
+                continue
+            mine = attempts[attempts["job"] == job.job]
+            for kind, said_s, used_s in _said_and_used_s(job, laws[job.job], mine):
+                factors = tuple(
+                    max(0.0, used) / said for said, used in zip(said_s, used_s, strict=True) if said > 0
+                )
+                if factors:
+                    found.setdefault((job.job, kind), []).append(factors)
     return found
 
 
-def _useful(runs: Sequence[RunTables]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.concat([useful(run.attempts) for run in runs])
+def _said_and_used_s(
+    job: PlannedJob, law: AppCosts, attempts: pd.DataFrame
+) -> Iterator[tuple[TaskKind, list[float], list[float]]]:
+    """Yield core-seconds of the host by the law and as used: of a run's maps, then of its reduces after fetching."""
+    maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
+    yield TaskKind.MAP, _said_s(law, _work(job, maps)), (maps["cpu_s"] - HANDLING.attempt_s).tolist()
+    count, fetched = maps["task"].nunique(), reduces["shuffle_bytes"].tolist()
+    said_s = [law.reduce_start_s + (law.reduce_sort_s + law.reduce_cpu_s) * each for each in fetched]
+    used_s = [
+        cpu_s - HANDLING.shuffle_s(count, each) for cpu_s, each in zip(reduces["cpu_s"], fetched, strict=True)
+    ]
+    yield TaskKind.REDUCE, said_s, used_s
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:

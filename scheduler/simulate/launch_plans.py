@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schedbed.cluster.messages import Launch
@@ -38,9 +39,8 @@ class Plans:
                 blocks = ((split.block, cost.read_bytes),)
         else:
             cost = self._costs.reduce_cost(job, told.cost_index)
-        if factors := self._cpu_factors.get((launch.job, told.kind)):
-            factor = chance(self._seed, "cpu", self._play, launch.attempt).choice(factors)
-            cost = replace(cost, cpu_s=cost.cpu_s * factor, sort_cpu_s=cost.sort_cpu_s * factor)
+        if runs := self._cpu_factors.get((launch.job, told.kind)):
+            cost = self._drawn(launch.attempt, cost, runs[self._play % len(runs)])
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
         start_s += self._framework.start_s(told.kind, cost)
@@ -62,6 +62,10 @@ class Plans:
             replication=self._blocks.replication,
             block_bytes=self._blocks.size_bytes,
         )
+
+    def _drawn(self, attempt: str, cost: TaskCost, factors: Sequence[float]) -> TaskCost:
+        factor = chance(self._seed, "cpu", self._play, attempt).choice(factors)
+        return replace(cost, cpu_s=cost.cpu_s * factor, sort_cpu_s=cost.sort_cpu_s * factor)
 
     def _slowed(self, attempt: str, cost: TaskCost) -> TaskCost:
         stragglers = self._stragglers

@@ -43,8 +43,9 @@ class Stragglers:
     factor: float = 5.0
 
 
-CpuFactors = Mapping[tuple[str, TaskKind], Sequence[float]]
-"""By job and kind: factors of a task's CPU time. Each attempt draws one by seed and play."""
+CpuFactors = Mapping[tuple[str, TaskKind], Sequence[Sequence[float]]]
+"""Factors of a task's CPU time, by job and kind, for each recorded run. Plays take the runs in turn; each attempt draws
+one factor of the play's run by seed."""
 
 
 class CostModel(Protocol):

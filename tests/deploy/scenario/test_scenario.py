@@ -232,6 +232,18 @@ def test_generated_records_are_whole_and_bytes_to_write_are_scaled():
     assert resolved.jobs[1].reduces == 0
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.15, 0.05, 0.03, 0.0171])
+def test_a_generated_input_has_as_many_blocks_as_at_scale_1(scale):
+    """At 0.05 a block is 3,355,443 bytes and 768 MiB are twelve of them and 2 bytes more, which were a 13th map."""
+    words = {"app": "wordcount", "input": {"generate": "text", "size": "768MiB"}}
+    rest = {"app": "sort", "input": {"generate": "records", "size": "800MiB"}}
+    whole, part = resolve(scenario(words, rest, scale=scale)).inputs
+    assert len(whole.blocks) == 12
+    assert max(whole.blocks) - min(whole.blocks) <= 12
+    assert len(part.blocks) == 13
+    assert part.length == pytest.approx(800 * 2**20 * scale, abs=200)
+
+
 def test_replication_follows_a_small_cluster_unless_given():
     assert resolve(scenario(cluster={"nodes": 2})).cluster.blocks.replication == 2
 

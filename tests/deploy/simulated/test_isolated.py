@@ -39,8 +39,8 @@ def test_a_job_that_is_alone_is_not_slowed_down(tmp_path: Path) -> None:
     figures = run(scenario(LARGE | {"submit": "3s"}), tmp_path)
     assert figures["slowdown"]["mean"]["mean"] == pytest.approx(1.0, abs=0.05)
     assert RunFile.load(tmp_path).isolated_s["job_0001"] == pytest.approx(
-        figures["completion_s"]["mean"]["mean"], abs=0.2
-    )
+        figures["completion_s"]["mean"]["mean"], abs=0.2 + 1e-9
+    )  # a heartbeat at most
 
 
 def test_a_small_job_behind_a_large_one_is_and_faults_do_not_count(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.simulated.measure_apps import measure, sample_of
-from schedbed.deploy.simulated.measured_laws import laws_of
+from schedbed.deploy.simulated.measured_laws import cpu_factors_of, laws_of
 from schedbed.deploy.simulated.task_costs import HANDLING, ScenarioCosts, costs_of
 from schedbed.tasks.appkit.app_catalogue import APPS
 from schedbed.tasks.appkit.cost_law import AppCosts, Law
-from schedbed.tasks.specs import BlockRange, Cost, Split
+from schedbed.tasks.specs import BlockRange, Cost, Split, TaskKind
 from schedbed.tasks.workloads.planned import build_job
 
 SORT = {"app": "sort", "input": {"generate": "records", "size": "1MiB"}, "reduces": 2}
@@ -135,6 +135,42 @@ def test_applications_of_a_live_run_cost_what_they_have_used_there() -> None:
         min(0.5 * rate, 0.3)
     )  # as much as fits into half a second
     assert law.reduce_start_s + law.reduce_sort_s * 1000 == pytest.approx(0.305 - HANDLING.shuffle_s(1, 1000))
+
+
+def test_factors_of_cpu_times_are_of_each_run_apart() -> None:
+    """Maps used 0.2 and 0.4 core-seconds in one run and twice that in the other; the law has their mean, 0.45."""
+    scenario = a_scenario(SORT)
+    (job,) = scenario.jobs
+    length = scenario.inputs[0].length
+    common = {"job": job.job, "kind": "map", "state": "succeeded", "speculative": False, "split_of": ""}
+    common |= {"length": length, "start": 0.0, "end": 9.0, "shuffle_bytes": 0.0}
+    common |= {"shuffle_end": None, "sort_end": None}
+    runs = [
+        RunTables(
+            "fifo",
+            repeat,
+            {
+                "attempts": pd.DataFrame(
+                    [
+                        {
+                            **common,
+                            "task": f"m{index}",
+                            "attempt": f"m{index}_0",
+                            "cpu_s": (repeat + 1) * used_s + HANDLING.attempt_s,
+                        }
+                        for index, used_s in enumerate((0.2, 0.4))
+                    ]
+                )
+            },
+            (),
+        )
+        for repeat in range(2)
+    ]
+    found = cpu_factors_of(scenario, laws_of(scenario, runs), runs)
+    assert list(found) == [(job.job, TaskKind.MAP)]
+    slow, fast = found[job.job, TaskKind.MAP]
+    assert slow == pytest.approx((0.2 / 0.45, 0.4 / 0.45))
+    assert fast == pytest.approx((0.4 / 0.45, 0.8 / 0.45))
 
 
 def test_sorting_is_measured_to_keep_every_byte() -> None:
