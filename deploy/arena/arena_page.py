@@ -10,6 +10,8 @@ from schedbed.deploy.results.page import templates
 
 WIDTH, HEIGHT, EDGE = 560, 320, 50
 GREEN = 120  # the hue
+AGREE = 0.8
+"""The least rank correlation of which the page says that two orders agree."""
 Summary = Mapping[str, Any]
 
 
@@ -28,6 +30,7 @@ def text(summary: Summary, workloads: Sequence[str]) -> str:
         heat=list(_heat(summary, workloads)),
         plot=_plot(summary),
         cells=summary["cells"],
+        live=_live(summary["live"]),
     )
 
 
@@ -38,6 +41,35 @@ def _rank_note(rank: Summary) -> str:
         f"Mean ranks by mean slowdown over {rank['blocks']} workloads, 1 is best. "
         f"Policies whose ranks differ by less than {rank['critical']:.2f} (Nemenyi, 5%) are not told apart: their "
         f"intervals meet. Friedman's test: p = {rank['p']:.2g}. A lost cell ranks last."
+    )
+
+
+def _live(found: Summary | None) -> Summary | None:
+    """Return the sentence and rows on the leaders' live runs; None when there were none."""
+    if found is None:
+        return None
+    runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"
+    left_out = f"; {len(found['left_out'])} left out" if found["left_out"] else ""
+    return {
+        "note": f"{rank_agreement(found)} Mean slowdowns over {runs}{left_out}.",
+        "left_out": found["left_out"],
+        "rows": [
+            {"policy": policy, "live": _number(each["live"]), "simulated": _number(each["simulated"])}
+            for policy, each in sorted(found["policies"].items(), key=lambda item: item[1]["live"])
+        ],
+    }
+
+
+def rank_agreement(found: Summary) -> str:
+    """Return a sentence on the rank correlation of live and simulated runs."""
+    if found["rho"] is None:
+        return "No live run of the leaders could be judged."
+    between = found["ci95"]
+    interval = f" [{between[0]:.2f}, {between[1]:.2f}]" if between else ""
+    verdict = "agree" if found["rho_of_means"] >= AGREE else "do not agree"
+    return (
+        f"Live and simulated {verdict} on the order of the leaders: Spearman's rank correlation of their mean "
+        f"slowdowns is {found['rho_of_means']:.2f}, within a run on average {found['rho']:.2f}{interval}."
     )
 
 

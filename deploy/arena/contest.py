@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from schedbed.deploy.arena import arena_page
 from schedbed.deploy.arena.cell_processes import CellBounds, play_all
 from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row
 from schedbed.deploy.arena.courses import Course
+from schedbed.deploy.arena.live_leaders import LiveContest, chosen, hold_live, host_cores, live_courses
 from schedbed.deploy.arena.ranking import front, rank
+from schedbed.deploy.arena.ray_cells import play_over
 from schedbed.deploy.arena.reasons import mean, sentence
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.workspace import locked
@@ -24,13 +27,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """What is played: each policy on each course with each seed."""
+    """What is played: each policy on each course with each seed; then the leaders live, with `live_seeds` seeds.
+
+    With the `address` of a Ray cluster the simulations are spread over its hosts, else over `jobs` processes here.
+    """
 
     policies: tuple[str, ...]
     courses: tuple[Course, ...]
     seeds: int
     jobs: int
     bounds: CellBounds
+    live_seeds: int = 0
+    address: str | None = None
 
     def cells(self) -> list[Cell]:
         """Return all cells, those of a workload and seed one after the other."""
@@ -53,6 +61,11 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
         rows = _play_missing(contest, folder, say)
         found = summarize(contest, rows)
         _write(folder, contest, rows, found)
+        leaders = chosen(found["leaders"], found["rank"]["ranks"])
+        if contest.live_seeds and len(leaders) > 1:
+            live = LiveContest(tuple(leaders), tuple(live_courses(host_cores())), contest.live_seeds)
+            found["live"] = hold_live(live, folder, say)
+            _write(folder, contest, rows, found)
     return found
 
 
@@ -63,7 +76,7 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
     say(f"{len(cells)} cells, {len(cells) - len(missing)} of them played before")
     shared = folder / "alone"
     shared.mkdir(exist_ok=True)
-    with (folder / ROWS).open("a", encoding="utf-8") as out:
+    with (folder / ROWS).open("a", encoding="utf-8") as out, _bar(len(missing)) as advance:
         count = 0
 
         def done(cell: Cell, row: Row) -> None:
@@ -72,11 +85,33 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
             kept[cell.key] = row
             out.write(json.dumps({"key": cell.key, "row": row}) + "\n")
             out.flush()
-            note = "" if row["state"] == "succeeded" else f": {row['note']}"
-            say(f"[{count}/{len(missing)}] {cell.label}{note}")
+            lost = row["state"] != "succeeded"
+            if lost or advance is None:
+                say(f"[{count}/{len(missing)}] {cell.label}{': ' + row['note'] if lost else ''}")
+            if advance is not None:
+                advance()
 
-        play_all(missing, contest.jobs, contest.bounds, shared, done)
+        if contest.address is None:
+            play_all(missing, contest.jobs, contest.bounds, shared, done)
+        else:
+            play_over(contest.address, missing, contest.bounds, done)
     return [kept[cell.key] for cell in cells]
+
+
+@contextmanager
+def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
+    """Show a progress bar on a terminal and yield what moves it on; yield None where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console()
+    if not console.is_terminal or not cells:
+        yield None
+        return
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("cells", total=cells)
+        yield lambda: progress.advance(task)
 
 
 def _kept(path: Path) -> dict[str, Row]:
@@ -128,6 +163,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
         "points": points,
         "front": front(points),
         "leaders": leaders,
+        "live": None,
         "cells": {
             p: {c: {RANKED_BY: _whole(of[p, c], RANKED_BY), "why": sentence(of[p, c])} for c in names}
             for p in ranked.ranks

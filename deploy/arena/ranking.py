@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
 import numpy as np
+
+from schedbed.deploy.results.stats import mean_interval
 
 LEVEL = 0.95
 POLICIES_LEAST, BLOCKS_LEAST = 3, 2
@@ -68,3 +72,25 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
         for mine, (slowdown, jain) in points.items()
         if not any(s <= slowdown and j >= jain and (s, j) != (slowdown, jain) for s, j in points.values())
     ]
+
+
+def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, Any]:
+    """Return how far two orders of the same policies agree: `rho`, `ci95` and how many `orders` that rests on.
+
+    `sides`: for each run, values of the policies on both sides. `rho` is the mean over runs of Spearman's rank
+    correlation, `ci95` Student's t interval of it from three runs on, cut at 1. A run in which all policies of a side
+    are equal has no order. None where there is nothing to tell.
+    """
+    from scipy.stats import rankdata
+
+    found = [
+        float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+        for one, other in sides
+        if len(set(one)) > 1 < len(set(other))
+    ]
+    ends = mean_interval(found)
+    return {
+        "rho": fmean(found) if found else None,
+        "ci95": None if ends is None else [max(-1.0, ends[0]), min(1.0, ends[1])],
+        "orders": len(found),
+    }

@@ -13,6 +13,7 @@ import typer
 from schedbed.tasks.errors import BadInput
 
 SEEDS, SEEDS_QUICK, SEEDS_SCORE = 10, 3, 1
+LIVE_SEEDS = 3
 TIME_S, MEMORY_MIB = 600.0, 4096
 
 Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Only these names; all by default.")]
@@ -32,7 +33,19 @@ Score = Annotated[
     bool, typer.Option("--score", help="Print one JSON line about the one --policy, with its score.")
 ]
 Seeds = Annotated[int | None, typer.Option(min=1, help=f"Seeds of each, {SEEDS} by default.")]
+Live = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEEDS",
+        min=0,
+        help=f"Then run the leaders live, with so many seeds: {LIVE_SEEDS} by default, 0 with --quick and --score.",
+    ),
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Simulations at a time, all cores by default.")]
+Address = Annotated[
+    str | None,
+    typer.Option(metavar="ADDR|auto", help="Simulate on the hosts of this Ray cluster: host:port, or auto."),
+]
 TimeLimit = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="The most that a cell may take.")]
 MemoryLimit = Annotated[int, typer.Option(min=256, metavar="MIB", help="The most memory of a cell.")]
 Out = Annotated[Path, typer.Option(help="The folder for the results; the same command goes on there.")]
@@ -51,18 +64,22 @@ def arena(
     quick: Quick = False,
     score: Score = False,
     seeds: Seeds = None,
+    live: Live = None,
     jobs: Jobs = None,
+    address: Address = None,
     time_limit: TimeLimit = TIME_S,
     memory_limit: MemoryLimit = MEMORY_MIB,
     out: Out = Path("arena"),
 ) -> None:
-    """Simulate every policy on every workload, paired over seeds: ranks, one page and one table.
+    """Simulate every policy on every workload, paired over seeds, then run the leaders live: ranks, a page, a table.
 
     Example: schedbed arena --quick --policy my_policy.py:ShortestFirst
     """
+    from schedbed.deploy.arena.arena_page import rank_agreement
     from schedbed.deploy.arena.cell_processes import CellBounds
     from schedbed.deploy.arena.contest import PAGE, Contest, hold
     from schedbed.deploy.arena.courses import choose
+    from schedbed.deploy.options import IN_CLEAR
     from schedbed.scheduler.registry.registry import POLICIES
 
     own = [spec.strip() for spec in policy or ()]
@@ -76,7 +93,11 @@ def arena(
         seeds=usual if seeds is None else seeds,
         jobs=jobs or len(os.sched_getaffinity(0)),
         bounds=CellBounds(time_limit, memory_limit << 20),
+        address=address,
+        live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )
+    if address is not None:
+        typer.echo(IN_CLEAR.removesuffix(", without --tls"), err=True)
     if score:
         with tempfile.TemporaryDirectory(prefix="schedbed-arena-") as made:
             found = hold(contest, Path(made), lambda _: None)
@@ -85,6 +106,8 @@ def arena(
     found = hold(contest, out, typer.echo)
     for name, mean in found["rank"]["ranks"].items():
         typer.echo(f"{mean:6.2f}  {name}")
+    if found["live"] is not None:
+        typer.echo(rank_agreement(found["live"]))
     typer.echo(f"Results: {out}  (open {out / PAGE})")
 
 

@@ -16,6 +16,7 @@ import pytest
 from schedbed.scheduler.history import read_tables
 from tests.harness.command import DEADLINE_S, eventually, outputs, write_scenario
 from tests.harness.lan import ROOT, Lan, LanHost, lan_or_skip
+from tests.harness.own_policy import MINE
 from tests.harness.strange_host import strange
 
 pytestmark = pytest.mark.live
@@ -217,3 +218,19 @@ def test_a_host_that_is_lost_in_mid_run_changes_no_output_byte(lan: Lan, undistu
     late = read_tables(out)["attempts"].query("state == 'succeeded'")
     assert set(late["node"]) >= {"n1", "n4"}
     nothing_is_left(lan.hosts["head"], lan.hosts["right"])
+
+
+def test_arena_over_the_hosts_gives_the_table_of_this_one(lan: Lan) -> None:
+    head = lan.hosts["head"]
+    (head.folder / "mine.py").write_text(MINE)
+    options = ("--policies", "fifo,fair", "--policy", "/tmp/mine.py:Mine", "--workloads", "load0.8-even-calm")
+    options += ("--quick", "--seeds", "2")
+    for name, where in (("spread", ("--address", "auto")), ("alone", ())):
+        log = head.folder / f"{name}.log"
+        command = [*CLI, "arena", *options, *where, "--out", f"/tmp/{name}"]
+        process = head.start(log, *command, **ENVIRONMENT)
+        assert process.wait(DEADLINE_S) == 0, log.read_text()
+    spread, alone = (head.folder / name / "arena.parquet" for name in ("spread", "alone"))
+    assert spread.read_bytes() == alone.read_bytes()
+    assert b"mine.py" in spread.read_bytes()
+    nothing_is_left(*lan.hosts.values())

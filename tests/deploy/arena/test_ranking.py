@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedbed.deploy.arena.ranking import critical_difference, front, rank
+from schedbed.deploy.arena.ranking import agreement, critical_difference, front, rank
 
 
 def test_ranks_by_hand():
@@ -34,3 +34,17 @@ def test_policies_that_are_all_alike_are_not_told_apart():
 
 def test_front():
     assert front({"a": (1.0, 0.5), "b": (2.0, 0.9), "c": (2.0, 0.8)}) == ["a", "b"]
+
+
+def test_orders_agree_fully_not_at_all_or_by_part():
+    """Ranks 1 2 3 4 against 1 2 3 4, 4 3 2 1, and 2 1 3 4 (1 - 6 x 2 / (4 x 15) = 0.8)."""
+    one = [1.0, 2.0, 3.0, 4.0]
+    assert agreement([(one, [5.0, 6.0, 7.0, 9.0])]) == {"rho": pytest.approx(1), "ci95": None, "orders": 1}
+    assert agreement([(one, [9.0, 8.0, 7.0, 1.0])])["rho"] == pytest.approx(-1)
+    found = agreement([(one, [2.0, 1.0, 3.0, 4.0]), (one, one), (one, [2.0, 1.0, 3.0, 4.0])])
+    assert found["rho"] == pytest.approx((0.8 + 1 + 0.8) / 3)
+    assert found["ci95"] == [pytest.approx(0.8667 - 4.3027 * 0.11547 / 3**0.5, abs=1e-3), 1.0]
+
+
+def test_equal_policies_have_no_order():
+    assert agreement([([1.0, 1.0], [1.0, 2.0])]) == {"rho": None, "ci95": None, "orders": 0}

@@ -1,0 +1,85 @@
+"""Play cells on another host: this module, run with `python -m`, takes a batch on its standard input and prints rows.
+
+A process of its own, since Ray's workers must not fork. It ends with the worker that started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.apart import PR_SET_PDEATHSIG
+from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.arena.courses import Course
+from schedbed.deploy.workspace import base_folder, owned
+from schedbed.scheduler.registry.user_file import is_policy_file
+
+
+def packed(cells: Sequence[Cell], bounds: CellBounds) -> str:
+    """Return the batch as JSON, with the text of users' policy files: another host need not have them."""
+    files = {
+        cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
+        for cell in cells
+        if is_policy_file(cell.policy)
+    }
+    said = [{"policy": cell.policy, "course": asdict(cell.course), "seed": cell.seed} for cell in cells]
+    return json.dumps({"cells": said, "bounds": asdict(bounds), "files": files})
+
+
+def play_packed(said: str) -> list[Row]:
+    """Play a batch one cell after the other, and return the rows in its order."""
+    batch: dict[str, Any] = json.loads(said)
+    with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
+        specs = _write_files(batch["files"], Path(made))
+        cells = [
+            Cell(specs.get(each["policy"]) or each["policy"], Course(**each["course"]), each["seed"])
+            for each in batch["cells"]
+        ]
+        rows: dict[str, Row] = {}
+        shared = Path(made) / "alone"
+        shared.mkdir()
+        bounds = CellBounds(**batch["bounds"])
+        play_all(cells, 1, bounds, shared, lambda cell, row: rows.update({cell.key: row}))
+        return [
+            _renamed(rows[cell.key], cell.policy, each["policy"])
+            for cell, each in zip(cells, batch["cells"], strict=True)
+        ]
+
+
+def _renamed(row: Row, here: str, there: str) -> Row:
+    """Return the row with the policy's file named as where the command runs."""
+    note = (
+        row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
+    )
+    return row | {"policy": there, "note": note}
+
+
+def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Write policies' files, each to a folder of its own; return their SPECs here by the SPECs there."""
+    found: dict[str, str] = {}
+    for number, (spec, text) in enumerate(files.items()):
+        name, _, rest = spec.partition(":")
+        path = folder / str(number) / Path(name).name
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+        found[spec] = f"{path}:{rest}"
+    return found
+
+
+def main() -> None:
+    """Play the batch that stands on the standard input."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    json.dump(play_packed(sys.stdin.read()), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Batches for other hosts: the same rows as here, with users' files that lie nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schedbed.deploy.arena.cell_batch import packed, play_packed
+from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.arena.courses import choose
+from schedbed.deploy.arena.ray_cells import batches, play_apart
+from tests.deploy.arena.test_contest import SMALL
+from tests.harness.own_policy import MINE
+
+BOUNDS = CellBounds(300.0, 4 << 30)
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> list[Cell]:
+    """Return two policies, one of a user's file, on a small workload with two seeds."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "mine.py").write_text(MINE)
+    (course,) = choose([], [tmp_path / "small.yaml"], quick=True)
+    policies = ("fifo", f"{tmp_path / 'mine.py'}:Mine")
+    return [Cell(policy, course, seed) for seed in (1, 2) for policy in policies]
+
+
+def test_a_batch_gives_the_rows_of_this_host(cells: list[Cell], tmp_path: Path):
+    (tmp_path / "alone").mkdir()
+    rows: dict[str, Row] = {}
+    play_all(cells, 2, BOUNDS, tmp_path / "alone", lambda cell, row: rows.update({cell.key: row}))
+    said = packed(cells, BOUNDS)
+    (tmp_path / "mine.py").unlink()  # as on a host that never had it
+    assert play_packed(said) == [rows[key] for key in rows_in_order(rows, cells)]
+    assert {row["state"] for row in rows.values()} == {"succeeded"}
+
+
+def rows_in_order(rows: dict[str, Row], cells: list[Cell]) -> list[str]:
+    """Return the keys of the rows in the order of the cells, by what the rows say of themselves."""
+    by_name = {(row["policy"], row["seed"]): key for key, row in rows.items()}
+    return [by_name[cell.policy, cell.seed] for cell in cells]
+
+
+def test_cells_of_a_workload_and_a_seed_go_together(cells: list[Cell]):
+    assert [[cell.seed for cell in batch] for batch in batches(cells)] == [[1, 1], [2, 2]]
+
+
+def test_a_process_of_its_own_plays_a_batch_or_says_why_not(cells: list[Cell]):
+    assert [row["state"] for row in play_apart(packed(cells[:2], BOUNDS))] == ["succeeded"] * 2
+    with pytest.raises(RuntimeError, match=r"ended with code 1: json\.decoder\.JSONDecodeError"):
+        play_apart("{")

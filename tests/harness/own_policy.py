@@ -1,0 +1,13 @@
+"""A policy of a user's own, as the text of its file."""
+
+MINE = """
+from schedbed.policy import Proposal, TaskKind
+
+
+class Mine:
+    def decide(self, view, node, kind):
+        for job in view.jobs.values():
+            if job.stage(kind).ready:
+                task = job.any_reduce() if kind is TaskKind.REDUCE else job.any_map()
+                return Proposal(task, "the first")
+"""
