@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import schedbed
 from schedbed.deploy.arena.cell_batch import packed
 from schedbed.deploy.arena.cell_processes import CellBounds
 from schedbed.deploy.arena.cells import Cell, Row
@@ -24,29 +25,16 @@ def play_over(
     host where a task runs, by the same path. A task whose host is lost runs again elsewhere. Raises BadInput when the
     cluster cannot be joined.
     """
-    import ray
-    from ray.exceptions import RayError
+    from schedbed.deploy.live.ray_join import tasks_on_hosts
 
-    from schedbed.deploy.live.ray_cluster import join_ray
-
-    if not cells:
+    apart = list(batches(cells))
+    if not apart:
         return
-    join_ray(address, f"schedbed-arena-{secrets.token_hex(4)}")
-    try:
-        task = ray.remote(play_apart).options(num_cpus=1)
-        waiting = {task.remote(packed(batch, bounds)): batch for batch in batches(cells)}
-        while waiting:
-            for ready in ray.wait(list(waiting), num_returns=1)[0]:
-                batch = waiting.pop(ready)
-                try:
-                    rows: list[Row] = ray.get(ready)
-                except RayError as error:
-                    why = str(error).splitlines()[-1]
-                    rows = [cell.row("failed", why) for cell in batch]
-                for cell, row in zip(batch, rows, strict=True):
-                    done(cell, row)
-    finally:
-        ray.shutdown()
+    for number, found in tasks_on_hosts(address, play_apart, [packed(batch, bounds) for batch in apart]):
+        failed = isinstance(found, Exception)
+        rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found
+        for cell, row in zip(apart[number], rows, strict=True):
+            done(cell, row)
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
@@ -57,10 +45,6 @@ def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 def play_apart(batch: str) -> list[Row]:
     """Play a packed batch in a process of its own. Raises RuntimeError when that ends badly."""
-    import json
-
-    import schedbed
-
     above = str(Path(schedbed.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-m", "schedbed.deploy.arena.cell_batch"],

@@ -38,7 +38,7 @@ Live = Annotated[
     typer.Option(
         metavar="SEEDS",
         min=0,
-        help=f"Then run the leaders live, with so many seeds: {LIVE_SEEDS} by default, 0 with --quick and --score.",
+        help=f"Seeds of the leaders' live runs: {LIVE_SEEDS} by default, 0 with --quick and --score.",
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Simulations at a time, all cores by default.")]

@@ -18,7 +18,7 @@ from schedbed.deploy.hostcheck.findings import HostFinding, all_missing, columns
 from schedbed.deploy.hostcheck.surveyor import TOKEN_BYTES, Surveyor
 from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
 from schedbed.deploy.live.hosts import Host
-from schedbed.deploy.live.ray_cluster import actors_on_hosts, wait_for
+from schedbed.deploy.live.ray_join import actors_on_hosts, wait_for
 from schedbed.tasks.errors import BadInput
 
 LOOK_S = 60.0

@@ -1,36 +1,29 @@
-"""Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it.
-
-The only file that imports Ray.
-"""
+"""Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import platform
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-os.environ.setdefault("RAY_AUTH_MODE", "token")
-os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
+from schedbed.deploy.live.ray_join import CALL_S, join_ray, wait_for  # sets Ray's environment: first
+
+# isort: split
 
 import ray.job_config
 from ray._private import node as ray_nodes
 from ray._private import services as ray_services
 from ray._private import utils as ray_utils
 from ray._private import worker as ray_workers
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-import schedbed
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.run_config import RunConfig
 from schedbed.cluster.spec import NodeSpec
@@ -39,22 +32,19 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.actors.jobtracker_actor import JobTrackerActor
 from schedbed.deploy.live.actors.namenode_actor import NameNodeActor
 from schedbed.deploy.live.actors.tasktracker_actor import NodeHandle, TaskTrackerActor
-from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_the_clusters_token
 from schedbed.deploy.live.host_measures import clock_ahead, core_speeds
 from schedbed.deploy.live.hosts import Host, HostKeeper, HostRecord, deal_out, hosts_of
 from schedbed.deploy.live.image_sending import send_image
-from schedbed.deploy.live.lean_ray import check_ray_runs, lean, results_while_ray_runs, sigterm_stays
+from schedbed.deploy.live.lean_ray import check_ray_runs, lean, sigterm_stays
 from schedbed.deploy.live.master_sockets import DriverMasters, SocketMasters
-from schedbed.deploy.live.worker_imports import import_failure, use_own_path
+from schedbed.deploy.live.worker_imports import use_own_path
 from schedbed.deploy.options import interrupts_later, no_interrupts
 from schedbed.deploy.security.listeners import Listener
-from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
-_raylet: Any = importlib.import_module("ray._raylet")  # has no types
 
 LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
-START_S = CALL_S = 120.0  # the second is how long the driver waits for the answer to one call
+START_S = 120.0
 BEGIN_S = END_S = 30.0
 NODE_S = 6.0  # more for each node: their processes start side by side on few cores
 
@@ -348,53 +338,3 @@ class RayCluster:
             self.kill_master("jobtracker")  # a policy may keep it busy
         for actors in ({"namenode": self._masters["namenode"]}, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)
-
-
-def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Return the results of actor calls; raise what an actor raised, MasterGone when one is down."""
-    try:
-        return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
-    except RayTaskError as error:
-        raise error.cause from None
-    except RayError as error:
-        if why := import_failure(str(error)):
-            raise RunFailed(why) from None
-        raise MasterGone(str(error).splitlines()[0]) from None
-
-
-@contextmanager
-def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
-    """Join a running cluster and place one actor on each of its hosts, the driver's first. Raises BadInput."""
-    join_ray(address, f"schedbed-{secrets.token_hex(4)}")
-    try:
-        hosts = hosts_of(ray.nodes(), ray.get_runtime_context().get_node_id())
-        options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10}
-        yield {
-            host: ray.remote(actor)
-            .options(**options, scheduling_strategy=NodeAffinitySchedulingStrategy(host.ray_id, soft=False))
-            .remote()
-            for host in hosts
-        }
-    finally:
-        ray.shutdown()
-
-
-def join_ray(address: str, namespace: str) -> None:
-    """Connects to the running Ray cluster, whose hosts get our code with the job. Raises BadInput when it cannot."""
-    try:
-        where = gcs_address(address, ray_services)
-        use_the_clusters_token(_raylet)
-        check_cluster(where, _raylet)
-        # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
-        ray.init(
-            address=where,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            namespace=namespace,
-            runtime_env={"py_modules": [str(Path(schedbed.__file__).parent)], "excludes": ["__pycache__"]},
-            job_config=use_own_path(ray.job_config.JobConfig(), shipped=True),
-        )
-    except BadInput as error:
-        raise BadInput(f"--address {address}: {error}") from None
-    except Exception as error:  # such as Ray's or Python's version being another
-        raise BadInput(f"--address {address}: {' '.join(str(error).split())}") from error

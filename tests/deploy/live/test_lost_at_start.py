@@ -11,7 +11,7 @@ from ray import exceptions
 from ray.exceptions import RayActorError
 
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.live import ray_cluster
+from schedbed.deploy.live import ray_cluster, ray_join
 from schedbed.deploy.live.ray_cluster import RayCluster
 
 
@@ -41,7 +41,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayCluster:
     fake = SimpleNamespace(
         get=get, wait=lambda calls, num_returns, timeout: (calls, []), exceptions=exceptions
     )
-    monkeypatch.setattr(ray_cluster, "ray", fake)
+    for module in (ray_cluster, ray_join):
+        monkeypatch.setattr(module, "ray", fake)
     cluster = RayCluster([], tmp_path)
     trackers: dict[str, Any] = {"n1": FakeTracker(), "n2": FakeTracker(down=True), "n3": FakeTracker()}
     cluster.trackers = trackers

@@ -1,0 +1,114 @@
+"""Join a running Ray cluster, and run one actor on each of its hosts or tasks on any; sets Ray's environment.
+
+With `ray_cluster` the only files that import Ray.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
+
+import ray.job_config
+from ray._private import services as ray_services
+from ray._private import worker as ray_workers
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import schedbed
+from schedbed.cluster.masters import MasterGone
+from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.live.cluster_gate import check_cluster, gcs_address, use_the_clusters_token
+from schedbed.deploy.live.hosts import Host, hosts_of
+from schedbed.deploy.live.lean_ray import results_while_ray_runs
+from schedbed.deploy.live.worker_imports import import_failure, use_own_path
+from schedbed.tasks.errors import BadInput
+
+_raylet: Any = importlib.import_module("ray._raylet")  # has no types
+
+CALL_S = 120.0  # how long the driver waits for the answer to one call
+
+
+def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
+    """Return the results of actor calls; raise what an actor raised, MasterGone when one is down."""
+    try:
+        return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
+    except RayTaskError as error:
+        raise error.cause from None
+    except RayError as error:
+        if why := import_failure(str(error)):
+            raise RunFailed(why) from None
+        raise MasterGone(str(error).splitlines()[0]) from None
+
+
+@contextmanager
+def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
+    """Join a running cluster and place one actor on each of its hosts, the driver's first. Raises BadInput."""
+    join_ray(address, f"schedbed-{secrets.token_hex(4)}")
+    try:
+        hosts = hosts_of(ray.nodes(), ray.get_runtime_context().get_node_id())
+        options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10}
+        yield {
+            host: ray.remote(actor)
+            .options(**options, scheduling_strategy=NodeAffinitySchedulingStrategy(host.ray_id, soft=False))
+            .remote()
+            for host in hosts
+        }
+    finally:
+        ray.shutdown()
+
+
+def tasks_on_hosts(
+    address: str, function: Callable[[Any], Any], arguments: Sequence[Any]
+) -> Iterator[tuple[int, Any]]:
+    """Join a running cluster and call the function once for each argument, a core each, wherever one is free.
+
+    Yields the number of an argument with what was returned, or with the exception that ended the call, in the order in
+    which calls end. A call whose host is lost is made again elsewhere. Raises BadInput without such a cluster.
+    """
+    join_ray(address, f"schedbed-{secrets.token_hex(4)}")
+    try:
+        task = ray.remote(function).options(num_cpus=1)
+        waiting = {task.remote(argument): number for number, argument in enumerate(arguments)}
+        while waiting:
+            for call in ray.wait(list(waiting), num_returns=1)[0]:
+                number = waiting.pop(call)
+                try:
+                    yield number, ray.get(call)
+                except RayTaskError as error:
+                    yield number, error.cause
+                except RayError as error:
+                    yield number, error
+    finally:
+        ray.shutdown()
+
+
+def join_ray(address: str, namespace: str) -> None:
+    """Connects to the running Ray cluster, whose hosts get our code with the job. Raises BadInput when it cannot."""
+    try:
+        where = gcs_address(address, ray_services)
+        use_the_clusters_token(_raylet)
+        check_cluster(where, _raylet)
+        # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
+        ray.init(
+            address=where,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace=namespace,
+            runtime_env={"py_modules": [str(Path(schedbed.__file__).parent)], "excludes": ["__pycache__"]},
+            job_config=use_own_path(ray.job_config.JobConfig(), shipped=True),
+        )
+    except BadInput as error:
+        raise BadInput(f"--address {address}: {error}") from None
+    except Exception as error:  # such as Ray's or Python's version being another
+        raise BadInput(f"--address {address}: {' '.join(str(error).split())}") from error
