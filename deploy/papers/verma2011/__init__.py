@@ -5,6 +5,7 @@ from schedbed.deploy.papers.verma2011 import (
     fig4_allocations,
     fig5_bounds,
     fig7_spawned,
+    overhead,
     table1_months,
     table2_generators,
     table3_late_jobs,
@@ -22,4 +23,5 @@ EXPERIMENTS = (
     table3_late_jobs.EXPERIMENT,
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
+    overhead.EXPERIMENT,
 )
