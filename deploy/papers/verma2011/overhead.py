@@ -41,19 +41,25 @@ def measure(bench: Bench) -> Measured:
         seed = chance(bench.seed, "overhead", repeat).getrandbits(62)
         jobs = workload("W1", said, JOBS, 0.95, seed)
         bench.simulations += ROUNDS
-        rounds.append(median(round_s(jobs, NODES, seed)[0] for _ in range(ROUNDS)))
+        setup = setup_for(jobs, NODES, seed)
+        rounds.append(median(round_s(setup)[0] for _ in range(ROUNDS)))
     return Measured(values={"round_s": rounds}, series={"rounds": rounds})
 
 
-def round_s(jobs: Sequence[DueJob], nodes: int, seed: int) -> tuple[float, int]:
+def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
+    """Return the simulation of these jobs on that number of the testbed's nodes, all submitted at once."""
+    resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
+    setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
+    return replace(setup, heartbeat_rows=False, skip_rows=False)
+
+
+def round_s(setup: Setup) -> tuple[float, int]:
     """Return the CPU seconds of one round of scheduling, and the tasks that it assigned.
 
     In a round all jobs are submitted at once to an empty cluster, the slots that each needs are worked out, and one
     heartbeat of every node is answered with tasks for all of its slots.
     """
-    resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
-    setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
-    simulation = _OneRound(replace(setup, heartbeat_rows=False, skip_rows=False))
+    simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
         pass
     return simulation.spent_s, simulation.statistics.launches

@@ -280,7 +280,7 @@ def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
 
 def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
     jobs = w1_and_w2.workload("W1", TABLE2, 5, 0.9, 5)
-    spent_s, launched = overhead.round_s(jobs, 2, 5)
+    spent_s, launched = overhead.round_s(overhead.setup_for(jobs, 2, 5))
     assert launched == 8
     assert 0 < spent_s < 5
 
