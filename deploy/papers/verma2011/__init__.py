@@ -1,6 +1,7 @@
 """ARIA (verma2011): its experiments in the order of the paper."""
 
 from schedbed.deploy.papers.verma2011 import (
+    alone,
     fig3_prediction,
     fig4_allocations,
     fig5_bounds,
@@ -21,6 +22,7 @@ EXPERIMENTS = (
     fig5_bounds.EXPERIMENT,
     table2_generators.EXPERIMENT,
     table3_late_jobs.EXPERIMENT,
+    alone.EXPERIMENT,
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
     overhead.EXPERIMENT,

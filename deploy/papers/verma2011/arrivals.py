@@ -67,12 +67,14 @@ class Outcome:
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
-def scenario(jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS) -> ResolvedScenario:
+def scenario(
+    jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+) -> ResolvedScenario:
     """The testbed's slots under ARIA with these jobs' profiles known; each task lasts as long as the job says.
 
     Deadlines count from each job's submission, which is up to `play`.
     """
-    return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start), jobs)
+    return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
@@ -95,9 +97,11 @@ def under_aria(
     cluster: Mapping[str, Any],
     scale: float,
     reduce_start: str = "first_map",
+    bound: str = "avg",
 ) -> ResolvedScenario:
     """A cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
+    aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
         {
             "name": "verma2011-slo",
@@ -105,7 +109,7 @@ def under_aria(
             "scale": scale,
             "cluster": cluster,
             "workload": {"jobs": [{"app": "synthetic", "user": USER}]},
-            "policies": [{"aria": {"spare": "none", "reduce_start": reduce_start, "profiles": profiles}}],
+            "policies": [{"aria": aria}],
             "profiles": {"store": "none"},
         }
     )
@@ -124,12 +128,14 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
     )
 
 
-def play(jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS) -> Outcome:
+def play(
+    jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+) -> Outcome:
     """Runs the jobs in their order, each spawned when its load and the load of the moment are within `threshold`.
 
     Only job and attempt rows are looked at, nothing is written: hundreds of runs take minutes.
     """
-    resolved = scenario(jobs, seed, reduce_start)
+    resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     rows = RowsKept()
     _ByLoad(replace(setup, heartbeat_rows=False, skip_rows=False), rows, jobs, threshold).run()

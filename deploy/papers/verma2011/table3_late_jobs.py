@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from math import inf
+from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,10 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.alone import JOBS as ALONE
+from schedbed.deploy.papers.verma2011.alone import late_alone
 from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, Outcome, play
-from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, workload
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 from schedbed.tasks.chance import chance
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (105, 100, 95, 90, 85)
 JOBS, FULL_JOBS, FULL_RUNS = 50, 100, 100
-ALONE = 20
-"""Jobs of each workload that run on an empty cluster in a repeat."""
-
 FIRST_MAP = "first_map"
 """When reduces start in Algorithm 1 (line 15): once a map of their job is done."""
 
@@ -52,7 +50,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
                     found[f"{name}_{threshold}_late_first"].append(first["late"])
                     found[f"{name}_{threshold}_load_first"].append(first["load"])
                     for start, key in ((ALL_MAPS, "alone_late"), (FIRST_MAP, "alone_late_first")):
-                        found[f"{name}_{key}"].append(_late_alone(drawn[:ALONE], seed, start))
+                        found[f"{name}_{key}"].append(late_alone(drawn[:ALONE], seed, start))
     count = jobs * bench.repeats
     return Measured(
         values=found,
@@ -64,12 +62,6 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
             f"of them, {300 / count:.2g} of 100 (95%).",
         ],
     )
-
-
-def _late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str) -> float:
-    """Return how many of 100 of these jobs are late when each has the whole cluster to itself."""
-    late = sum(play([job], inf, seed, reduce_start).late for job in jobs)
-    return 100 * late / len(jobs)
 
 
 def _figures(outcome: Outcome, jobs: int) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.verma2011 import (
+    alone,
     arrivals,
     fig3_prediction,
     fig4_allocations,
@@ -245,7 +246,7 @@ def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
 def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, fig7_spawned):
+    for module in (table3_late_jobs, alone, fig7_spawned):
         monkeypatch.setattr(module, "play", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
@@ -274,8 +275,9 @@ def test_few_nodes_have_the_testbeds_slots() -> None:
 def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
     """What keeps Table 3 from having no late job: no threshold spawns a job into a cluster with more room."""
     jobs = w1_and_w2.workload("W2", TABLE2, 12, 0.95, 5)
-    late = [table3_late_jobs._late_alone(jobs, 5, start) for start in (arrivals.ALL_MAPS, "first_map")]
+    late = [alone.late_alone(jobs, 5, start) for start in (arrivals.ALL_MAPS, "first_map")]
     assert late[0] > 10 and late[1] == 0
+    assert alone.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
 
 
 def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
