@@ -215,5 +215,5 @@ def _interval(ratios: tuple[float, ...], slo_s: float) -> tuple[float, float] | 
 
 
 EXPERIMENT = Experiment(
-    name="fig5", measure=measure, draw=draw, takes_s={"sim": 150, "process": 420}, repeats=3, quick=True
+    name="fig5", measure=measure, draw=draw, takes_s={"sim": 130, "process": 420}, repeats=3, quick=True
 )

@@ -94,4 +94,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(ylabel="CPU time of a round [s]", ylim=(0, None))
 
 
-EXPERIMENT = Experiment(name="overhead", measure=measure, draw=draw, takes_s={"sim": 60}, repeats=5)
+EXPERIMENT = Experiment(name="overhead", measure=measure, draw=draw, takes_s={"sim": 45}, repeats=5)

@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
     name="table1",
     measure=measure,
     draw=draw,
-    takes_s={"sim": 120, "process": 500},
+    takes_s={"sim": 170, "process": 500},
     repeats=5,
     size=(7.2, 3.2),
 )

@@ -139,5 +139,5 @@ def _bars(ax: Any, rows: range, start: pd.Series, end: pd.Series, shade: str, la
 
 
 EXPERIMENT = Experiment(
-    name="waves", measure=measure, draw=draw, takes_s={"sim": 60, "process": 200}, repeats=3, size=(7.2, 3.4)
+    name="waves", measure=measure, draw=draw, takes_s={"sim": 20, "process": 200}, repeats=3, size=(7.2, 3.4)
 )
