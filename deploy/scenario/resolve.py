@@ -196,6 +196,9 @@ def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Comp
         complaints.add(("simulate", "costs"), "trace needs a workload from a trace that timed its attempts")
         complaints.raise_if_any()
     contention = costs != "trace" if asked.contention is None else asked.contention
+    if framework_of(scenario.framework).fetch_rate and not contention:
+        complaints.add(("framework",), "fetch_rate needs attempts that contend: simulate: {contention: true}")
+        complaints.raise_if_any()
     return SimulateChoice(
         costs=costs,
         contention=contention,

@@ -22,7 +22,8 @@ class Framework:
     `init_poll_s` and `init_jobs` are the poller of Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs
     are initialized until `init_jobs` of them (0: all) have started no task yet; each is ready `init_s` later.
     `jvm_s` is part of a map's recorded duration. With `recorded_shuffle` a traced reduce's shuffle takes as long as it
-    did once all maps had ended, instead of `jvm_s` and `fetch_poll_s`.
+    did once all maps had ended, instead of `jvm_s` and `fetch_poll_s`. `fetch_rate` bounds what one reduce fetches,
+    with all its copies together, wherever attempts contend.
     """
 
     name: str = "none"
@@ -38,6 +39,7 @@ class Framework:
     jvm_s: float = 0.0  # from the start of an attempt to its first line
     fetch_poll_s: float = 0.0  # until a reduce has heard of map outputs and fetched the last one
     recorded_shuffle: bool = False
+    fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
 
     @property
     def is_none(self) -> bool:

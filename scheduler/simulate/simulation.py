@@ -368,5 +368,6 @@ class Simulation:
 def make_emulation(setup: Setup, store: Store) -> Emulation:
     """Attempts that share their nodes, or (without contention) each by itself."""
     if setup.contention:
-        return FluidEmulation(store, setup.latencies, setup.cluster.links)
+        fetch_bps = setup.framework.fetch_rate
+        return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)
     return ExactEmulation(store)

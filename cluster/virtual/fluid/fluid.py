@@ -26,8 +26,8 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class FluidEmulation:
     """An Emulation in which attempts contend; see the module.
 
-    `links` are the rates between racks. With `keeps_consumed` it remembers whose output each ended reduce has read,
-    until that is popped.
+    `links` are the rates between racks, and `fetch_bps` is what one reduce fetches at most (0: no limit). With
+    `keeps_consumed` it remembers whose output each ended reduce has read, until that is popped.
     """
 
     def __init__(
@@ -36,8 +36,9 @@ class FluidEmulation:
         latencies: Latencies | None = None,
         links: LinkRates = NO_LINK_RATES,
         keeps_consumed: bool = False,
+        fetch_bps: float = 0.0,
     ) -> None:
-        self._world = World(store, latencies or Latencies(), links, keeps_consumed)
+        self._world = World(store, latencies or Latencies(), links, keeps_consumed, fetch_bps)
 
     # ---------------------------------------------------------------- nodes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedbed.cluster.messages import FetchFailure, MapOutput
 from schedbed.cluster.virtual.agenda import Item
-from schedbed.cluster.virtual.fluid.max_min import Flow
+from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
 from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, RunningAttempt
 from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
 from schedbed.cluster.virtual.node_model import AttemptPlan
@@ -37,7 +37,10 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """While maps still run it fetches what there is, at most `PARALLEL_COPIES` batches at a time."""
+    """While maps still run it fetches what there is, at most `PARALLEL_COPIES` batches at a time.
+
+    These share `intake`, where the framework limits what one reduce fetches; the compiled loop has no such runs.
+    """
 
     __slots__ = (
         "buffered",
@@ -46,6 +49,7 @@ class ReduceRun(RunningAttempt):
         "fetched",
         "fetching",
         "handling",
+        "intake",
         "known",
         "on_disk",
         "owed_s",
@@ -69,6 +73,7 @@ class ReduceRun(RunningAttempt):
         self.handling: Flow | None = None  # the CPU time that fetching takes, one thread's
         self.owed_s = 0.0  # what comes after it
         self.known: dict[int, None] = {}  # maps of whose output it was told
+        self.intake = (Resource(world.fetch_bps),) if world.fetch_bps else ()
 
     # -------------------------------------------------------------- shuffle
 
@@ -153,7 +158,7 @@ class ReduceRun(RunningAttempt):
         if plan.cost.duration_s is not None:
             self._keep(batch)
         elif total:
-            way = [*there.drive, *(() if there is self.host else there.way_to(self.host))]
+            way = [*there.drive, *(() if there is self.host else there.way_to(self.host)), *self.intake]
             cap = min(resource.declared for resource in way)
             cap = min(cap, total / latency_s) if latency_s else cap
             self.fetching[self.flow(FETCH, total, cap, way, there)] = batch

@@ -175,6 +175,7 @@ class World:
         latencies: Latencies,
         links: LinkRates,
         remembers: bool,
+        fetch_bps: float = 0.0,
     ) -> None:
         self.store = store
         self.latencies = latencies
@@ -190,6 +191,7 @@ class World:
         self.told: list[Happening] = []
         self.consumed: dict[str, dict[int, str]] = {}
         self.remembers = remembers  # what reduces consumed
+        self.fetch_bps = fetch_bps  # of one reduce, 0 for no limit
         self._rates = links
         self._core = _link(links.core_bps)
         self._links: dict[str, RackLinks] = {}  # by rack

@@ -1,10 +1,12 @@
 """ARIA (verma2011): its experiments in the order of the paper."""
 
 from schedbed.deploy.papers.verma2011 import (
+    alone,
     fig3_prediction,
     fig4_allocations,
     fig5_bounds,
     fig7_spawned,
+    overhead,
     table1_months,
     table2_generators,
     table3_late_jobs,
@@ -20,6 +22,8 @@ EXPERIMENTS = (
     fig5_bounds.EXPERIMENT,
     table2_generators.EXPERIMENT,
     table3_late_jobs.EXPERIMENT,
+    alone.EXPERIMENT,
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
+    overhead.EXPERIMENT,
 )

@@ -30,6 +30,23 @@ TESTBED: dict[str, Any] = {
 }
 """A core for each slot: Table 2's durations are what tasks took with four cores and eight slots."""
 
+SLOTS_ALONE: dict[str, Any] = {
+    "nodes": 4,
+    "heartbeat": "3s",
+    "node": {
+        "cores": SLOTS // 4,
+        "core_speed": 1.0,
+        "memory": "128GiB",
+        "map_slots": MAP_SLOTS // 4,
+        "reduce_slots": REDUCE_SLOTS // 4,
+    },
+}
+"""The slots of the testbed on few nodes: the paper's simulator has slots and no nodes (7.2). A slot that is free is
+offered at once by the node's next report instead of one node's of 64, and a run takes half the time."""
+
+ALL_MAPS = "all_maps"
+"""When reduces start in the paper's simulator: once the maps of their job are done (7.2)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -50,12 +67,18 @@ class Outcome:
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
-def scenario(jobs: Sequence[DueJob], seed: int, reduce_start: str = "first_map") -> ResolvedScenario:
-    """The testbed under ARIA with these jobs' profiles known; each task lasts as long as the job says.
+def scenario(
+    jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+) -> ResolvedScenario:
+    """The testbed's slots under ARIA with these jobs' profiles known; each task lasts as long as the job says.
 
     Deadlines count from each job's submission, which is up to `play`.
     """
-    bare = under_aria(jobs, seed, TESTBED, 1.0, reduce_start)
+    return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
+
+
+def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
+    """`bare` of `under_aria` with all of the jobs, submitted at once; each task lasts as long as the job says."""
     (model,) = bare.jobs
     planned = [
         replace(
@@ -74,9 +97,11 @@ def under_aria(
     cluster: Mapping[str, Any],
     scale: float,
     reduce_start: str = "first_map",
+    bound: str = "avg",
 ) -> ResolvedScenario:
     """A cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
+    aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
         {
             "name": "verma2011-slo",
@@ -84,7 +109,7 @@ def under_aria(
             "scale": scale,
             "cluster": cluster,
             "workload": {"jobs": [{"app": "synthetic", "user": USER}]},
-            "policies": [{"aria": {"spare": "none", "reduce_start": reduce_start, "profiles": profiles}}],
+            "policies": [{"aria": aria}],
             "profiles": {"store": "none"},
         }
     )
@@ -103,14 +128,16 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
     )
 
 
-def play(jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = "first_map") -> Outcome:
+def play(
+    jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
+) -> Outcome:
     """Runs the jobs in their order, each spawned when its load and the load of the moment are within `threshold`.
 
     Only job and attempt rows are looked at, nothing is written: hundreds of runs take minutes.
     """
-    resolved = scenario(jobs, seed, reduce_start)
+    resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
-    rows = _Kept()
+    rows = RowsKept()
     _ByLoad(replace(setup, heartbeat_rows=False, skip_rows=False), rows, jobs, threshold).run()
     began_s, ended_s = min(job[0] for job in rows.jobs), max(job[1] for job in rows.jobs)
     busy_s = sum(end - began for each in rows.attempts.values() for began, end in each)
@@ -121,7 +148,7 @@ def play(jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str 
 class _ByLoad(Simulation):
     """Submits the next job when there is room for what it asks, looking once a heartbeat interval."""
 
-    def __init__(self, setup: Setup, rows: _Kept, jobs: Sequence[DueJob], threshold: float) -> None:
+    def __init__(self, setup: Setup, rows: RowsKept, jobs: Sequence[DueJob], threshold: float) -> None:
         self._due_jobs, self._threshold = deque(jobs), threshold
         super().__init__(setup, rows)
 
@@ -138,7 +165,7 @@ class _ByLoad(Simulation):
         self.due_s = now_s + self.interval_s if waiting else inf
 
 
-class _Kept:
+class RowsKept:
     """Of all rows, what an outcome is made of."""
 
     def __init__(self) -> None:

@@ -57,5 +57,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig3", measure=measure, draw=draw, takes_s={"sim": 120, "process": 500}, repeats=5
+    name="fig3", measure=measure, draw=draw, takes_s={"sim": 130, "process": 500}, repeats=5
 )

@@ -76,5 +76,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig7", measure=measure, draw=draw, takes_s={"sim": 100}, repeats=3, size=(6.4, 4.0)
+    name="fig7", measure=measure, draw=draw, takes_s={"sim": 60}, repeats=3, size=(6.4, 4.0)
 )

@@ -25,6 +25,7 @@ class FixedSlots:
     """Jobs in the order of their submission, each with no more tasks at once than its name says; local maps first."""
 
     limits = Limits(slots=True)
+    elidable = True  # heartbeats that bring nothing mean nothing to it
 
     def __init__(self) -> None:
         self._nearest = Greedy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,6 +26,7 @@ def measure(bench: Bench) -> Measured:
     """Each allocation in a run of its own: machines have one slot of a kind, or none."""
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
+    few: list[RunTables] = []
     for name, (maps, reduces) in SLOTS.items():
         played = bench.play(f"waves-{name}", scenario(maps, reduces, live=bench.live))
         runs = played.each("fifo")
@@ -31,7 +34,10 @@ def measure(bench: Bench) -> Measured:
             found[f"{kind}_{name}"] = [waves(run, kind) for run in runs]
         found[f"overlap_{name}"] = [_overlapping(run) for run in runs]
         series[name] = useful(runs[0].attempts)
-    return Measured(values=found, series=series)
+        few = runs if name == "few" else few
+    busier = [_busier(run) for run in few]
+    found["busier_few"] = [float(len(each)) for each in busier]
+    return Measured(values=found, series=series, notes=_lengths(few, busier))
 
 
 def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
@@ -70,6 +76,34 @@ def waves(run: RunTables, kind: str) -> int:
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
+def _busier(run: RunTables) -> list[str]:
+    """Return the machines that ran more reduces than tasks over slots, rounded up, even if they had short ones."""
+    reduces = useful(run.attempts).query("kind == 'reduce'")
+    count = reduces.groupby("node").size()
+    return list(count[count > -(-len(reduces) // len(count))].index)
+
+
+def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
+    """Say how long the reduces of busier machines and of the others took after the last map, if there are any."""
+    lengths: dict[bool, list[float]] = {True: [], False: []}
+    for run, nodes in zip(runs, busier, strict=True):
+        if not nodes:
+            continue
+        done = useful(run.attempts)
+        reduces, maps_s = done[done["kind"] == "reduce"], done[done["kind"] == "map"]["end"].max()
+        took_s = reduces["end"] - reduces["start"].clip(lower=maps_s)
+        for own, each in took_s.groupby(reduces["node"].isin(nodes)):
+            lengths[bool(own)] += each.tolist()
+    if not lengths[True]:
+        return []
+    short_s, others_s = fmean(lengths[True]), fmean(lengths[False])
+    machines = sum(map(len, busier))
+    return [
+        f"{machines} machines in {len(runs)} repeats ran a reduce more than tasks over slots. Their reduces took "
+        f"{short_s:.1f} s after the map stage on average, and {others_s:.1f} s on the other machines of these repeats."
+    ]
+
+
 def _overlapping(run: RunTables) -> float:
     """The share of reduces that began to shuffle before the last map had ended, in %."""
     done = useful(run.attempts)
@@ -105,5 +139,5 @@ def _bars(ax: Any, rows: range, start: pd.Series, end: pd.Series, shade: str, la
 
 
 EXPERIMENT = Experiment(
-    name="waves", measure=measure, draw=draw, takes_s={"sim": 60, "process": 200}, repeats=3, size=(7.2, 3.4)
+    name="waves", measure=measure, draw=draw, takes_s={"sim": 20, "process": 200}, repeats=3, size=(7.2, 3.4)
 )

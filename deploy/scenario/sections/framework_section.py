@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from schedbed.deploy.scenario.scalars import Duration, Section, Slots, says
+from schedbed.deploy.scenario.scalars import Duration, Rate, Section, Slots, says
 from schedbed.scheduler.simulate.framework import PROFILES, Framework
 
 Cost = Annotated[Duration, Field(le=3600)]
@@ -39,6 +39,9 @@ class FrameworkCosts(Section):
     jvm: Annotated[Cost | None, says("time from the start of an attempt to its first line")] = None
     fetch_poll: Annotated[
         Cost | None, says("time until a reduce has heard of map outputs and fetched the last one")
+    ] = None
+    fetch_rate: Annotated[
+        Annotated[Rate, Field(gt=0)] | None, says("rate at which one reduce fetches map outputs at most")
     ] = None
     recorded_shuffle: Annotated[
         Annotated[bool, Field(strict=True)] | None,

@@ -166,3 +166,17 @@ def test_known_durations_do_not_contend() -> None:
     for index in (3, 4):
         emulation.launch(0.0, "n1", map_plan(index, [("a", 100 * MB)], duration_s=4.0))
     assert ends(emulation) == pytest.approx({"m_0": 4.0, "m_1": 4.0, "m_2": 4.0, "m_3": 8.0, "m_4": 8.0})
+
+
+@pytest.mark.parametrize("reduces", [1, 2])
+def test_a_reduce_fetches_no_faster_than_the_limit_whoever_shares_its_node(reduces: int) -> None:
+    """Two map outputs of 80 MB from two nodes, for reduces with a limit of 20 MB/s on a NIC of 50: each takes 8 s."""
+    emulation = cluster(names="n0 n1 n2 n3", fetch_bps=20.0 * MB)
+    for index, name in enumerate(("n0", "n1")):
+        emulation.launch(0.0, name, map_plan(index, output_bytes=80 * MB * reduces, reduces=reduces))
+    for index in range(reduces):
+        emulation.launch(0.0, "n3", reduce_plan(index, reduces=reduces, memory_bytes=0))
+    run(emulation, 20.0)
+    emulation.map_outputs(20.0, "n3", outputs((0, "n0"), (1, "n1")))
+    took = {name[6:9]: each.end_s - 20.0 for name, each in reports(run(emulation)).items()}
+    assert [took[f"r_{index}"] for index in range(reduces)] == pytest.approx([8.0] * reduces)

@@ -15,6 +15,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.verma2011 import (
+    alone,
     arrivals,
     fig3_prediction,
     fig4_allocations,
@@ -22,6 +23,7 @@ from schedbed.deploy.papers.verma2011 import (
     fig7_spawned,
     fixed_slots,
     months,
+    overhead,
     table1_months,
     table2_generators,
     table3_late_jobs,
@@ -31,6 +33,7 @@ from schedbed.deploy.papers.verma2011 import (
 )
 from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of, wikitrends
 from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 
 ABOUT = paper_file.load("verma2011").experiments
@@ -88,6 +91,15 @@ def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
         assert asked == sorted(asked, reverse=True)
 
 
+def test_no_time_is_near_to_two_deadlines() -> None:
+    """Of 240 and 300 s, 266.7 s is 11.1% off both; jobs of other waves may each end on time."""
+    profile = wikitrends(ABOUT["fig5"].values)
+    assert fig5_bounds._waves(profile)[:2] == [(2, 3), (2, 3)]
+    assert fig5_bounds.least_off(fig5_bounds._waves(profile)) == pytest.approx(1 / 9)
+    assert fig5_bounds.least_off([(1, 1), (1, 2), (2, 2), (2, 3)]) == 0
+    assert fig5_bounds.least_off([(1, 1), (1, 1), (1, 1), (2, 3)]) == pytest.approx(0.2)
+
+
 def attempts_of(rows: list[dict[str, Any]]) -> RunTables:
     columns = ("task", "kind", "node", "assigned", "start", "end", "sort_end", "shuffle_end")
     frame = pd.DataFrame([{column: row.get(column, float("nan")) for column in columns} for row in rows])
@@ -134,6 +146,24 @@ def test_waves_are_counted_by_machine() -> None:
     assert waves._overlapping(RUN) == 50
 
 
+def test_machines_that_ran_one_reduce_more_had_short_ones() -> None:
+    """64 reduces on 22 machines are three each at most; here three on two, and the last map ends at 10 s."""
+    run = attempts_of(
+        [
+            task("m0", "map", "n1", 0, 10),
+            task("r0", "reduce", "n1", 5, 14, sort_end=12),
+            task("r1", "reduce", "n1", 14, 18, sort_end=15),
+            task("r2", "reduce", "n1", 18, 22, sort_end=19),
+            task("r3", "reduce", "n2", 5, 30, sort_end=12),
+        ]
+    )
+    busier = waves._busier(run)
+    assert busier == ["n1"] and waves._busier(RUN) == []
+    assert waves._lengths([RUN], [[]]) == []
+    (note,) = waves._lengths([run], [busier])
+    assert "took 4.0 s after the map stage on average, and 20.0 s on the other" in note
+
+
 def test_machines_have_a_slot_of_a_kind_or_none() -> None:
     groups = waves.scenario(16, 22, live=False)["cluster"]["nodes"]
     assert (sum(g["map_slots"] for g in groups), sum(g["reduce_slots"] for g in groups)) == (16, 22)
@@ -164,8 +194,12 @@ def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.Mo
 def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = {name: [month(100, 1), month(102, 1)] for name in table1_months.JOBS}
     jobs["oct_64"] = [month(110, 1), month(112.2, 1)]
+    free = {name: [month(100, 1)] for name in table1_months.JOBS}
     monkeypatch.setattr(table1_months, "play", lambda _: jobs)
+    monkeypatch.setattr(table1_months, "play_unlimited", lambda _: free)
     measured = table1_months.measure(bench(tmp_path))
+    assert set(measured.values) == set(ABOUT["table1"].values)
+    assert measured.samples("spread_unlimited") == [0] and measured.samples("unlimited_sept_64") == [2]
     assert measured.samples("spread_map") == pytest.approx([100 * 10 / 102.5] * 2)
     assert measured.samples("variation") == pytest.approx([100 / 101] * 2)
 
@@ -174,6 +208,9 @@ def test_the_months_are_smaller_alike() -> None:
     for live, size in ((False, months.SMALLER), (True, months.LIVE)):
         jobs = months.scenario("256", live=live)["workload"]["jobs"]
         assert [job["maps"] for job in jobs] == [720 // size, 740 // size]
+    assert resolve(months.scenario("64", live=False)).framework.fetch_rate == 11e6
+    assert resolve(months.scenario("64", live=False, fetch_rate=None)).framework.fetch_rate == 0
+    assert resolve(months.scenario("64", live=True)).framework.is_none
 
 
 def test_w1_and_w2_are_table_2(tmp_path: Path) -> None:
@@ -198,7 +235,7 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 @pytest.mark.long  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5)]
-    calm, busy = (arrivals.play(jobs, threshold, 5) for threshold in (0.9, 1.8))
+    calm, busy = (arrivals.play(jobs, threshold, 5, "first_map") for threshold in (0.9, 1.8))
     assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
     assert calm.load < busy.load < 1
     assert max(submit for submit, _, _ in calm.jobs) > max(submit for submit, _, _ in busy.jobs)
@@ -209,20 +246,45 @@ def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
 def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, fig7_spawned):
+    for module in (table3_late_jobs, alone, fig7_spawned):
         monkeypatch.setattr(module, "play", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
     assert measured.samples("W2_95_late") == [50] and measured.samples("W1_85_load") == [25]
+    assert (measured.samples("W2_alone_late"), measured.samples("W1_95_late_first")) == ([100], [50])
     assert measured.samples("W1_105_exceeded") == pytest.approx([100 * (5 / 15) * 50])
     asked: list[int] = []
-    monkeypatch.setattr(table3_late_jobs, "workload", lambda _name, _said, jobs, *_: asked.append(jobs))
+    monkeypatch.setattr(
+        table3_late_jobs, "workload", lambda _name, _said, jobs, *_: asked.append(jobs) or [None]
+    )
     table3_late_jobs.measure(bench(tmp_path))
     table3_late_jobs.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
     assert set(asked) == {table3_late_jobs.JOBS, 100}
     shown = fig7_spawned.measure(bench(tmp_path), jobs=2)
     assert set(shown.values) == set(ABOUT["fig7"].values)
     assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
+
+
+def test_few_nodes_have_the_testbeds_slots() -> None:
+    for kind in ("map_slots", "reduce_slots"):
+        few, all_ = (each["nodes"] * each["node"][kind] for each in (arrivals.SLOTS_ALONE, arrivals.TESTBED))
+        assert few == all_ == 256
+
+
+@pytest.mark.long  # seconds
+def test_jobs_alone_are_late_where_reduces_wait_for_all_maps() -> None:
+    """What keeps Table 3 from having no late job: no threshold spawns a job into a cluster with more room."""
+    jobs = w1_and_w2.workload("W2", TABLE2, 12, 0.95, 5)
+    late = [alone.late_alone(jobs, 5, start) for start in (arrivals.ALL_MAPS, "first_map")]
+    assert late[0] > 10 and late[1] == 0
+    assert alone.late_alone(jobs, 5, arrivals.ALL_MAPS, "up") == 0
+
+
+def test_a_round_of_scheduling_fills_all_slots_for_maps() -> None:
+    jobs = w1_and_w2.workload("W1", TABLE2, 5, 0.9, 5)
+    spent_s, launched = overhead.round_s(overhead.setup_for(jobs, 2, 5))
+    assert launched == 8
+    assert 0 < spent_s < 5
 
 
 @pytest.mark.long  # seconds

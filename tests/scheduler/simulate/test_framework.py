@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from schedbed.deploy.scenario.resolve import resolve
 from schedbed.scheduler.simulate.compiled import covers
 from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, Framework
 from schedbed.scheduler.simulate.simulation import Simulation
+from schedbed.tasks.errors import BadInput
+from schedbed.tasks.specs import Cost
 from tests.harness.simulation import Tape, cluster, job, play, setup
 
 
@@ -117,6 +120,29 @@ def test_a_clean_up_without_out_of_band_heartbeats_takes_whole_heartbeats() -> N
     frame = Framework(name="mine", cleanup_s=1.6, out_of_band=False)
     assert frame.cleanup_takes_s(3.0) == 3.0
     assert replace(frame, out_of_band=True).cleanup_takes_s(3.0) == 1.6
+
+
+def test_a_reduce_fetches_at_the_frameworks_rate() -> None:
+    """A reduce of 8 MB beside one that takes nothing from it, at 1 MB/s instead of the NIC's many."""
+    works = job("job_0001", [1.0], reduces=[0.1])
+    works = replace(works, map_costs=(Cost(write_bytes=8_000_000),), reduce_costs=(Cost(cpu_s=0.1),))
+    took_s = []
+    for rate in (0.0, 1e6):
+        frame = replace(NONE, name="mine", fetch_rate=rate)
+        (row,) = rows(play(setup([works], framework=frame, contention=True)), "job")
+        took_s.append(row["finish"] - row["submit"])
+    assert 7.0 < took_s[1] - took_s[0] < 8.1
+
+
+def test_a_fetch_rate_needs_contention() -> None:
+    said: dict[str, Any] = {
+        "framework": {"hadoop1": {"fetch_rate": "11MB/s"}},
+        "workload": {"jobs": [{"app": "synthetic", "reduces": 1}]},
+        "policies": ["fifo"],
+    }
+    assert resolve(said).framework.fetch_rate == 11e6
+    with pytest.raises(BadInput, match="framework: fetch_rate needs attempts that contend"):
+        resolve(said | {"simulate": {"contention": False}})
 
 
 def test_the_compiled_loop_says_why_it_does_not_play() -> None:

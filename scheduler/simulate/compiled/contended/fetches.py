@@ -70,7 +70,7 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Mirrors `ReduceRun._fetch_from`, of the source at that place."""
+    """Mirrors `ReduceRun._fetch_from`, of the source at that place; without `intake`, which a framework limits."""
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]

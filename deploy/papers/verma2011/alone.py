@@ -1,0 +1,63 @@
+"""Section 7.2: jobs of W1 and W2 that are late although each has the whole cluster to itself, by bound."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import inf
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import grouped_bars
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, play
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, workload
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+from schedbed.scheduler.models.aria_waves import WAVES
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+JOBS = 20
+"""Jobs of each workload in a repeat: the first ones of Table 3 at the threshold of 95%."""
+
+TRIED = ("avg", "up", WAVES)
+
+
+def measure(bench: Bench) -> Measured:
+    """Each repeat draws other jobs; under all bounds they are the same, and reduces start when all maps are done."""
+    said = paper_file.load("verma2011").experiments["table2"].values
+    found: dict[str, list[float]] = defaultdict(list)
+    for repeat in range(bench.repeats):
+        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        for name in WORKLOADS:
+            jobs = workload(name, said, JOBS, 0.95, seed)
+            for bound in TRIED:
+                bench.simulations += JOBS
+                found[f"{name}_{bound}"].append(late_alone(jobs, seed, ALL_MAPS, bound))
+    return Measured(values=found)
+
+
+def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
+    """Return how many of 100 of these jobs are late when each has the whole cluster to itself."""
+    late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
+    return 100 * late / len(jobs)
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Late jobs by bound, a bar a workload."""
+    ax = figure.subplots()
+    bars, errors = [], []
+    for number, name in enumerate(WORKLOADS):
+        late = [measured.samples(f"{name}_{bound}") for bound in TRIED]
+        bars.append((name, OKABE[number], [fmean(each) for each in late]))
+        errors.append([mean_interval(each) for each in late])
+    grouped_bars(ax, ["average bound", "upper bound", "whole waves"], bars, errors)
+    ax.set(ylabel="late jobs of 100, each alone", ylim=(0, None))
+
+
+EXPERIMENT = Experiment(name="alone", measure=measure, draw=draw, takes_s={"sim": 30}, repeats=3)
