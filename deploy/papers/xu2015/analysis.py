@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Measured:
     """N and M of the whole maps under delay, D of the rests under P=0.25, each repeat's own means."""
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
-    for played in play(bench, skewed=True):
+    for played in play(bench):
         scale = played.run.scenario["scale"]
         local_s, remote_s = whole_maps(played.of(DELAY))
         measured = local_s / scale, remote_s / scale, waited(played.of(QUARTER)) / scale
