@@ -13,7 +13,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.verdict import Exact
 from schedbed.deploy.papers.xu2015.epochs import EPOCH_S, epochs, off_fair, off_table, ratios, slots
-from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, NAMES, QUARTER, USERS, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, NAMES, QUARTER, USERS, held_slots, play
 from schedbed.deploy.results.metrics import fairness
 from schedbed.deploy.results.plots import DASHES, OKABE
 
@@ -37,7 +37,7 @@ def measure(bench: Bench) -> Measured:
         printed = {user: np.array(said[f"{key}_{user}"].numbers) for user in USERS}
         off, slots_off, shares_off = [], [], []
         for played in runs:
-            run, epoch_s = played.of(policy), EPOCH_S * played.run.scenario["scale"]
+            run, epoch_s = held_slots(played, policy), EPOCH_S * played.run.scenario["scale"]
             shown[key] = slots(run, epoch_s)
             shares = ratios(shown[key], run, epoch_s)
             off.append(off_fair(shares))
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> Measured:
         found[f"{key}_printed_off"] = Exact(value=off_fair(printed))
         found[f"{key}_off"] = off
         found[f"table{in_slots}_off"], found[f"table{in_shares}_off"] = slots_off, shares_off
-        found[f"{key}_jain"] = [fairness(played.of(policy))["jain"] for played in runs]
+        found[f"{key}_jain"] = [fairness(held_slots(played, policy))["jain"] for played in runs]
     found |= _calibration(runs)
     measured = Measured(values=found, series={"slots": shown})
     for key, less, more in (
@@ -62,7 +62,7 @@ def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
     busy, ended = [], []
     for played in runs:
         scale = played.run.scenario["scale"]
-        held = slots(played.of(DELAY), EPOCH_S * scale)
+        held = slots(held_slots(played, DELAY), EPOCH_S * scale)
         busy.append(float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean()))
         ended.append(epochs(played.of(QUARTER), scale))
     return {"busy": busy, "epochs": ended}
