@@ -73,5 +73,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="analysis", measure=measure, draw=draw, takes_s={"sim": 60, "process": 900}, repeats=6
+    name="analysis", measure=measure, draw=draw, takes_s={"sim": 40, "process": 1200}, repeats=6
 )
