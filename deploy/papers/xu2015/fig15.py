@@ -16,6 +16,7 @@ from schedbed.deploy.papers.xu2015.epochs import EPOCH_S, epochs, off_fair, off_
 from schedbed.deploy.papers.xu2015.twenty_jobs import (
     DELAY,
     LONG_START,
+    MIXED,
     NAMES,
     PER_BYTE,
     QUARTER,
@@ -60,6 +61,7 @@ def measure(bench: Bench) -> Measured:
     if not bench.live:
         found["long_start_table7_off"] = _table_off(bench, "quarter", LONG_START)
         found["per_byte_table6_off"] = _table_off(bench, "delay", PER_BYTE)
+        found["mixed_table6_off"] = _table_off(bench, "delay", MIXED)
         found["per_byte_table7_off"] = _table_off(bench, "quarter", PER_BYTE)
     found |= _calibration(runs)
     note = (

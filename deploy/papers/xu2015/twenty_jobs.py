@@ -47,12 +47,13 @@ class Setting:
 
 
 FITTED = Setting(name="", start_s=5.5, wait_s=62)
-# Other settings show what the outcomes come from. `PER_BYTE` fits the same numbers without any start.
+# Other settings show what the outcomes come from. `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
 PER_BYTE = Setting(name="-per-byte", start_s=0, wait_s=70, cpu_s=10.5)
+MIXED = Setting(name="-mixed", start_s=2.75, wait_s=66, cpu_s=5.25)
 NO_START = Setting(name="-no-start", start_s=0, wait_s=62)
 LONG_START = Setting(name="-long-start", start_s=25, wait_s=62)
 SHORT_WAIT = Setting(name="-short-wait", start_s=5.5, wait_s=5)
-OTHERS = (PER_BYTE, NO_START, LONG_START, SHORT_WAIT)
+OTHERS = (PER_BYTE, MIXED, NO_START, LONG_START, SHORT_WAIT)
 
 DELAY, QUARTER, MOST = FITTED.policies
 LEARNT = QUARTER.replace("p=0.25", "p=auto")
