@@ -21,7 +21,7 @@ SHOWN = (QUARTER, MOST, LEARNT, COPIES)
 
 def measure(bench: Bench) -> Measured:
     """Of the runs of Figure 12, each user's gain over delay, and what is local."""
-    runs = play(bench, skewed=True)
+    runs = play(bench)
     mean = {policy: [fmean(gains(played, policy)) for played in runs] for policy in SHOWN}
     local = {
         policy: [100 * locality(played.of(policy).attempts)["bytes"]["node"] for played in runs]

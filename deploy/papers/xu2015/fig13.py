@@ -21,7 +21,7 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
 def measure(bench: Bench) -> Measured:
     """Of the runs of Figure 12, in GB before scale."""
     found: dict[str, list[float]] = {key: [] for key in SHOWN}
-    for played in play(bench, skewed=True):
+    for played in play(bench):
         for key, policy in SHOWN.items():
             found[key].append(local_bytes(played.of(policy)) / played.run.scenario["scale"] / 1e9)
     for more, less in (("delay", "quarter"), ("quarter", "most")):

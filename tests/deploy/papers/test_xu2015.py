@@ -10,7 +10,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15, twenty_jobs
+from schedbed.deploy.papers.xu2015 import analysis, beyond, epochs, fig12, fig13, fig14, fig15, twenty_jobs
 from schedbed.deploy.results.metrics import RunTables
 
 ABOUT = paper_file.load("xu2015").experiments
@@ -54,12 +54,36 @@ def test_the_fair_share_ratio_counts_users_from_their_first_job() -> None:
     ]
     maps = [attempt("a", 0, 600, "node"), attempt("b", 30, 600, "node", job="k")]
     table = run(maps, jobs)
-    held = fig15.slots(table, fig15.EPOCH_S)
+    held = epochs.slots(table, epochs.EPOCH_S)
     assert len(held["user2"]) == 100 and held["user0"].sum() == 0
-    found = fig15.ratios(held, table, fig15.EPOCH_S)
+    found = epochs.ratios(held, table, epochs.EPOCH_S)
     np.testing.assert_allclose(found["user2"], [0.2] * 5 + [0.4] * 15)
     np.testing.assert_allclose(found["user1"], [0.4] * 15)
     assert set(found) == {"user1", "user2"}
+
+
+def test_cells_of_a_table_are_compared_with_the_same_epochs() -> None:
+    held = {"user1": np.array([9.0] * 5 + [1.0] * 15 + [9.0] * 10), "user2": np.zeros(30)}
+    printed = {"user1": np.ones(15), "user2": np.array([0.0] * 19 + [7.0])}
+    assert epochs.off_table(held, printed) == pytest.approx(7 / 35)
+
+
+def test_epochs_end_with_the_last_map_before_scale() -> None:
+    rows = [attempt("a", 0, 60, "node"), attempt("r", 0, 600, "", kind="reduce")]
+    assert epochs.epochs(run(rows, []), scale=0.5) == 20
+
+
+def test_whole_maps_and_rests_that_were_local_are_told_apart() -> None:
+    maps = [
+        attempt("a1", 0, 5, "off", split_of="a", offset=0),
+        attempt("a2", 7, 9, "node", split_of="a", offset=16),
+        attempt("b1", 0, 5, "off", split_of="b", offset=64),
+        attempt("b2", 7, 9, "off", split_of="b", offset=80),
+        attempt("c", 0, 5, "node", offset=128),
+    ]
+    assert fig14.whole_and_rests(run(maps, [])) == (20, 50)
+    assert fig14.whole_and_rests(run(maps[-1:], [])) == (100, 100)
+    assert fig12.tasks_a_map(run(maps, [])) == pytest.approx(5 / 3)
 
 
 @pytest.fixture
@@ -96,6 +120,24 @@ def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> 
     assert shares.samples("delay_printed_off") == [pytest.approx(0.782, abs=0.001)]  # by hand from Table 8
 
     assert set(beyond.measure(bench).values) == set(ABOUT["beyond"].values)
+
+
+def test_a_part_takes_a_start_as_long_as_a_whole_map_and_holds_its_slot_meanwhile(bench: Bench) -> None:
+    (played,) = twenty_jobs.play(bench)
+    maps = played.of(twenty_jobs.QUARTER).attempts.query("kind == 'map'")
+    start_s = maps["start"] - maps["assigned"]
+    assert maps["split_of"].nunique() > 1
+    assert start_s.min() == pytest.approx(start_s.max()) == pytest.approx(twenty_jobs.FITTED.start_s, abs=0.1)
+    held = twenty_jobs.held_slots(played, twenty_jobs.QUARTER).attempts
+    assert held["start"].equals(held["assigned"])
+
+
+def test_each_jobs_input_can_be_on_one_node_the_next_jobs_on_the_next(bench: Bench) -> None:
+    (played,) = twenty_jobs.play(bench, layout="whole")
+    maps = played.of(twenty_jobs.DELAY).attempts.query("kind == 'map' and locality == 'node'")
+    nodes = maps.groupby("job")["node"].unique()
+    assert [len(each) for each in nodes] == [1] * twenty_jobs.JOBS
+    assert len({each[0] for each in nodes}) == twenty_jobs.NODES
 
 
 def test_delay_scheduling_is_all_local_where_data_lie_everywhere(bench: Bench) -> None:

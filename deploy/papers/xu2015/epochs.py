@@ -1,0 +1,49 @@
+"""Scheduling epochs of Figure 15 and Tables 6 to 9: map slots and fair share ratios of each user by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from schedbed.deploy.papers.xu2015.twenty_jobs import APART_S, NODES, USERS
+from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.metrics import RunTables
+
+EPOCHS = 20  # in the tables
+EPOCHS_BETWEEN_JOBS = 5  # users appear in epochs 1, 6 and 11, and jobs are 30 s apart
+EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
+
+
+def epochs(run: RunTables, scale: float) -> float:
+    """Return the number of epochs until the last map has ended."""
+    return float(run.attempts.loc[run.attempts["kind"] == "map", "end"].max()) / (EPOCH_S * scale)
+
+
+def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
+    """Return the mean running maps of each user in each epoch, to the last finish."""
+    owners = run.jobs.set_index("job")["user"]
+    maps = run.attempts[run.attempts["kind"] == "map"]
+    tasks = Intervals.of(maps, maps["job"].map(owners).to_numpy(str), run.end_s)
+    edges = np.arange(0.0, run.jobs["finish"].max() + epoch_s, epoch_s)
+    return {user: tasks.binned(user, edges) for user in USERS}
+
+
+def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
+    """Return the fair share ratios (equations 40 and 41) in the first epochs, from the user's first job on."""
+    submits = run.jobs.groupby("user")["submit"].min()
+    first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
+    users = np.array([sum(came <= epoch for came in first.values()) for epoch in range(EPOCHS)])
+    share = NODES / users  # of the map slots, one a node
+    return {user: held[user][came:EPOCHS] / share[came:] for user, came in first.items() if came < EPOCHS}
+
+
+def off_fair(found: Mapping[str, np.ndarray]) -> float:
+    """Return the mean distance from 1 over users and epochs."""
+    return float(np.abs(np.concatenate(list(found.values())) - 1).mean())
+
+
+def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
+    """Return the mean distance between the cells of a table and ours; a user's cells end with epoch 20."""
+    apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
+    return float(np.concatenate(apart).mean())
