@@ -12,7 +12,7 @@ from schedbed.scheduler.admission.load import LoadTags
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Locality, Order, Proposal
 from schedbed.scheduler.registry.declarations import Axis, Named
-from schedbed.scheduler.registry.parameters import at_least_one, choice, number, share
+from schedbed.scheduler.registry.parameters import at_least_one, choice, number, share, switch
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -63,6 +63,7 @@ AXIS = Axis(
         ),
         number("busy_share", "0.5", "", "of a node's CPU or disk, above which it is busy", share),
         number("window", "10", "heartbeats", "that a node's load is predicted from", at_least_one),
+        number("host_disk", "true", "", "a node is as busy as the disk that it shares and uses", switch),
     ),
     compose=LoadAware,
     rank=20,

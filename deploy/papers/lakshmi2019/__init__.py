@@ -1,5 +1,5 @@
 """CSLA (lakshmi2019): its experiments in the order of the paper."""
 
-from schedbed.deploy.papers.lakshmi2019 import fours, pairs, table3_predictor
+from schedbed.deploy.papers.lakshmi2019 import fours, pairs, table3_predictor, ways
 
-EXPERIMENTS = (table3_predictor.EXPERIMENT, pairs.EXPERIMENT, fours.EXPERIMENT)
+EXPERIMENTS = (table3_predictor.EXPERIMENT, pairs.EXPERIMENT, ways.EXPERIMENT, fours.EXPERIMENT)

@@ -90,5 +90,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="table3", measure=measure, draw=draw, takes_s={"sim": 90, "process": 400}, repeats=3
+    name="table3", measure=measure, draw=draw, takes_s={"sim": 25, "process": 400}, repeats=3
 )

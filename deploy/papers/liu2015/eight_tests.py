@@ -21,7 +21,9 @@ ETL_READ_BYTES, ETL_WRITE_BYTES = 1e9, 1.2e9
 LIVE_NODES, LIVE_CORES = 2, 8
 LIVE_SCALE = 0.05
 
-YARN = "order=fair,locality=delay,admission=containers:reserved_cores=1"
+RESERVED_CORES = 1  # as FGCS has it by default
+CONTAINERS = "order=fair,locality=delay,admission=containers"
+YARN = f"{CONTAINERS}:reserved_cores={RESERVED_CORES}"
 CPU_JOBS, IO_JOBS = ("pi", "bbp"), ("teragen", "etl")
 SAMPLE_TASKS = 16
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.lakshmi2019 import fours, pairs, private_cloud, table3_predictor
+from schedbed.deploy.papers.lakshmi2019 import fours, pairs, private_cloud, table3_predictor, two_jobs, ways
 
 ABOUT = paper_file.load("lakshmi2019").experiments
+TAGS = {"wc": 2, "pi": 2, "grep": 2, "rtw": 1, "sort": 1}
 
 
 def bench(folder: Path) -> Bench:
@@ -33,23 +35,88 @@ def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
     assert 0 < cpu < 1 and rate > 5  # sort moves data
 
 
+def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
+    groups = [[private_cloud.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
+    played = bench(tmp_path).play("two", private_cloud.scenario(groups, live=False))
+    with pytest.raises(ValueError, match="two: jobs of two groups ran at the same time"):
+        private_cloud.makespans(played, 2)
+
+
+def test_groups_come_the_later_the_slower_the_disk() -> None:
+    """On half the rate Sort may take twice as long, Pi as long as before."""
+    second = {
+        (app, rate): private_cloud.groups_of([(app,), ("wc",)], 2, "a", rate)[1][0]["submit"]
+        for app in ("pi", "sort")
+        for rate in (50, 100)
+    }
+    assert second == {("pi", 100): "150s", ("pi", 50): "150s", ("sort", 100): "260s", ("sort", 50): "460s"}
+
+
+def test_the_nodes_share_one_disk_and_5_mbps_are_heavy_on_any() -> None:
+    plan = private_cloud.scenario([], live=False, disk_mbps=25, user_limit_factor=2)
+    assert plan["cluster"]["node"]["shared_disk"] and plan["cluster"]["node"]["disk"] == "25MB/s"
+    capacity, csla = (next(iter(policy.values())) for policy in plan["policies"])
+    assert csla["io_share"] * 25 == private_cloud.HEAVY_IO_MBPS
+    assert capacity["off_switch_per_heartbeat"] == csla["off_switch_per_heartbeat"] == 1
+    assert "shared_disk" not in private_cloud.cluster(live=False)["node"]  # as Table 3 has it
+
+
 def test_gains_are_in_per_cent_of_capacity() -> None:
     assert private_cloud.gains({"csla": [[80.0, 110.0]], "capacity": [[100.0, 100.0]]}) == [
         [pytest.approx(20), pytest.approx(-10)]
     ]
 
 
+def test_pairs_are_told_apart_by_tags() -> None:
+    gains = {("wc", "rtw"): [20.0, 10.0], ("pi", "sort"): [10.0, 0.0], ("wc", "pi"): [1.0, -1.0]}
+    assert two_jobs.split_gains(gains, TAGS) == ([15.0, 5.0], [1.0, -1.0], [14.0, 6.0])
+
+
+@pytest.mark.long  # seconds
+def test_tags_of_jobs_alone_are_those_that_the_paper_needs(tmp_path: Path) -> None:
+    """WordCount is CPU-heavy; RandomTextWriter is like Sort, and not by a hair."""
+    alone = two_jobs.run_alone(bench(tmp_path))
+    assert two_jobs.tags_of(alone) == TAGS
+    shares = private_cloud.shares(alone)
+    assert shares["rtw"][0] < 0.3 and shares["rtw"][1] > 10
+    cpu_a_byte = {app: shares[app][0] / shares[app][1] for app in ("rtw", "sort")}
+    assert 1 < cpu_a_byte["rtw"] / cpu_a_byte["sort"] < 1.4
+
+
 @pytest.mark.long  # simulates whole experiments
 def test_pairs_and_fours_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), pairs.ALIKE))
+    monkeypatch.setattr(pairs, "PAIRS", (("pi", "sort"), ("rtw", "sort")))
     monkeypatch.setattr(pairs, "SIZES_GB", (1,))
+    monkeypatch.setattr(pairs, "HEADLINE_GB", 1)
     measured = pairs.measure(bench(tmp_path))
     assert set(measured.values) <= set(ABOUT["pairs"].values)
     assert measured.samples("unlike_1") == measured.samples("best")  # there is one
-    assert "Sort" in measured.notes[0]
+    (more,) = measured.samples("unlike_minus_alike")
+    assert more == pytest.approx(measured.samples("unlike_1")[0] - measured.samples("alike_1")[0])
+    assert "Sort" in measured.notes[0] and measured.samples("tag_rtw") == [1]
     monkeypatch.setattr(fours, "FOURS", (fours.ALIKE, ("wc", "pi", "rtw", "sort")))
     monkeypatch.setattr(fours, "SIZE_GB", 1)
     assert set(fours.measure(bench(tmp_path)).values) == set(ABOUT["fours"].values)
+
+
+@pytest.mark.long  # simulates a whole experiment
+def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small jobs and three pairs."""
+    few: tuple[two_jobs.Pair, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
+
+    def small(**fields: object) -> two_jobs.Way:
+        return replace(two_jobs.Way(name="x"), **{"pairs": few, "size_gb": 1, **fields})
+
+    monkeypatch.setattr(ways, "PAIRS", few)
+    monkeypatch.setattr(ways, "Way", small)
+    for name in ("ONE", "EACH", "EACH_GROWN"):
+        monkeypatch.setattr(ways, name, replace(getattr(ways, name), pairs=few, size_gb=1))
+    own = bench(tmp_path)
+    measured = ways.measure(own)
+    assert set(measured.values) == set(ABOUT["ways"].values)
+    first = next(played for folder, played in own._played.items() if folder.name == "pairs-3GB-cpu-first")
+    names = first.of(first.policies[0]).jobs.sort_values("job")["name"].tolist()
+    assert names == ["pi", "sort", "grep", "rtw"]  # the CPU-heavy job of each unlike pair first
 
 
 @pytest.mark.long  # seconds

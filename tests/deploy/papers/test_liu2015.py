@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.liu2015 import eight_tests, fig2_teragen, mixes, table1_demand
+from schedbed.deploy.papers.liu2015 import causes, eight_tests, fig2_teragen, mixes, table1_demand
 
 ABOUT = paper_file.load("liu2015").experiments
 
@@ -63,8 +63,37 @@ def test_gains_of_one_test_are_those_of_its_jobs(bench: Bench, monkeypatch: pyte
     assert "io_least" not in measured.values  # no such test was run
 
 
+def test_extremes_are_of_means_over_the_repeats() -> None:
+    """The least gain of each repeat would be 1 and 2, of two jobs whose means are 5 and 6."""
+    gains = {"steady": [5.0, 5.0], "noisy": [1.0, 11.0], "more": [10.0, 2.0]}
+    assert mixes.extremes(gains) == ([5.0, 5.0], [1.0, 11.0])
+    assert mixes.most_changed({"a": [-3.0, -2.0], "b": [9.0, -6.0]}) == [-3.0, -2.0]
+
+
+@pytest.mark.long  # seconds
+def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One test of each pattern; more cores leave map times as they are, and eight vcores leave less to gain."""
+    few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
+    monkeypatch.setattr(causes, "MIXES", few)
+    monkeypatch.setattr(causes, "SPREADS", (5,))
+    measured = causes.measure(bench)
+    known = ABOUT["causes"].values
+    assert set(measured.values) == {key for key in known if "_10" not in key}
+    assert abs(measured.samples("map_worst_cores")[0]) < 1
+    assert measured.samples("io_least_5_8")[0] < measured.samples("io_least_5")[0]
+    assert measured.samples("balanced_least_5") == measured.samples("balanced_most_5")  # there is one
+    assert bench.simulations == 3 * len(few)
+
+
+@pytest.mark.long  # simulates disks of three rates
 def test_the_load_is_of_the_time_while_the_job_runs(bench: Bench) -> None:
+    """Eight tasks of demand 49 on one disk: an eighth of 49 / 51; five times the disk, five times the load."""
     measured = fig2_teragen.measure(bench)
+    assert set(measured.values) == set(ABOUT["fig2"].values)
     (load,) = measured.samples("load")
-    assert 0 < load < 60 and measured.samples("idle") == [pytest.approx(100 - load)]
+    assert load == pytest.approx(100 * 49 / 51 / 8, abs=0.5)
+    assert measured.samples("idle") == [pytest.approx(100 - load)]
+    assert measured.samples("load_5") == [pytest.approx(5 * load, rel=0.05)]
+    # 48% of 8 cores for 160 s, over 16 GB
+    assert measured.samples("beside") == [pytest.approx((0.6 - load / 100) * 8 * 160 / 16, rel=0.02)]
     assert measured.series["t"].max() > 100  # 16 GB to one disk

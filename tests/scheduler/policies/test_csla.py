@@ -157,3 +157,17 @@ def test_other_orders_take_load_tags_too(policy: str) -> None:
     world = measured(policy, [node("n1"), node("n2")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
     world.submit(job("burn", ["n1"] * 6, reduces=1)).submit(job("b", 4, user="bo")).run()
     assert set(world.ended_jobs().values()) == {"succeeded"}
+
+
+@pytest.mark.parametrize(("host_disk", "busy"), [("true", ["n1", "n2"]), ("false", [])])
+def test_a_node_is_as_busy_as_the_disk_that_it_shares_and_uses(host_disk: str, busy: list[str]) -> None:
+    """Two nodes move 0.3 of their host's disk each. A third uses none of it, and a fourth has a disk of its own."""
+    loads = {"n1": Usage(disk_util=0.3), "n2": Usage(disk_util=0.3), "n4": Usage(disk_util=0.3)}
+    policy = build_policy(f"csla:host_disk={host_disk}")
+    assert isinstance(policy, LoadAware) and isinstance(policy.admission, LoadTags)
+    nodes = [node(name, shared_disk="host") for name in ("n1", "n2", "n3")]
+    world = measured(policy, [*nodes, node("n4")], {"copy": IO_HEAVY}, loads)
+    world.submit(job("copy", 40)).run()
+    assert {where for _, where, _, reason in rows(world, "launch") if "node tag 1 (IO)" in reason} == set(
+        busy
+    )

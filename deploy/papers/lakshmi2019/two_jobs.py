@@ -1,0 +1,127 @@
+"""Pairs of jobs under Capacity and CSLA: which pairs are alike, by measured tags, and what CSLA gains with each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from schedbed.deploy.papers.bench import Bench, Played, paired
+from schedbed.deploy.papers.lakshmi2019.private_cloud import (
+    APPS,
+    HEAVY_IO_MBPS,
+    HOST_DISK_MBPS,
+    NAMES,
+    PAIRS,
+    QUEUES,
+    SHARED,
+    groups_of,
+    makespans,
+    scenario,
+    shares,
+)
+from schedbed.scheduler.models.csla_tags import UNKNOWN, tag, words
+
+Pair = tuple[str, str]
+Gains = Mapping[Pair, Sequence[float]]
+"""By pair, one number a repeat: gains in %, or seconds."""
+
+
+HEAVY_CPU = 0.5  # of a core, above which the paper calls a task CPU-heavy
+SAMPLE_GB = 0.25  # a map for each node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to run pairs of jobs; the first job of a pair comes first in its queue.
+
+    `factor` is how many times its queue's half of the cluster one user may hold; `host_disk` as in csla.
+    """
+
+    name: str  # of the run's folder
+    pairs: Sequence[Pair] = PAIRS
+    size_gb: int = 3
+    queues: Pair = SHARED
+    factor: int = 2
+    disk_mbps: int = HOST_DISK_MBPS
+    host_disk: bool = True
+
+
+def run_pairs(bench: Bench, way: Way) -> Played:
+    """Run the pairs one after the other."""
+    groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps)
+    plan = scenario(
+        groups,
+        live=bench.live,
+        disk_mbps=way.disk_mbps,
+        user_limit_factor=way.factor,
+        host_disk=way.host_disk,
+    )
+    return bench.play(way.name, plan)
+
+
+def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
+    """Run the pairs; return the makespan of each by policy, in s, one number a repeat."""
+    spans = makespans(run_pairs(bench, way), len(way.pairs))
+    return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
+
+
+def pair_gains(bench: Bench, way: Way) -> Gains:
+    """Run the pairs; return CSLA's gain over Capacity for each, in %, one number a repeat."""
+    spans = pair_spans(bench, way)
+    return earlier(spans["csla"], spans["capacity"])
+
+
+def untagged(played: Played) -> list[float]:
+    """Return which part of CSLA's launches came before the job's tag was known, in %, one number a repeat."""
+    found: list[float] = []
+    for run in played.each(played.policies[1]):
+        decisions = run.tables["decisions"]
+        reasons = decisions[decisions["answer"] == "launch"]["reason"]
+        found.append(100 * float(reasons.str.contains(f"job tag {words(UNKNOWN)}").mean()))
+    return found
+
+
+def earlier(mine: Gains, first: Gains) -> Gains:
+    """Return how much earlier each pair ends in `mine` than in `first`, in %, one number a repeat."""
+    return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
+
+
+def run_alone(bench: Bench) -> Played:
+    """Run a small job of each kind alone, a map for each node, one job after the other."""
+    groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
+    return bench.play("alone", scenario(groups, live=bench.live, user_limit_factor=2))
+
+
+def tags_of(alone: Played) -> dict[str, int]:
+    """Return the tag of each job by CSLA's bounds, from what its maps used under Capacity."""
+    return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
+
+
+def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
+    """Return whether the jobs of a pair have different tags."""
+    return tags[pair[0]] != tags[pair[1]]
+
+
+def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
+    """Return the mean gain of these pairs, one number a repeat."""
+    return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
+
+
+def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
+    """Return the mean gain of unlike pairs, of alike pairs, and their difference, one number a repeat."""
+    others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
+    control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
+    return others, control, [mine - alike for mine, alike in zip(others, control, strict=True)]
+
+
+def described(measured: Mapping[str, tuple[float, float]]) -> str:
+    """Return what the maps of each job used of a core, what they moved, and the tag that this makes."""
+    return ", ".join(
+        f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
+        for app, (cpu, rate) in measured.items()
+    )
+
+
+def _tag(cpu: float, rate: float) -> int:
+    return tag(cpu > HEAVY_CPU, rate > HEAVY_IO_MBPS)

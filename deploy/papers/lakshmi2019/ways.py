@@ -1,0 +1,87 @@
+"""Beyond Figure 4: what the gain of pairs of 3 GB rests on: queues, the host's disk, and which job comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS, QUEUES
+from schedbed.deploy.papers.lakshmi2019.two_jobs import (
+    Pair,
+    Way,
+    earlier,
+    mean_gain,
+    pair_gains,
+    pair_spans,
+    run_alone,
+    split_gains,
+    tags_of,
+    unlike,
+)
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+from schedbed.scheduler.models.csla_tags import CPU
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ONE = Way(name="pairs-3GB")  # the headline's, which `pairs` has run as well
+EACH = Way(name="pairs-3GB-each", queues=QUEUES, factor=1)
+EACH_GROWN = Way(name="pairs-3GB-each-grown", queues=QUEUES)
+DISKS_MBPS = (25, 50)
+SHOWN = ("", "_each", "_each_grown", *(f"_{rate}" for rate in DISKS_MBPS))
+TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate in DISKS_MBPS))
+
+
+def measure(bench: Bench) -> Measured:
+    """The headline's pairs in other queues and on other disks, then the unlike ones in either order."""
+    tags = tags_of(run_alone(bench))
+    one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
+    gains = {
+        "": earlier(one["csla"], one["capacity"]),
+        "_each": pair_gains(bench, EACH),
+        "_each_grown": earlier(each["csla"], each["capacity"]),
+    }
+    for rate in DISKS_MBPS:
+        gains[f"_{rate}"] = pair_gains(bench, Way(name=f"pairs-3GB-{rate}MBps", disk_mbps=rate))
+    values: dict[str, list[float]] = {}
+    for way, found in gains.items():
+        values[f"unlike{way}"], values[f"alike{way}"], values[f"difference{way}"] = split_gains(found, tags)
+    mixed = earlier(each["capacity"], one["capacity"])
+    values["mixed"] = mean_gain(mixed, [pair for pair in PAIRS if unlike(tags, pair)])
+    return Measured(values=values | _orders(bench, tags))
+
+
+def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
+    """Return the mean gain of unlike pairs whose CPU-heavy job comes first, and last."""
+    first: list[Pair] = [
+        pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)
+    ]
+    last = [(second, head) for head, second in first]
+    ways = {
+        "cpu_first": Way(name="pairs-3GB-cpu-first", pairs=first),
+        "io_first": Way(name="pairs-3GB-io-first", pairs=last),
+        "io_first_bytes": Way(name="pairs-3GB-io-first-bytes", pairs=last, host_disk=False),
+    }
+    return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Unlike and alike pairs, each way."""
+    ax = figure.subplots()
+    bars, errors = [], []
+    for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):
+        found = [measured.samples(f"{kind}{way}") for way in SHOWN]
+        bars.append((f"{kind} pairs", shade, [fmean(each) for each in found]))
+        errors.append([mean_interval(each) for each in found])
+    ax.axhspan(12, 23, color=PAPER, alpha=0.3, linewidth=0, label="paper, unlike: 12 to 23%")
+    ax.axhline(0, color="black", linewidth=0.6)
+    grouped_bars(ax, TITLES, bars, errors)
+    ax.set(ylabel="makespan saved [%]")
+
+
+EXPERIMENT = Experiment(name="ways", measure=measure, draw=draw, takes_s={"sim": 180}, repeats=3)
