@@ -15,9 +15,9 @@ EXPERIMENTS = (
     fig2_utility.EXPERIMENT,
     table1_alone.EXPERIMENT,
     fig3_makespans.EXPERIMENT,
-    hardware_map.EXPERIMENT,
     fig4_running_tasks.EXPERIMENT,
     fig5_utilities.EXPERIMENT,
     fig6_goals.EXPERIMENT,
     causes.EXPERIMENT,
+    hardware_map.EXPERIMENT,
 )
