@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011.cluster import QUARTER, scenario
 from schedbed.deploy.papers.polo2011.fig3_makespans import completions
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, jobs, ras, said
+from schedbed.deploy.papers.polo2011.paper_cluster import QUARTER, scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, legend
-from schedbed.deploy.papers.polo2011.cluster import size_of
 from schedbed.deploy.papers.polo2011.nine_jobs import experiment1, longer, slots
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval

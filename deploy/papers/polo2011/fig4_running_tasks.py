@@ -10,9 +10,9 @@ import numpy as np
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
-from schedbed.deploy.papers.polo2011.cluster import size_of
 from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
 from schedbed.deploy.papers.polo2011.nine_jobs import APPS, experiment1, slots
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan, utilisation
 from schedbed.deploy.results.plots import OKABE

@@ -11,8 +11,8 @@ import pandas as pd
 from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
-from schedbed.deploy.papers.polo2011.cluster import size_of
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, experiment1
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.plots import DASHES, OKABE
 from schedbed.scheduler.history import read_table
 

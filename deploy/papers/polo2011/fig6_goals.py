@@ -11,10 +11,10 @@ import numpy as np
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
-from schedbed.deploy.papers.polo2011.cluster import size_of
 from schedbed.deploy.papers.polo2011.fig3_makespans import completions
 from schedbed.deploy.papers.polo2011.fig5_utilities import lines, utilities
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, experiment1, experiment2, goals, said
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.plots import DASHES, OKABE
 

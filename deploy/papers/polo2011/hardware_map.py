@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
-from schedbed.deploy.papers.polo2011.cluster import CORES, DISK_BPS, PAGING, QUARTER, SEEK, Hardware
 from schedbed.deploy.papers.polo2011.nine_jobs import longer, on_hardware
+from schedbed.deploy.papers.polo2011.paper_cluster import CORES, DISK_BPS, PAGING, QUARTER, SEEK, NodeHardware
 from schedbed.deploy.results.plots import OKABE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Measured:
     repeats = min(REPEATS, bench.repeats)
     for disk, (rate_bps, seek) in DISKS.items():
         for node, (cores, paging) in NODES.items():
-            hardware = Hardware(cores=cores, disk_bps=rate_bps, seek=seek, paging=paging)
+            hardware = NodeHardware(cores=cores, disk_bps=rate_bps, seek=seek, paging=paging)
             asked = on_hardware(QUARTER, hardware, TRIED)
             played = bench.play(f"map_{disk}_{node}", asked, repeats=repeats)
             *fairs, ras = (played.figures(policy, "makespan_s") for policy in played.policies)

@@ -18,15 +18,15 @@ from typing import Any
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.experiment import Values
-from schedbed.deploy.papers.polo2011.cluster import (
+from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
+from schedbed.deploy.papers.polo2011.paper_cluster import (
     DISK_BPS,
     MEMORY_BYTES,
     PAPER_NODE,
-    Hardware,
+    NodeHardware,
     Size,
     scenario,
 )
-from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 
 MAP_BYTES = 64e6  # of input
 MAPS_S = {"sort": 14.2, "combine": 195.0, "select": 28.0}
@@ -171,7 +171,7 @@ def experiment2(size: Size) -> dict[str, Any]:
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
-def on_hardware(size: Size, hardware: Hardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
+def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
     """Experiment 1 on other nodes, under Fair with some numbers of map slots, then under RAS."""
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.polo2011.cluster import scenario, size_of
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, job, said
+from schedbed.deploy.papers.polo2011.paper_cluster import scenario, size_of
 from schedbed.deploy.results.metrics import RunTables, useful
 
 if TYPE_CHECKING:

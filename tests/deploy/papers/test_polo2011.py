@@ -11,7 +11,6 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.polo2011 import (
     causes,
-    cluster,
     fair_slots,
     fig2_utility,
     fig3_makespans,
@@ -20,6 +19,7 @@ from schedbed.deploy.papers.polo2011 import (
     fig6_goals,
     hardware_map,
     nine_jobs,
+    paper_cluster,
     table1_alone,
 )
 from schedbed.deploy.scenario.resolve import resolve
@@ -40,8 +40,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for module in (nine_jobs, table1_alone):
         monkeypatch.setattr(module, "job", small)
     monkeypatch.setattr(nine_jobs, "SLOTS", (1, 4))
-    small_size = cluster.Size(4, 0.25)
-    for module in (cluster, causes, hardware_map):
+    small_size = paper_cluster.Size(4, 0.25)
+    for module in (paper_cluster, causes, hardware_map):
         monkeypatch.setattr(module, "QUARTER", small_size)
     monkeypatch.setattr(hardware_map, "TRIED", (4,))
     return Bench(tmp_path, machines="sim", repeats=1, seed=5)
@@ -60,10 +60,10 @@ def test_the_utility_is_as_the_text_says() -> None:
 
 
 def test_fair_keeps_to_fewer_slots_than_the_node_has(tmp_path: Path) -> None:
-    asked = cluster.scenario(
+    asked = paper_cluster.scenario(
         [{"app": "synthetic", "maps": 40, "map": {"cpu": "10s"}, "reduces": 0}],
         [fair_slots.fair_spec(1), fair_slots.fair_spec(3)],
-        cluster.Size(4, 0.2),
+        paper_cluster.Size(4, 0.2),
     )
     played = Bench(tmp_path, machines="sim", repeats=1, seed=0).play("slots", asked)
     for policy, most in zip(played.policies, (1, 3), strict=True):
@@ -80,12 +80,15 @@ def test_goals_are_since_the_submission() -> None:
 
 
 def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
-    simulated = nine_jobs.experiment1(cluster.QUARTER)
-    assert nine_jobs.experiment2(cluster.QUARTER)["cluster"] == simulated["cluster"]
-    assert nine_jobs.on_hardware(cluster.QUARTER, cluster.PAPER_NODE, (4,))["cluster"] == simulated["cluster"]
+    simulated = nine_jobs.experiment1(paper_cluster.QUARTER)
+    assert nine_jobs.experiment2(paper_cluster.QUARTER)["cluster"] == simulated["cluster"]
+    assert (
+        nine_jobs.on_hardware(paper_cluster.QUARTER, paper_cluster.PAPER_NODE, (4,))["cluster"]
+        == simulated["cluster"]
+    )
     node = simulated["cluster"]["node"]
-    assert (node["disk"]["seek"], node["memory"]["paging"]) == (cluster.SEEK, cluster.PAGING)
-    live = nine_jobs.experiment1(cluster.LIVE)
+    assert (node["disk"]["seek"], node["memory"]["paging"]) == (paper_cluster.SEEK, paper_cluster.PAGING)
+    live = nine_jobs.experiment1(paper_cluster.LIVE)
     assert "framework" in simulated and "framework" not in live
     assert not any(
         "memory" in phase for job in live["workload"]["jobs"] for phase in (job["map"], job["reduce"])
@@ -93,21 +96,23 @@ def test_all_experiments_have_one_cluster_and_live_ones_no_framework() -> None:
 
 
 def test_full_size_has_four_times_the_nodes_and_maps_and_reduces_that_do_the_same() -> None:
-    full, quarter = (nine_jobs.job("J1", 0.0, None, size) for size in (cluster.FULL, cluster.QUARTER))
-    assert cluster.FULL.nodes == 4 * cluster.QUARTER.nodes
+    full, quarter = (
+        nine_jobs.job("J1", 0.0, None, size) for size in (paper_cluster.FULL, paper_cluster.QUARTER)
+    )
+    assert paper_cluster.FULL.nodes == 4 * paper_cluster.QUARTER.nodes
     assert quarter["maps"] == -(-full["maps"] // 4)
     assert full["reduces"] == 4 * quarter["reduces"]
     assert (full["map"], full["reduce"]) == (quarter["map"], quarter["reduce"])
 
 
 def test_tasks_have_the_shares_of_table_2() -> None:
-    made = nine_jobs.job("J7", 0.0, None, cluster.FULL)
+    made = nine_jobs.job("J7", 0.0, None, paper_cluster.FULL)
     took_s = nine_jobs.MAPS_S["combine"]
-    assert float(made["map"]["cpu"].removesuffix("s")) == pytest.approx(0.25 * cluster.CORES * took_s)
+    assert float(made["map"]["cpu"].removesuffix("s")) == pytest.approx(0.25 * paper_cluster.CORES * took_s)
     assert int(made["map"]["read"].removesuffix("B")) + 64_000 == pytest.approx(
-        0.1 * cluster.DISK_BPS * took_s
+        0.1 * paper_cluster.DISK_BPS * took_s
     )
-    assert made["map"]["memory"] == f"{int(0.1 * cluster.MEMORY_BYTES)}B"
+    assert made["map"]["memory"] == f"{int(0.1 * paper_cluster.MEMORY_BYTES)}B"
 
 
 def test_j3_and_j4_have_each_other_s_size_unless_the_printed_ones_are_asked_for() -> None:
@@ -120,7 +125,9 @@ def test_j3_and_j4_have_each_other_s_size_unless_the_printed_ones_are_asked_for(
 def test_profiles_follow_the_node() -> None:
     """Of 8 cores and a disk of 2 GB/s a map of sort uses 3/8 of 30% and a fiftieth of 45%."""
     profile = read_profile(nine_jobs.ras()["ras"]["profiles"]["J1"])
-    asked = nine_jobs.on_hardware(cluster.QUARTER, cluster.Hardware(cores=8, disk_bps=2e9), (4,))
+    asked = nine_jobs.on_hardware(
+        paper_cluster.QUARTER, paper_cluster.NodeHardware(cores=8, disk_bps=2e9), (4,)
+    )
     (spec, *_) = resolve(asked).cluster.nodes
     assert profile.on(spec).map == pytest.approx((30 * 3 / 8, 45 / 50, 25))
 

@@ -47,7 +47,7 @@ def size_of(bench: Bench) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware:
+class NodeHardware:
     """A node's cores and disk, and what its disk loses to streams and to paging."""
 
     cores: int = CORES
@@ -56,11 +56,14 @@ class Hardware:
     paging: float = PAGING
 
 
-PAPER_NODE = Hardware()
+PAPER_NODE = NodeHardware()
 
 
 def scenario(
-    jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], size: Size, hardware: Hardware = PAPER_NODE
+    jobs: Sequence[Mapping[str, Any]],
+    policies: Sequence[Any],
+    size: Size,
+    hardware: NodeHardware = PAPER_NODE,
 ) -> dict[str, Any]:
     """Return a scenario; live it is 67 times as fast, on slower cores and as fast disks, and memory does not page."""
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
