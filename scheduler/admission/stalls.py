@@ -6,6 +6,7 @@ whose maps find no room gives up its youngest reduce (YARN's RMContainerAllocato
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from schedbed.scheduler.policy import Kill
@@ -20,10 +21,14 @@ PATIENCE = 3
 
 
 class Stalls:
-    """Since when each job's maps wait beside its reduces; after `timeout_s` (seconds) without room a reduce goes."""
+    """Since when each job's maps wait beside its reduces; after `timeout_s` (seconds) without room a reduce goes.
 
-    def __init__(self, timeout_s: float) -> None:
+    `patience` is the number of timeouts after which a reduce goes although there is room; None for never.
+    """
+
+    def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:
         self.timeout_s = timeout_s
+        self.patience_s = math.inf if patience is None else patience * timeout_s
         self._waits_s: dict[str, float] = {}  # since when, by job
         self._stalls_s: dict[str, float] = {}
 
@@ -42,7 +47,7 @@ class Stalls:
                 self._stalls_s[name] = stalled_s = stalls_s.get(name, now_s)
                 if now_s - stalled_s >= self.timeout_s:
                     why = "its job's maps find no room"
-            if not why and now_s - waited_s >= PATIENCE * self.timeout_s:
+            if not why and now_s - waited_s >= self.patience_s:
                 why = "its job's maps are kept back"
             if why and not job.reduces.killing:
                 reduces = [a for a in job.attempts.values() if a.task.kind is TaskKind.REDUCE]

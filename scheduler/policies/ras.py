@@ -3,11 +3,11 @@
 Each control cycle places tasks by what they use of a node (`scheduler.models.ras_placement`); between cycles a node
 gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as what runs leaves room
 (3.5). What is still free then does not lie idle until the next cycle (3.4, equation 5): maps of any job that fit get
-it, lowest utility first, but only of jobs poorer than any whose task is placed there and waits for room, since small
-maps would starve large ones. Decided where the paper is open: a map's task is the nearest there is; a cycle begins at
-once when there was nothing to do; reduces start only where they are placed, and maps leave them the room; a job whose
-maps find no room for long gives up a reduce (the paper leaves it to future work), and none of its reduces starts
-before a map of it does.
+it, lowest utility first, but only of jobs that are poorer, by the maps that run, than any whose task is placed there
+and waits for room, since small maps would starve large ones. Decided where the paper is open: a map's task is the
+nearest there is; a cycle begins at once when there was nothing to do; reduces start only where they are placed, and
+maps leave them the room; a job whose maps find no room beside reduces for long gives up a reduce (the paper leaves
+that to future work), and none of its reduces starts before a map of it does.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Ras:
         self.capacity = capacity
         self.steps = steps
         self._profiles = (profiles or {}).get(RESOURCES, {})
-        self._stalls = Stalls(stall_timeout_s)
+        self._stalls = Stalls(stall_timeout_s, patience=None)
         self._locality = Greedy()
         self._known: dict[str, KnownJob] = {}
         self._maps = MeanMap()
@@ -215,15 +215,13 @@ class Ras:
         if not self._poorest or not self._takes_least(node, used):
             return None
         waiting = (
-            known.share.utility
-            for known in self._here.get(node.node, ())
-            if _waits(view, node, known, running)
+            known.utility() for known in self._here.get(node.node, ()) if _waits(view, node, known, running)
         )
-        least = next(waiting, None)
+        least = min(waiting, default=None)
         for known in self._poorest:
             job = known.job
-            if least is not None and known.share.utility >= least:
-                return None
+            if least is not None and known.utility() >= least:
+                continue
             if not job.maps.ready or (job.excluded and view.avoids(job, node, MAP)):
                 continue
             if self._lacks(view, node, known, MAP, used) is None:
@@ -249,11 +247,13 @@ class Ras:
         task = job.any_reduce()
         return Proposal(task, "reduce") if task is not None else None
 
-    def used(self, node: NodeView) -> Amounts:
-        """What all that runs there is taken to use now, in percent of the node."""
+    def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
+        """What all that runs there, or all of that kind, is taken to use now, in percent of the node."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
+            if kind is not None and task.kind is not kind:
+                continue
             known = self._known.get(task.job.job) or self._know(task.job)
             amounts = self._demand(known, known.demands(node.spec), task.kind)
             cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
@@ -291,7 +291,7 @@ class Ras:
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)
-            if fetching and not self._takes(view, node, known, fetching):
+            if fetching and not self._takes(view, node, fetching):
                 return "its reduces' nodes have no I/O left for one more map's output"
             wanted = wanted._replace(io=wanted.io + fetching.get(node.node, 0.0))
         for name, has, more in zip(Amounts._fields, used, wanted, strict=True):
@@ -310,16 +310,24 @@ class Ras:
                 more[attempt.node.node] = more.get(attempt.node.node, 0.0) + demands.shuffle.io
         return more
 
-    def _takes(self, view: View, node: NodeView, known: KnownJob, more: Mapping[NodeId, float]) -> bool:
+    def _takes(
+        self, view: View, node: NodeView, more: Mapping[NodeId, float], kind: TaskKind | None = None
+    ) -> bool:
         others = (view.nodes[name] for name, io in more.items() if io and name != node.node)
-        return all(self.used(other).io + more[other.node] <= _FITS for other in others)
+        return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
         """As in `Hooks`."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
-        return node.alive and self._lacks(view, node, self._known[job.job], MAP, self.used(node)) is None
+        """Return whether a map fits beside all reduces: what other maps take is free when they end."""
+        known = self._known[job.job]
+        more = self._more_fetching(known, node.node)
+        wanted = known.demands(node.spec).map
+        wanted = wanted._replace(io=wanted.io + more.get(node.node, 0.0))
+        beside = zip(self.used(node, REDUCE), wanted, strict=True)
+        return node.alive and all(a + b <= _FITS for a, b in beside) and self._takes(view, node, more, REDUCE)
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
@@ -356,7 +364,9 @@ POLICY = Whole(
         count("capacity", "100", "of a node's CPU and disk that tasks are placed on", "%", least=1),
         count("steps", "100", "of a placement in one tick: a node or a job each", least=1),
         profiles(RESOURCES, parse=read_profile),
-        duration("stall_timeout", "10s", "until maps without room take that of their job's reduces"),
+        duration(
+            "stall_timeout", "10s", "until maps that fit beside no reduces take the room of their job's"
+        ),
     ),
     rank=70,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.models.ras_placement import PlacedJob
-from schedbed.scheduler.models.ras_utility import ends_within, slots_required
+from schedbed.scheduler.models.ras_utility import ends_within, map_utility, slots_required
 from schedbed.scheduler.models.resource_profiles import NodeDemands, ResourceProfile, declared_demands
 from schedbed.scheduler.view import AttemptView, JobView
 from schedbed.tasks.specs import NodeId, TaskKind
@@ -82,6 +82,13 @@ class KnownJob:
             known = declared_demands(self.job.spec, spec) if profile is None else profile.on(spec)
             self._demands[kind] = known = known.of_capacity(self._capacity)
         return known
+
+    def utility(self) -> float:
+        """Return the utility of the maps that run now, by the last cycle's requirement (equation 2)."""
+        maps = self.job.maps
+        running = maps.running - maps.killing
+        pending = max(1, maps.unstarted + running)
+        return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
         """Its own mean map; until one has finished its profile's, else the cluster's."""

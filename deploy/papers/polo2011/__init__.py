@@ -1,12 +1,13 @@
 """RAS (polo2011): its experiments in the order of the paper."""
 
 from schedbed.deploy.papers.polo2011 import (
+    causes,
     fig2_utility,
     fig3_makespans,
     fig4_running_tasks,
     fig5_utilities,
     fig6_goals,
-    seeks,
+    hardware_map,
     table1_alone,
 )
 
@@ -14,8 +15,9 @@ EXPERIMENTS = (
     fig2_utility.EXPERIMENT,
     table1_alone.EXPERIMENT,
     fig3_makespans.EXPERIMENT,
-    seeks.EXPERIMENT,
     fig4_running_tasks.EXPERIMENT,
     fig5_utilities.EXPERIMENT,
     fig6_goals.EXPERIMENT,
+    causes.EXPERIMENT,
+    hardware_map.EXPERIMENT,
 )

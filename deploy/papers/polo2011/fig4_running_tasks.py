@@ -12,6 +12,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
 from schedbed.deploy.papers.polo2011.nine_jobs import APPS, experiment1, slots
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables, makespan, utilisation
 from schedbed.deploy.results.plots import OKABE
@@ -25,8 +26,9 @@ APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 
 def measure(bench: Bench) -> Measured:
     """Of the runs of Figure 3."""
-    played = bench.play("experiment1", experiment1(live=bench.live))
-    policies = played.policies[slots(live=bench.live).index(USUAL_SLOTS)], played.policies[-1]
+    size = size_of(bench)
+    played = bench.play("experiment1", experiment1(size))
+    policies = played.policies[slots(size).index(USUAL_SLOTS)], played.policies[-1]
     fair_runs, ras_runs = (played.each(policy) for policy in policies)
     found: dict[str, list[float]] = {key: [] for key in ("fewer", "cpu_fair", "cpu_ras", "cpu_more")}
     for fair, ras in zip(fair_runs, ras_runs, strict=True):

@@ -12,6 +12,7 @@ from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, experiment1
+from schedbed.deploy.papers.polo2011.paper_cluster import size_of
 from schedbed.deploy.results.plots import DASHES, OKABE
 from schedbed.scheduler.history import read_table
 
@@ -24,7 +25,7 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 def measure(bench: Bench) -> Measured:
     """Of RAS's run of Figure 3."""
-    played = bench.play("experiment1", experiment1(live=bench.live))
+    played = bench.play("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
     for repeat in range(bench.repeats):

@@ -1,36 +1,46 @@
-"""The nine jobs of Tables 1 and 2 as synthetic ones, and the cluster that they run on.
+"""The nine jobs of Tables 1 and 2 as synthetic ones, and the policies that they run under.
 
-There is a map for each 64 MB. The paper does not say how long one takes: here so long that the jobs alone take about
-what Table 1 says. Table 2's shares of the disk for that long are more bytes than a block has (seeks count as use
-there); a map reads as many. A node has four cores (two Xeons of that time, hyper-threaded), of which a synthetic map
-keeps one busy: 25%.
+There is a map for each 64 MB. A map of sort reads and writes its block. What the paper does not say is so long that the
+jobs alone, under Fair with 4 map slots, take about what Table 1 says: maps of combine and select, and the reduces. The
+CPU and the disk that a task uses are Table 2's shares for that long; where these are more bytes than a block has, a map
+reads as many (seeks count as use there). Table 2 counts what a node uses while maps run, divided by the maps (3.6), so
+that the shuffle counts as well. Memory is declared as in Table 2.
+
+Table 1 prints 10 GB for J3 and 25 GB for J4, but J3 as the longer one alone, and as the one that ends later: here J3
+has 25 GB. `printed=True` takes the sizes as they stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.experiment import Values
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
+from schedbed.deploy.papers.polo2011.paper_cluster import (
+    DISK_BPS,
+    MEMORY_BYTES,
+    PAPER_NODE,
+    NodeHardware,
+    Size,
+    scenario,
+)
 
-NODES, CORES = 20, 4
 MAP_BYTES = 64e6  # of input
-DISK_BPS = 40e6
-MAPS_S = {"sort": 45.0, "combine": 150.0, "select": 45.0}
-COMBINE_REDUCE_S, COMBINE_REDUCE_S_PER_GB = 80.0, 15.0
-"""Its one reduce: so its lengths alone are about Table 1's, and maps do not fill all of the paper's makespan."""
+MAPS_S = {"sort": 14.2, "combine": 195.0, "select": 28.0}
+"""How long a map takes where Table 2's shares were measured: beside others. Sort's is 4 x 64 MB at 45% of the disk: its
+block is read and written, and what it wrote is read and written by the shuffle."""
+SINGLE_REDUCE_S = {"combine": (150.0, 5.0), "select": (0.0, 8.0)}
+"""Of combine's and select's one reduce: seconds, and seconds more for each GB of input."""
 SORT_REDUCES = 20
-SORT_REDUCE_BPS = 5e6
-"""Of its reduce phase: each byte is read once and written three times, which is Table 2's 50% of a node's disk."""
+SORT_REDUCE_S, SORT_REDUCE_S_PER_GB, IN_MEMORY_GB = 180.0, 480.0, 1.2
+"""Of sort's reduce phase: seconds, and more for each GB beyond the memory of a reduce (Table 2: 60% of 2 GB)."""
 SLOTS = (1, 2, 3, 4, 6, 8)  # map slots a node in Figure 3
+LIVE_SLOTS = (2, 4, 8)
 RELAXED_S = 100_000.0
 """A goal so relaxed that one slot is enough for any job (Experiment 1)."""
-
-LIVE_NODES, LIVE_SCALE = 5, 0.015
-LIVE_SLOTS = (2, 4, 8)
 
 JOBS = tuple(f"J{number}" for number in range(1, 10))
 APPS = {
@@ -41,39 +51,74 @@ APPS = {
 
 
 def said() -> Values:
-    """What Tables 1 and 2 say."""
+    """Return what Tables 1 and 2 say."""
     return paper_file.load("polo2011").experiments["table1"].values
 
 
-def job(name: str, submit_s: float, goal_s: float | None, *, live: bool) -> dict[str, Any]:
-    """A job as in a scenario file; live it has a quarter of the tasks, since there are a quarter of the nodes."""
-    app, size_bytes = APPS[name], 1e9 * dict(zip(JOBS, said()["sizes"].numbers, strict=True))[name]
-    part = LIVE_NODES / NODES if live else 1.0
+def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
+    """Return each job's input, with those of J3 and J4 exchanged unless `printed`."""
+    sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
+    return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
+
+
+def job(
+    name: str,
+    submit_s: float,
+    goal_s: float | None,
+    size: Size,
+    *,
+    printed: bool = False,
+    sort_reduce: float = 1.0,
+) -> dict[str, Any]:
+    """Return a job as in a scenario file; `sort_reduce` is a factor of how long a sort's reduce phase takes."""
+    app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
         "name": name,
         "app": "synthetic",
-        "maps": ceil(part * size_bytes / MAP_BYTES),
+        "maps": ceil(size.part * gigabytes * 1e9 / MAP_BYTES),
         "map": {**_map(app), "variance": 0.1},
-        "reduces": ceil(part * SORT_REDUCES) if app == "sort" else 1,
-        "reduce": {"cpu": "5s", "write": "1MB"},
         "submit": f"{submit_s}s",
     }
-    if app == "sort":  # what it has read, in equal parts
-        sorted_bytes = part * size_bytes / made["reduces"]
-        made["reduce"] = {"cpu": f"{sorted_bytes / SORT_REDUCE_BPS}s", "write": f"{round(sorted_bytes)}B"}
-    elif app == "combine":
-        made["reduce"]["cpu"] = f"{COMBINE_REDUCE_S + COMBINE_REDUCE_S_PER_GB * size_bytes / 1e9}s"
+    if app == "sort":
+        made["reduces"] = ceil(size.part * SORT_REDUCES)
+        each_gb = size.part * gigabytes / made["reduces"]
+        took_s = SORT_REDUCE_S + SORT_REDUCE_S_PER_GB * max(0.0, each_gb - IN_MEMORY_GB)
+        made["reduce"] = _sort_reduce(sort_reduce * took_s)
+    else:
+        fixed_s, more_s = SINGLE_REDUCE_S[app]
+        made["reduces"] = 1
+        made["reduce"] = {"cpu": f"{fixed_s + more_s * gigabytes}s", "write": "1MB"}
+    if not size.live:  # live, memory is a limit that attempts are held to
+        memory, _, _, _, reduce_memory = said()[f"{app}_rest"].numbers
+        made["map"]["memory"] = _memory(memory)
+        made["reduce"]["memory"] = _memory(reduce_memory)
     return made if goal_s is None else {**made, "deadline": f"{goal_s}s"}
 
 
 def _map(app: str) -> dict[str, str]:
+    """Return the costs of a map by Table 2's shares; it computes in one thread, so alone on a node it is faster."""
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
+    if app == "sort":
+        moved_bytes = 2 * MAP_BYTES  # the shuffle moves the rest
     return {
-        "cpu": f"{took_s}s",
+        "cpu": f"{said()[f'{app}_map_cpu'].number / 100 * PAPER_NODE.cores * took_s}s",
         "read": f"{round(moved_bytes - written_bytes)}B",
         "write": f"{round(written_bytes)}B",
     }
+
+
+def _sort_reduce(took_s: float) -> dict[str, str]:
+    """Return the costs of a sort's reduce phase: a core all the while, and Table 2's share of the disk.
+
+    Nothing but CPU or disk can make a synthetic task last: so it uses 33% of a node's CPU, where Table 2 says 20%.
+    """
+    written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
+    return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
+
+
+def _memory(percent: float) -> str:
+    return f"{int(percent / 100 * MEMORY_BYTES)}B"
 
 
 def goals(*, tight: bool) -> Mapping[str, float]:
@@ -84,67 +129,51 @@ def goals(*, tight: bool) -> Mapping[str, float]:
     return {name: goal_s - submit_s for name, goal_s, submit_s in since}
 
 
-def jobs(*, tight: bool, live: bool) -> list[dict[str, Any]]:
-    """Table 1's, with its goals (`tight`, Experiment 2) or with relaxed ones."""
+def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce: float = 1.0) -> list[Any]:
+    """Return Table 1's jobs, with its goals (`tight`, Experiment 2) or with relaxed ones."""
     due = goals(tight=tight)
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
-    return [job(name, submit_s, due[name], live=live) for name, submit_s in submits]
+    return [
+        job(name, submit_s, due[name], size, printed=printed, sort_reduce=sort_reduce)
+        for name, submit_s in submits
+    ]
 
 
-def ras() -> dict[str, Any]:
-    """RAS with profiles of these tasks (3.6): Table 2's, but for the CPU, of which each task keeps one core busy."""
-    return {"ras": {"cycle": "30s", "profiles": {name: _profile(app) for name, app in APPS.items()}}}
+def ras(*, live: bool = False) -> dict[str, Any]:
+    """Return RAS with Table 2's profiles (3.6), which hold for the paper's node and in proportion for others."""
+    return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
 
-def _profile(app: str) -> dict[str, dict[str, float]]:
+def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
     told = said()
-    memory, shuffle_io, _, io, reduce_memory = told[f"{app}_rest"].numbers
-    cpu = 100 / CORES
+    memory, shuffle_io, cpu, io, reduce_memory = told[f"{app}_rest"].numbers
+    node = {"cpu": PAPER_NODE.cores, "io": PAPER_NODE.disk_bps, "memory": MEMORY_BYTES}
     return {
-        "map": {"cpu": cpu, "io": told[f"{app}_map_io"].number, "memory": memory},
+        "map": {"cpu": told[f"{app}_map_cpu"].number, "io": told[f"{app}_map_io"].number, "memory": memory},
         "shuffle": {"io": shuffle_io},
         "reduce": {"cpu": cpu, "io": io, "memory": reduce_memory},
+        **({} if live else {"node": node}),
     }
 
 
-def slots(*, live: bool) -> tuple[int, ...]:
+def slots(size: Size) -> tuple[int, ...]:
     """Fair's map slots a node that are tried."""
-    return LIVE_SLOTS if live else SLOTS
+    return LIVE_SLOTS if size.live else SLOTS
 
 
-def experiment1(*, live: bool) -> dict[str, Any]:
+def experiment1(size: Size) -> dict[str, Any]:
     """Fair with each number of map slots, then RAS."""
-    policies = [*map(fair_spec, slots(live=live)), ras()]
-    return scenario(jobs(tight=False, live=live), policies, live=live)
+    return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
 
 
-def experiment2(*, live: bool) -> dict[str, Any]:
+def experiment2(size: Size) -> dict[str, Any]:
     """RAS with Table 1's goals."""
-    return scenario(jobs(tight=True, live=live), [ras()], live=live)
+    return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
-def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """20 nodes of 4 cores, 2 GB and a gigabit; live five, 67 times as fast, with slower cores and as fast disks."""
-    node = {
-        "cores": CORES,
-        "core_speed": 0.12 if live else 1.0,
-        "memory": "512MiB" if live else "2GiB",
-        "disk": f"{round(DISK_BPS)}B/s",
-        "network": "1Gbit/s",
-        "map_slots": SLOTS[-1],
-        "reduce_slots": 2,
-    }
-    return {
-        "scale": LIVE_SCALE if live else 1.0,
-        "cluster": {
-            "nodes": LIVE_NODES if live else NODES,
-            "heartbeat": "200ms" if live else "10s",
-            "node": node,
-        },
-        "blocks": {"size": "64MB", "replication": 3},
-        "workload": {"jobs": list(jobs)},
-        "policies": list(policies),
-    }
+def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
+    """Experiment 1 on other nodes, under Fair with some numbers of map slots, then under RAS."""
+    return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:

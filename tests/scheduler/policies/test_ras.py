@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedbed.scheduler.models.resource_profiles import Amounts, NodeDemands, read_profile
+from schedbed.scheduler.models.resource_profiles import RESOURCES, Amounts, NodeDemands, read_profile
 from schedbed.scheduler.policies.ras import Ras
-from schedbed.scheduler.policy import Proposal
+from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.view import AttemptView, NodeView, View
 from schedbed.tasks.errors import BadInput
@@ -93,6 +95,36 @@ def test_room_is_kept_for_a_poorer_job_whose_larger_map_waits():
     assert running(world, 4.0) == {"brief": 2, "small": 3}
     assert running(world, 15.0) == {"small": 3}
     assert running(world, 22.0)["large"] == 1
+
+
+class Looking(Ras):
+    """Notes for the job `large`, whenever it has a reduce, if a map has room, and its utility by what runs."""
+
+    seen: list[tuple[bool, float, int]]
+
+    def preempt(self, view: View) -> Sequence[Kill]:
+        """As in `Ras`."""
+        large = self._known.get("large")
+        if large is not None and large.job.reduces.running and large.job.maps.unstarted:
+            room = self._takes_map(view, view.nodes["n1"], large.job)
+            self.seen.append((room, large.utility(), large.job.maps.running))
+        return super().preempt(view)
+
+
+def test_other_jobs_maps_are_no_reason_to_give_up_a_reduce_and_only_maps_that_run_make_a_job_rich():
+    """Beside the reduce (nothing in its shuffle) a map of `large` fits at any time; `small` often leaves no room."""
+    profiles = {"small": {"map": {"cpu": 50}}, "large": {"map": {"cpu": 60}}}
+    built = build_policy({"ras": {"profiles": profiles}})
+    assert isinstance(built, Ras)
+    policy = Looking(cycle_s=2.0, stall_timeout_s=3.0, profiles={RESOURCES: built._profiles})
+    policy.seen = []
+    world = World(policy, [node("n1")], slowstart=0.0)
+    world.durations |= {"small": 40_000}
+    world.submit(job("large", 8, reduces=1, deadline_s=100000.0)).submit(job("small", 4, submit_s=3)).run()
+    assert len(policy.seen) > 50
+    assert all(room for room, _, _ in policy.seen)
+    assert all((utility == -math.inf) == (maps == 0) for _, utility, maps in policy.seen)
+    assert not world.ends("killed")
 
 
 def test_reduces_switch_to_their_reduce_profile_when_the_maps_are_done():

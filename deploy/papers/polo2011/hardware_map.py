@@ -1,0 +1,61 @@
+"""Beyond Figure 3: on which nodes RAS pays, from disks that seek to NVMe, over cores and with or without paging."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import legend
+from schedbed.deploy.papers.polo2011.nine_jobs import longer, on_hardware
+from schedbed.deploy.papers.polo2011.paper_cluster import CORES, DISK_BPS, PAGING, QUARTER, SEEK, NodeHardware
+from schedbed.deploy.results.plots import OKABE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DISKS = {"old": (DISK_BPS, 0.1), "paper": (DISK_BPS, SEEK), "steady": (DISK_BPS, 0.0), "nvme": (2e9, 0.0)}
+"""Rate, and the share of it that each further stream costs."""
+NODES = {
+    "c3": (CORES, PAGING),
+    "c3_fit": (CORES, 0.0),
+    "c8": (8, PAGING),
+}
+"""Cores, and how much paging costs."""
+TRIED = (3, 4, 8)  # Fair's map slots a node
+REPEATS = 3
+
+
+def measure(bench: Bench) -> Measured:
+    """RAS against the best of Fair on each node, paired by repeat; RAS's profiles are of the node, in proportion."""
+    found: dict[str, list[float]] = {}
+    repeats = min(REPEATS, bench.repeats)
+    for disk, (rate_bps, seek) in DISKS.items():
+        for node, (cores, paging) in NODES.items():
+            hardware = NodeHardware(cores=cores, disk_bps=rate_bps, seek=seek, paging=paging)
+            asked = on_hardware(QUARTER, hardware, TRIED)
+            played = bench.play(f"map_{disk}_{node}", asked, repeats=repeats)
+            *fairs, ras = (played.figures(policy, "makespan_s") for policy in played.policies)
+            best_s = [min(each) for each in zip(*fairs, strict=True)]
+            means = [fmean(each) for each in fairs]
+            found[f"{disk}_{node}"] = longer(best_s, ras)
+            found[f"{disk}_{node}_slots"] = [float(TRIED[means.index(min(means))])] * repeats
+            found[f"{disk}_{node}_ras"] = ras
+    return Measured(values=found)
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the gain over the disks, a line for each kind of node."""
+    ax = figure.subplots()
+    for place, node in enumerate(NODES):
+        gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]
+        cores, paging = NODES[node]
+        label = f"{cores} cores, {'paging' if paging else 'no paging'}"
+        ax.plot(list(DISKS), gains, marker="o", color=OKABE[place], label=label)
+    ax.axhline(0, color="black", linewidth=0.6)
+    ax.set(xlabel="disk", ylabel="best Fair takes longer than RAS by [%]")
+    legend(ax)
+
+
+EXPERIMENT = Experiment(name="map", measure=measure, draw=draw, takes_s={"sim": 160}, repeats=REPEATS)
