@@ -60,4 +60,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(ylabel="late jobs of 100, each alone", ylim=(0, None))
 
 
-EXPERIMENT = Experiment(name="alone", measure=measure, draw=draw, takes_s={"sim": 30}, repeats=3)
+EXPERIMENT = Experiment(name="alone", measure=measure, draw=draw, takes_s={"sim": 90}, repeats=3)
