@@ -43,4 +43,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set_ylabel("end in Experiment 2 [s]")
 
 
-EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw, takes_s={"sim": 30}, repeats=3)
+EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw, takes_s={"sim": 40}, repeats=3)

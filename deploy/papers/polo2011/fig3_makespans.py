@@ -80,5 +80,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig3", measure=measure, draw=draw, takes_s={"sim": 110, "process": 1200}, full_repeats=1, repeats=3
+    name="fig3", measure=measure, draw=draw, takes_s={"sim": 170, "process": 1200}, full_repeats=1, repeats=3
 )

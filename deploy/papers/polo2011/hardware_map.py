@@ -58,4 +58,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     legend(ax)
 
 
-EXPERIMENT = Experiment(name="map", measure=measure, draw=draw, takes_s={"sim": 160}, repeats=REPEATS)
+EXPERIMENT = Experiment(name="map", measure=measure, draw=draw, takes_s={"sim": 180}, repeats=REPEATS)

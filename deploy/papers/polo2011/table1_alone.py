@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     name="table1",
     measure=measure,
     draw=draw,
-    takes_s={"sim": 45, "process": 1350},
+    takes_s={"sim": 60, "process": 1350},
     repeats=3,
     size=(7.2, 3.2),
 )
