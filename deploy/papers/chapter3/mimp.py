@@ -1,0 +1,66 @@
+"""MIMP on dedicated and shared nodes: the time that tasks take in all, and late jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, draw_values, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.tasks.chance import chance
+
+MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
+JOBS, APART_S = 12, 60.0
+FACTORS = (1.5, 4.0)  # a deadline, of the time that the job takes alone on the whole cluster
+SHARED = [{"at": "0s", "cpu": 0.7}, {"at": "300s", "cpu": 0.4}]  # what the foreground takes of a shared node's CPU
+
+
+def jobs(seed: int) -> list[Job]:
+    """Return jobs that compute and jobs that read and write, with exponential gaps and a deadline each."""
+    coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
+    for _ in range(JOBS):
+        kind, maps = coin.choice(("compute", "read")), coin.randint(16, 64)
+        map_s = 20.0 if kind == "compute" else 8.0
+        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*FACTORS):.3f}s"
+        each = job(kind, kind, now_s, (maps, 20.0 if kind == "compute" else 2.0), deadline=due)
+        if kind == "read":
+            each["map"] |= {"read": "128MB", "write": "64MB"}
+        made.append(each)
+        now_s += coin.expovariate(1 / APART_S)
+    return made
+
+
+def scenario(seed: int) -> Mapping[str, Any]:
+    """Six nodes of two map slots, three of them shared with a foreground load."""
+    return {
+        "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
+        "workload": {"jobs": jobs(seed)},
+        "policies": [FIFO, FAIR, EDF, MIMP],
+    }
+
+
+def task_time_s(played: Played, policy: str) -> float:
+    """Return how long all successful tasks took together."""
+    tasks = played.of(policy).attempts
+    tasks = tasks[tasks["state"] == "succeeded"]
+    return float((tasks["end"] - tasks["assigned"]).sum())
+
+
+def measure(bench: Bench) -> Measured:
+    """Differences are paired by repeat."""
+    runs = play_each(bench, "mimp", scenario)
+    found: dict[str, list[float]] = {}
+    for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
+        found[f"time_{name}"] = [
+            100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
+        ]
+        found[f"late_{name}"] = [
+            figure_of(played, than, "deadlines", "late") - figure_of(played, MIMP, "deadlines", "late")
+            for played in runs
+        ]
+    found["late"] = [figure_of(played, MIMP, "deadlines", "late") for played in runs]
+    return Measured(values=found)
+
+
+EXPERIMENT = Experiment(name="mimp", measure=measure, draw=draw_values, takes_s={"sim": 30}, repeats=10)
