@@ -1,4 +1,7 @@
-"""COSHH against FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read."""
+"""COSHH against FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
+
+The simulator gives a task the same time on cores of any speed (the mean of the cluster), so old nodes lose CPU to a
+foreground load."""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from schedbed.tasks.chance import chance
 
 JOBS, APART_S = 20, 25.0
 USERS = 4
-FAST, SLOW = 1.0, 0.25  # of a core
+OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk of the others
 FIFO, FAIR, FAIR_FIFO, COSHH = "fifo", "fair", "fair:inside=fifo", "coshh"
 MEAN = ("completion_s", "mean")
 
@@ -22,19 +25,28 @@ def jobs(seed: int) -> list[Job]:
     """Return jobs of either kind at random, with exponential gaps."""
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
-        kind = coin.choice(("compute", "read"))
-        maps, user = coin.randint(4, 24), f"user{coin.randrange(USERS)}"
-        each = job(kind, user, now_s, (maps, 20.0 if kind == "compute" else 2.0), (coin.randint(1, 4), 5.0))
-        each["map"]["read"] = "16MB" if kind == "compute" else "128MB"
-        made.append(each)
+        user, maps = f"user{coin.randrange(USERS)}", coin.randint(4, 24)
+        made.append(coin.choice((computing, reading))(user, now_s, maps))
         now_s += coin.expovariate(1 / APART_S)
     return made
 
 
+def computing(user: str, submit_s: float, maps: int) -> Job:
+    """Return a job whose maps compute for 20 s on a whole core."""
+    return job("compute", user, submit_s, (maps, 20.0), (1, 5.0))
+
+
+def reading(user: str, submit_s: float, maps: int) -> Job:
+    """Return a job whose maps read 128 MB and compute for 2 s."""
+    each = job("read", user, submit_s, (maps, 2.0), (1, 5.0))
+    each["map"]["read"] = "128MB"
+    return each
+
+
 def scenario(seed: int, *, alone: bool) -> Mapping[str, Any]:
-    """Half of the nodes are slow. `alone`: twice as many nodes with a map slot each, so that maps share no disk."""
+    """Half of the nodes are old. `alone`: twice as many nodes with a map slot each, so that maps share no disk."""
     count, slots = (6, 1) if alone else (3, 2)
-    groups = [{"count": count}, {"count": count, "core_speed": SLOW}]
+    groups = [{"count": count}, {"count": count, **OLD}]
     return {
         "cluster": {**nodes(1, slots, 1), "nodes": groups},
         "workload": {"jobs": jobs(seed)},

@@ -17,6 +17,7 @@ def measure(bench: Bench) -> Measured:
     return Measured(
         values={
             "times": [more / less for more, less in zip(after, before, strict=True)],
+            "most_times": [1 / share for share in before],
             "local_plain": [100 * share for share in before],
             "local": [100 * share for share in after],
             "local_delay_plain": [100 * figure_of(played, DELAY, *LOCAL) for played in plain],

@@ -54,9 +54,12 @@ def measure(bench: Bench) -> Measured:
         ]
         found[f"{name}_delay"] = gains(runs, LSAP, DELAY, *MEAN)
         found[f"{name}_fair_delay"] = gains(runs, LSAP_FAIR, DELAY, *MEAN)
+        found[f"{name}_delay_local"] = local(runs, DELAY)
         found[f"{name}_local_delay"] = [a - b for a, b in zip(mine, local(runs, DELAY), strict=True)]
     for key in ("local", "moved"):
-        found[f"most_{key}"] = [max(pair) for pair in zip(*(found[f"{name}_{key}"] for name in LOADS), strict=True)]
+        found[f"most_{key}"] = [
+            max(pair) for pair in zip(*(found[f"{name}_{key}"] for name in LOADS), strict=True)
+        ]
     found["attenuated"] = [a - b for a, b in zip(found["idle_delay"], found["full_delay"], strict=True)]
     return Measured(values=found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
@@ -11,12 +12,16 @@ from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.tasks.chance import chance
 
 MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
-JOBS, APART_S = 12, 60.0
+JOBS = 12
+APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
 FACTORS = (1.5, 4.0)  # a deadline, of the time that the job takes alone on the whole cluster
-SHARED = [{"at": "0s", "cpu": 0.7}, {"at": "300s", "cpu": 0.4}]  # what the foreground takes of a shared node's CPU
+SHARED = [
+    {"at": "0s", "cpu": 0.7},
+    {"at": "300s", "cpu": 0.4},
+]  # what the foreground takes of a shared node's CPU
 
 
-def jobs(seed: int) -> list[Job]:
+def jobs(seed: int, apart_s: float) -> list[Job]:
     """Return jobs that compute and jobs that read and write, with exponential gaps and a deadline each."""
     coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
     for _ in range(JOBS):
@@ -27,15 +32,15 @@ def jobs(seed: int) -> list[Job]:
         if kind == "read":
             each["map"] |= {"read": "128MB", "write": "64MB"}
         made.append(each)
-        now_s += coin.expovariate(1 / APART_S)
+        now_s += coin.expovariate(1 / apart_s)
     return made
 
 
-def scenario(seed: int) -> Mapping[str, Any]:
+def scenario(seed: int, *, apart_s: float) -> Mapping[str, Any]:
     """Six nodes of two map slots, three of them shared with a foreground load."""
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
-        "workload": {"jobs": jobs(seed)},
+        "workload": {"jobs": jobs(seed, apart_s)},
         "policies": [FIFO, FAIR, EDF, MIMP],
     }
 
@@ -47,19 +52,32 @@ def task_time_s(played: Played, policy: str) -> float:
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
+def on_shared(played: Played, policy: str) -> float:
+    """Return the percentage of the maps that compute which ran on a shared node."""
+    tables = played.of(policy)
+    names = tables.jobs.set_index("job")["name"]
+    maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
+    mine = maps[maps["job"].map(names).str.startswith("compute")]
+    return 100 * float(mine["node"].isin(("n4", "n5", "n6")).mean())
+
+
 def measure(bench: Bench) -> Measured:
     """Differences are paired by repeat."""
-    runs = play_each(bench, "mimp", scenario)
     found: dict[str, list[float]] = {}
-    for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
-        found[f"time_{name}"] = [
-            100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
-        ]
-        found[f"late_{name}"] = [
-            figure_of(played, than, "deadlines", "late") - figure_of(played, MIMP, "deadlines", "late")
-            for played in runs
-        ]
-    found["late"] = [figure_of(played, MIMP, "deadlines", "late") for played in runs]
+    for load, apart_s in APART_S.items():
+        runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
+        mine = [figure_of(played, MIMP, "deadlines", "late") for played in runs]
+        found[f"{load}late"] = mine
+        for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
+            found[f"{load}time_{name}"] = [
+                100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
+            ]
+            found[f"{load}late_{name}"] = [
+                figure_of(played, than, "deadlines", "late") - late
+                for played, late in zip(runs, mine, strict=True)
+            ]
+        found[f"{load}shared"] = [on_shared(played, MIMP) for played in runs]
+        found[f"{load}shared_fifo"] = [on_shared(played, FIFO) for played in runs]
     return Measured(values=found)
 
 

@@ -10,14 +10,15 @@ from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.chapter3.runs import nodes, play_each
 
 FIFO, DELAY = "fifo", "delay"
-NODES, JOBS = 20, 60
+ALL_LOCAL = "order=fifo,locality=delay"
+NODES, JOBS = 20, 180
 REPLICAS = 3
 SCARLETT = {"scarlett": {"epoch": "60s", "delta": 1, "budget": 0.2}}
 DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
-def scenario(seed: int, *, dynamic: Any = "none", replicas: int = REPLICAS) -> Mapping[str, Any]:
-    """Twenty nodes of two map slots; sixty jobs that read one of twelve files, by Zipf's law."""
+def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
+    """Twenty nodes of two map slots; the jobs read one of twelve files, by Zipf's law."""
     generated = {
         "jobs": JOBS,
         "load": 0.7,
@@ -28,9 +29,9 @@ def scenario(seed: int, *, dynamic: Any = "none", replicas: int = REPLICAS) -> M
     }
     return {
         "cluster": nodes(NODES, 2, 1),
-        "blocks": {"size": "64MiB", "replication": replicas, "dynamic": dynamic},
+        "blocks": {"size": "64MiB", "replication": REPLICAS, "dynamic": dynamic},
         "workload": {"generate": generated},
-        "policies": [FIFO, DELAY],
+        "policies": [FIFO, ALL_LOCAL, DELAY],
     }
 
 

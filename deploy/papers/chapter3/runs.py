@@ -26,7 +26,12 @@ EDF = "mrcp:jobs=1"
 
 
 def job(
-    name: str, user: str, submit_s: float, maps: tuple[int, float], reduces: tuple[int, float] = (0, 0.0), **more: Any
+    name: str,
+    user: str,
+    submit_s: float,
+    maps: tuple[int, float],
+    reduces: tuple[int, float] = (0, 0.0),
+    **more: Any,
 ) -> Job:
     """Return a job of tasks that only compute: (number, CPU seconds of each) of maps and of reduces."""
     made: Job = {
@@ -44,7 +49,7 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the cluster of a scenario: equal nodes with a core for each slot, 100 Mbit/s and heartbeats each second."""
+    """Return the cluster of a scenario: equal nodes with a core a slot, 100 Mbit/s, heartbeats each second."""
     node = {
         "cores": map_slots + reduce_slots,
         "core_speed": 1.0,
