@@ -116,5 +116,5 @@ def measure(bench: Bench) -> Measured:
 
 
 EXPERIMENT = Experiment(
-    name="balancedpool", measure=measure, draw=draw_values, takes_s={"sim": 50}, repeats=10
+    name="balancedpool", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10
 )

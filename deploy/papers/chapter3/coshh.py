@@ -82,4 +82,4 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-EXPERIMENT = Experiment(name="coshh", measure=measure, draw=draw_values, takes_s={"sim": 40}, repeats=10)
+EXPERIMENT = Experiment(name="coshh", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10)

@@ -30,4 +30,4 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-EXPERIMENT = Experiment(name="dare", measure=measure, draw=draw_values, takes_s={"sim": 50}, repeats=10)
+EXPERIMENT = Experiment(name="dare", measure=measure, draw=draw_values, takes_s={"sim": 30}, repeats=10)

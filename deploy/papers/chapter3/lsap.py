@@ -64,4 +64,4 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found)
 
 
-EXPERIMENT = Experiment(name="lsap", measure=measure, draw=draw_values, takes_s={"sim": 40}, repeats=10)
+EXPERIMENT = Experiment(name="lsap", measure=measure, draw=draw_values, takes_s={"sim": 50}, repeats=10)

@@ -62,4 +62,4 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found)
 
 
-EXPERIMENT = Experiment(name="lsps", measure=measure, draw=draw_values, takes_s={"sim": 40}, repeats=10)
+EXPERIMENT = Experiment(name="lsps", measure=measure, draw=draw_values, takes_s={"sim": 55}, repeats=10)

@@ -81,4 +81,4 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found)
 
 
-EXPERIMENT = Experiment(name="mimp", measure=measure, draw=draw_values, takes_s={"sim": 30}, repeats=10)
+EXPERIMENT = Experiment(name="mimp", measure=measure, draw=draw_values, takes_s={"sim": 45}, repeats=10)

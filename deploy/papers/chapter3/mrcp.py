@@ -75,4 +75,4 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-EXPERIMENT = Experiment(name="mrcp", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10)
+EXPERIMENT = Experiment(name="mrcp", measure=measure, draw=draw_values, takes_s={"sim": 65}, repeats=10)

@@ -26,4 +26,4 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-EXPERIMENT = Experiment(name="scarlett", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10)
+EXPERIMENT = Experiment(name="scarlett", measure=measure, draw=draw_values, takes_s={"sim": 70}, repeats=10)
