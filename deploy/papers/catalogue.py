@@ -12,7 +12,7 @@ from schedbed.deploy.papers.paper_file import About, Paper
 from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.tasks.errors import BadInput
 
-PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011")
+PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011", "chapter3")
 """Each a folder beside this file with paper.yaml and a list EXPERIMENTS in its __init__.py."""
 
 

@@ -1,0 +1,120 @@
+"""BalancedPool and Johnson's order against the order in which a batch of jobs was submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import Job, draw_values, job, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.scheduler.models.johnson import PlannedStages, johnson
+from schedbed.tasks.chance import chance
+
+FIFO, JOHNSON, POOLS = "fifo", "balancedpool:steps=0", "balancedpool"
+USER = "batch"
+SLOTS = 16  # of either kind, one a node
+BATCH_S = 1000.0  # when the batch comes, after one small run of each job has taught how long its tasks take
+
+
+def even(coin: Random) -> list[Job]:
+    """Return 20 jobs, each with enough tasks to fill all slots."""
+    return [
+        job(f"even{number}", USER, BATCH_S, _stage(coin, 16, 64, 5, 60), _stage(coin, 16, 48, 5, 60))
+        for number in range(20)
+    ]
+
+
+def uneven(coin: Random) -> list[Job]:
+    """Return 10 jobs of many short tasks and 10 of a few long ones, which cannot fill the slots, in any order."""
+    big = [
+        job(f"big{number}", USER, BATCH_S, _stage(coin, 64, 128, 5, 30), _stage(coin, 32, 64, 5, 30))
+        for number in range(10)
+    ]
+    small = [
+        job(f"small{number}", USER, BATCH_S, _stage(coin, 2, 8, 60, 300), _stage(coin, 1, 4, 60, 300))
+        for number in range(10)
+    ]
+    made = big + small
+    coin.shuffle(made)
+    return made
+
+
+def _stage(coin: Random, least: int, most: int, shortest_s: float, longest_s: float) -> tuple[int, float]:
+    return coin.randint(least, most), coin.uniform(shortest_s, longest_s)
+
+
+def scenario(seed: int, *, jobs: Callable[[Random], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
+    """Sixteen nodes of a map and a reduce slot; each job has run once before, with one task of each kind.
+
+    `reverse`: the jobs are submitted in the reverse of Johnson's order, for FIFO.
+    """
+    batch = jobs(chance(seed, "chapter3 balancedpool", jobs.__name__))
+    if reverse:
+        by_name = {each["name"]: each for each in batch}
+        ordered, _ = johnson([stages(each) for each in batch], SLOTS, SLOTS)
+        batch = [by_name[each.job] for each in reversed(ordered)]
+    earlier = [{**each, "maps": 1, "reduces": 1, "submit": "0s"} for each in batch]
+    return {
+        "cluster": nodes(SLOTS, 1, 1),
+        "workload": {"jobs": earlier + batch},
+        "policies": [FIFO] if reverse else [FIFO, JOHNSON, POOLS],
+    }
+
+
+def stages(job: Job) -> PlannedStages:
+    """Return the job's numbers of tasks and seconds of each."""
+    map_s, reduce_s = (float(job[phase]["cpu"][:-1]) for phase in ("map", "reduce"))
+    return PlannedStages(job["name"], job["maps"], map_s, job["reduces"], reduce_s)
+
+
+def least_s(batch: list[PlannedStages]) -> float:
+    """Return a bound below which no order can bring the makespan."""
+    maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
+    reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
+    alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
+    return max(
+        maps_s + min(each.reduce_s for each in batch), reduces_s + min(each.map_s for each in batch), alone_s
+    )
+
+
+def makespan_s(played: Played, policy: str) -> float:
+    """Return how long the batch took."""
+    return float(played.of(policy).jobs["finish"].max()) - BATCH_S
+
+
+def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] | None = None) -> list[float]:
+    """Return by how many percent the batch takes less time than under another policy (in other runs), by repeat."""
+    pairs = zip(runs, than_runs or runs, strict=True)
+    return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
+
+
+def room(bench: Bench, runs: list[Played], jobs: Callable[[Random], list[Job]]) -> list[float]:
+    """Return by how many percent the bound is below the makespan in Johnson's order, by repeat."""
+    found = []
+    for repeat, played in enumerate(runs):
+        batch = jobs(chance(bench.seed + repeat, "chapter3 balancedpool", jobs.__name__))
+        found.append(100 * (1 - least_s([stages(each) for each in batch]) / makespan_s(played, JOHNSON)))
+    return found
+
+
+def measure(bench: Bench) -> Measured:
+    """Gains are of the batch's makespan, paired by repeat."""
+    found: dict[str, list[float]] = {}
+    for name, jobs in (("even", even), ("uneven", uneven)):
+        runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))
+        found[f"{name}_johnson"] = shorter(runs, JOHNSON, FIFO)
+        found[f"{name}_pools"] = shorter(runs, POOLS, FIFO)
+        reverse = play_each(bench, f"balancedpool-{name}-reverse", partial(scenario, jobs=jobs, reverse=True))
+        found[f"{name}_johnson_reverse"] = shorter(runs, JOHNSON, FIFO, reverse)
+        found[f"{name}_pools_reverse"] = shorter(runs, POOLS, FIFO, reverse)
+        found[f"{name}_room"] = room(bench, runs, jobs)
+        found[f"{name}_pools_johnson"] = shorter(runs, POOLS, JOHNSON)
+    return Measured(values=found)
+
+
+EXPERIMENT = Experiment(
+    name="balancedpool", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10
+)

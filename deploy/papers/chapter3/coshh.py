@@ -1,0 +1,85 @@
+"""COSHH against FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
+
+The simulator gives a task the same time on cores of any speed (the mean of the cluster), so old nodes lose CPU to a
+foreground load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import Job, draw_values, gains, job, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.tasks.chance import chance
+
+JOBS, APART_S = 20, 25.0
+USERS = 4
+OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk of the others
+FIFO, FAIR, FAIR_FIFO, COSHH = "fifo", "fair", "fair:inside=fifo", "coshh"
+MEAN = ("completion_s", "mean")
+
+
+def jobs(seed: int) -> list[Job]:
+    """Return jobs of either kind at random, with exponential gaps."""
+    coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
+    for _ in range(JOBS):
+        user, maps = f"user{coin.randrange(USERS)}", coin.randint(4, 24)
+        made.append(coin.choice((computing, reading))(user, now_s, maps))
+        now_s += coin.expovariate(1 / APART_S)
+    return made
+
+
+def computing(user: str, submit_s: float, maps: int) -> Job:
+    """Return a job whose maps compute for 20 s on a whole core."""
+    return job("compute", user, submit_s, (maps, 20.0), (1, 5.0))
+
+
+def reading(user: str, submit_s: float, maps: int) -> Job:
+    """Return a job whose maps read 128 MB and compute for 2 s."""
+    each = job("read", user, submit_s, (maps, 2.0), (1, 5.0))
+    each["map"]["read"] = "128MB"
+    return each
+
+
+def scenario(seed: int, *, alone: bool) -> Mapping[str, Any]:
+    """Half of the nodes are old. `alone`: twice as many nodes with a map slot each, so that maps share no disk."""
+    count, slots = (6, 1) if alone else (3, 2)
+    groups = [{"count": count}, {"count": count, **OLD}]
+    return {
+        "cluster": {**nodes(1, slots, 1), "nodes": groups},
+        "workload": {"jobs": jobs(seed)},
+        "policies": [FIFO, FAIR, FAIR_FIFO, COSHH],
+    }
+
+
+def on_fast(played: Played, policy: str, kind: str) -> float:
+    """Return the percentage of the maps of that kind of job that ran on a fast node."""
+    tables = played.of(policy)
+    names = tables.jobs.set_index("job")["name"]
+    fast = {f"n{number + 1}" for number in range(len(played.run.scenario["cluster"]["nodes"]) // 2)}
+    maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
+    mine = maps[maps["job"].map(names).str.startswith(kind)]
+    return 100 * float(mine["node"].isin(fast).mean())
+
+
+def measure(bench: Bench) -> Measured:
+    """Gains are of the mean completion of jobs, paired by repeat."""
+    runs = play_each(bench, "coshh", partial(scenario, alone=False))
+    alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
+    return Measured(
+        values={
+            "fifo": gains(runs, COSHH, FIFO, *MEAN),
+            "fair": gains(runs, COSHH, FAIR, *MEAN),
+            "fair_fifo": gains(runs, COSHH, FAIR_FIFO, *MEAN),
+            "compute_on_fast": [on_fast(played, COSHH, "compute") for played in runs],
+            "compute_on_fast_fair": [on_fast(played, FAIR_FIFO, "compute") for played in runs],
+            "alone_fifo": gains(alone, COSHH, FIFO, *MEAN),
+            "alone_fair": gains(alone, COSHH, FAIR, *MEAN),
+            "alone_fair_fifo": gains(alone, COSHH, FAIR_FIFO, *MEAN),
+        }
+    )
+
+
+EXPERIMENT = Experiment(name="coshh", measure=measure, draw=draw_values, takes_s={"sim": 60}, repeats=10)

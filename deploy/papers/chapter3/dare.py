@@ -1,0 +1,33 @@
+"""DARE's replicas of blocks that were read from elsewhere, under FIFO and under delay scheduling."""
+
+from __future__ import annotations
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.chapter3.popular_files import DARE, DELAY, FIFO, play
+from schedbed.deploy.papers.chapter3.runs import draw_values, figure_of, gains
+from schedbed.deploy.papers.experiment import Experiment, Measured
+
+LOCAL = ("locality", "tasks", "node")
+
+
+def measure(bench: Bench) -> Measured:
+    """Figures are paired by repeat."""
+    plain, mine = play(bench, "plain"), play(bench, "dare", dynamic=DARE)
+    before, after = ([figure_of(played, FIFO, *LOCAL) for played in runs] for runs in (plain, mine))
+    return Measured(
+        values={
+            "times": [more / less for more, less in zip(after, before, strict=True)],
+            "most_times": [1 / share for share in before],
+            "local_plain": [100 * share for share in before],
+            "local": [100 * share for share in after],
+            "local_delay_plain": [100 * figure_of(played, DELAY, *LOCAL) for played in plain],
+            "local_delay": [100 * figure_of(played, DELAY, *LOCAL) for played in mine],
+            "turnaround": gains(mine, FIFO, FIFO, "completion_s", "mean", than_runs=plain),
+            "slowdown": gains(mine, FIFO, FIFO, "slowdown", "mean", than_runs=plain),
+            "turnaround_delay": gains(mine, DELAY, DELAY, "completion_s", "mean", than_runs=plain),
+            "slowdown_delay": gains(mine, DELAY, DELAY, "slowdown", "mean", than_runs=plain),
+        }
+    )
+
+
+EXPERIMENT = Experiment(name="dare", measure=measure, draw=draw_values, takes_s={"sim": 30}, repeats=10)

@@ -1,0 +1,67 @@
+"""LSAP against FIFO and delay scheduling, with many idle slots and with none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import draw_values, figure_of, gains, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+
+FIFO, DELAY, LSAP, LSAP_FAIR = "fifo", "delay", "lsap", "lsap-fair"
+LOADS = {"idle": 0.3, "full": 1.2}  # what the jobs ask of the slots
+MEAN = ("completion_s", "mean")
+
+
+def scenario(seed: int, *, load: float) -> Mapping[str, Any]:
+    """Twenty nodes of a map slot, heartbeats each 3 s as Hadoop's, so that several slots are idle at a time."""
+    generated = {
+        "jobs": 40,
+        "load": load,
+        "input": {"least": "64MiB", "most": "2GiB", "shape": 1},
+        "shuffle": 0,
+        "output": 0,
+    }
+    return {
+        "cluster": {**nodes(20, 1, 1), "heartbeat": "3s"},
+        "blocks": {"size": "64MiB", "replication": 3},
+        "workload": {"generate": generated},
+        "policies": [FIFO, DELAY, LSAP, LSAP_FAIR],
+    }
+
+
+def local(runs: list[Played], policy: str) -> list[float]:
+    """Return the percentage of maps on a node that holds their input, by repeat."""
+    return [100 * figure_of(played, policy, "locality", "tasks", "node") for played in runs]
+
+
+def moved(runs: list[Played], policy: str) -> list[float]:
+    """Return the percentage of the input that was read from other nodes, by repeat."""
+    return [100 * (1 - figure_of(played, policy, "locality", "bytes", "node")) for played in runs]
+
+
+def measure(bench: Bench) -> Measured:
+    """Differences are paired by repeat."""
+    found: dict[str, list[float]] = {}
+    for name, load in LOADS.items():
+        runs = play_each(bench, f"lsap-{name}", partial(scenario, load=load))
+        mine, first = local(runs, LSAP), local(runs, FIFO)
+        found[f"{name}_local"] = [a - b for a, b in zip(mine, first, strict=True)]
+        found[f"{name}_moved"] = [
+            100 * (1 - a / b) if b else 0.0 for a, b in zip(moved(runs, LSAP), moved(runs, FIFO), strict=True)
+        ]
+        found[f"{name}_delay"] = gains(runs, LSAP, DELAY, *MEAN)
+        found[f"{name}_fair_delay"] = gains(runs, LSAP_FAIR, DELAY, *MEAN)
+        found[f"{name}_delay_local"] = local(runs, DELAY)
+        found[f"{name}_local_delay"] = [a - b for a, b in zip(mine, local(runs, DELAY), strict=True)]
+    for key in ("local", "moved"):
+        found[f"most_{key}"] = [
+            max(pair) for pair in zip(*(found[f"{name}_{key}"] for name in LOADS), strict=True)
+        ]
+    found["attenuated"] = [a - b for a, b in zip(found["idle_delay"], found["full_delay"], strict=True)]
+    return Measured(values=found)
+
+
+EXPERIMENT = Experiment(name="lsap", measure=measure, draw=draw_values, takes_s={"sim": 50}, repeats=10)

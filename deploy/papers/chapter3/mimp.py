@@ -1,0 +1,84 @@
+"""MIMP on dedicated and shared nodes: the time that tasks take in all, and late jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, draw_values, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.tasks.chance import chance
+
+MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
+JOBS = 12
+APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
+FACTORS = (1.5, 4.0)  # a deadline, of the time that the job takes alone on the whole cluster
+SHARED = [
+    {"at": "0s", "cpu": 0.7},
+    {"at": "300s", "cpu": 0.4},
+]  # what the foreground takes of a shared node's CPU
+
+
+def jobs(seed: int, apart_s: float) -> list[Job]:
+    """Return jobs that compute and jobs that read and write, with exponential gaps and a deadline each."""
+    coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
+    for _ in range(JOBS):
+        kind, maps = coin.choice(("compute", "read")), coin.randint(16, 64)
+        map_s = 20.0 if kind == "compute" else 8.0
+        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*FACTORS):.3f}s"
+        each = job(kind, kind, now_s, (maps, 20.0 if kind == "compute" else 2.0), deadline=due)
+        if kind == "read":
+            each["map"] |= {"read": "128MB", "write": "64MB"}
+        made.append(each)
+        now_s += coin.expovariate(1 / apart_s)
+    return made
+
+
+def scenario(seed: int, *, apart_s: float) -> Mapping[str, Any]:
+    """Six nodes of two map slots, three of them shared with a foreground load."""
+    return {
+        "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
+        "workload": {"jobs": jobs(seed, apart_s)},
+        "policies": [FIFO, FAIR, EDF, MIMP],
+    }
+
+
+def task_time_s(played: Played, policy: str) -> float:
+    """Return how long all successful tasks took together."""
+    tasks = played.of(policy).attempts
+    tasks = tasks[tasks["state"] == "succeeded"]
+    return float((tasks["end"] - tasks["assigned"]).sum())
+
+
+def on_shared(played: Played, policy: str) -> float:
+    """Return the percentage of the maps that compute which ran on a shared node."""
+    tables = played.of(policy)
+    names = tables.jobs.set_index("job")["name"]
+    maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
+    mine = maps[maps["job"].map(names).str.startswith("compute")]
+    return 100 * float(mine["node"].isin(("n4", "n5", "n6")).mean())
+
+
+def measure(bench: Bench) -> Measured:
+    """Differences are paired by repeat."""
+    found: dict[str, list[float]] = {}
+    for load, apart_s in APART_S.items():
+        runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
+        mine = [figure_of(played, MIMP, "deadlines", "late") for played in runs]
+        found[f"{load}late"] = mine
+        for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
+            found[f"{load}time_{name}"] = [
+                100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
+            ]
+            found[f"{load}late_{name}"] = [
+                figure_of(played, than, "deadlines", "late") - late
+                for played, late in zip(runs, mine, strict=True)
+            ]
+        found[f"{load}shared"] = [on_shared(played, MIMP) for played in runs]
+        found[f"{load}shared_fifo"] = [on_shared(played, FIFO) for played in runs]
+    return Measured(values=found)
+
+
+EXPERIMENT = Experiment(name="mimp", measure=measure, draw=draw_values, takes_s={"sim": 45}, repeats=10)

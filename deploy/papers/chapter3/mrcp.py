@@ -1,0 +1,78 @@
+"""MRCP against earliest deadline first: an open stream of jobs with deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import ceil
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, draw_values, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.tasks.chance import chance
+
+MRCP, FIFO = "mrcp", "fifo"
+JOBS = 20
+LOADS = (0.7, 0.9)  # busy share of the map slots
+NODES, MAP_SLOTS, REDUCE_SLOTS = 10, 20, 10
+MAPS_S = (5.0, 10.0, 20.0, 30.0, 40.0)  # a class of jobs each
+MAPS, REDUCES = (5, 60), (1, 10)
+STREAM_S = (
+    200.0  # when the stream begins, after one small run of each class has taught how long its tasks take
+)
+ALONE = 50.0  # times the gaps, so that each job has the cluster for itself
+FACTORS = (1.0, 3.0)  # a deadline, of the time that the job takes alone
+
+
+def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
+    """Return a stream of jobs of the five classes, exponential gaps `apart` times as long, and earlier runs of each."""
+    coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
+    mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # of map slots
+    for _ in range(JOBS):
+        map_s, maps, reduces = coin.choice(MAPS_S), coin.randint(*MAPS), coin.randint(*REDUCES)
+        alone_s = ceil(maps / MAP_SLOTS) * map_s + ceil(reduces / REDUCE_SLOTS) * map_s + 3
+        due = f"{alone_s * coin.uniform(*FACTORS):.3f}s"
+        made.append(job(_class(map_s), "user", now_s, (maps, map_s), (reduces, map_s), deadline=due))
+        now_s += apart * coin.expovariate(load * MAP_SLOTS / mean_s)
+    return [job(_class(map_s), "user", 0, (1, map_s), (1, map_s)) for map_s in MAPS_S] + made
+
+
+def _class(map_s: float) -> str:
+    return f"class{map_s:g}"
+
+
+def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
+    """Ten nodes of two map slots and a reduce slot."""
+    return {
+        "cluster": nodes(NODES, 2, 1),
+        "workload": {"jobs": jobs(seed, load, apart)},
+        "policies": [FIFO, EDF, MRCP] if apart == 1 else [EDF],
+    }
+
+
+def late(runs: list[list[Played]], policy: str) -> list[float]:
+    """Return the percentage of late jobs over all loads, by repeat."""
+    counts = [[figure_of(played, policy, "deadlines", "late") for played in loads] for loads in runs]
+    return [100 * sum(each) / (JOBS * len(each)) for each in zip(*counts, strict=True)]
+
+
+def measure(bench: Bench) -> Measured:
+    """The share of late jobs is over all loads of a repeat."""
+    runs = [play_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
+    lone = [
+        play_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS
+    ]
+    mine, edf, fifo = (late(runs, policy) for policy in (MRCP, EDF, FIFO))
+    return Measured(
+        values={
+            "late": mine,
+            "late_edf": edf,
+            "late_fifo": fifo,
+            "late_alone": late(lone, EDF),
+            "fewer": [100 * (1 - few / many) if many else 0.0 for few, many in zip(mine, edf, strict=True)],
+        }
+    )
+
+
+EXPERIMENT = Experiment(name="mrcp", measure=measure, draw=draw_values, takes_s={"sim": 65}, repeats=10)

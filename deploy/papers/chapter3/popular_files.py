@@ -1,0 +1,40 @@
+"""The workload of Scarlett and DARE: jobs that share files, a few of which are popular."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.chapter3.runs import nodes, play_each
+
+FIFO, DELAY = "fifo", "delay"
+ALL_LOCAL = "order=fifo,locality=delay"
+NODES, JOBS = 20, 180
+REPLICAS = 3
+SCARLETT = {"scarlett": {"epoch": "60s", "delta": 1, "budget": 0.2}}
+DARE = {"dare": {"p": 0.3, "budget": 0.2}}
+
+
+def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
+    """Twenty nodes of two map slots; the jobs read one of twelve files, by Zipf's law."""
+    generated = {
+        "jobs": JOBS,
+        "load": 0.7,
+        "input": {"least": "64MiB", "most": "1GiB", "shape": 1},
+        "shuffle": 0.1,
+        "output": 1,
+        "files": {"count": 12, "exponent": 1},
+    }
+    return {
+        "cluster": nodes(NODES, 2, 1),
+        "blocks": {"size": "64MiB", "replication": REPLICAS, "dynamic": dynamic},
+        "workload": {"generate": generated},
+        "policies": [FIFO, ALL_LOCAL, DELAY],
+    }
+
+
+def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
+    """Run the workload; runs of one name are shared by the experiments."""
+    return play_each(bench, f"popular-{name}", partial(scenario, **asked))

@@ -1,0 +1,106 @@
+"""What the experiments of chapter 3 share: jobs as in a scenario file, a run with jobs of its own for each repeat, and
+gains.
+
+Each setup resembles that of the original as far as an abstract or the thesis says, and is ours beyond that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
+from schedbed.deploy.results.stats import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from schedbed.deploy.papers.experiment import Measured, Values
+
+Job = dict[str, Any]
+Scenario = Mapping[str, Any]
+
+EDF = "mrcp:jobs=1"
+"""Earliest deadline first: MRCP with a plan of one job, the one due first; all others follow by deadline."""
+
+
+def job(
+    name: str,
+    user: str,
+    submit_s: float,
+    maps: tuple[int, float],
+    reduces: tuple[int, float] = (0, 0.0),
+    **more: Any,
+) -> Job:
+    """Return a job of tasks that only compute: (number, CPU seconds of each) of maps and of reduces."""
+    made: Job = {
+        "name": name,
+        "app": "synthetic",
+        "user": user,
+        "maps": maps[0],
+        "map": {"cpu": f"{maps[1]:.3f}s"},
+        "reduces": reduces[0],
+        "submit": f"{submit_s:.3f}s",
+    }
+    if reduces[0]:
+        made["reduce"] = {"cpu": f"{reduces[1]:.3f}s"}
+    return {**made, **more}
+
+
+def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
+    """Return the cluster of a scenario: equal nodes with a core a slot, 100 Mbit/s, heartbeats each second."""
+    node = {
+        "cores": map_slots + reduce_slots,
+        "core_speed": 1.0,
+        "memory": "8GiB",
+        "disk": "80MB/s",
+        "network": "100Mbit/s",
+        "map_slots": map_slots,
+        "reduce_slots": reduce_slots,
+    }
+    return {"nodes": count, "heartbeat": "1s", "node": node, **more}
+
+
+def play_each(bench: Bench, name: str, drawn: Callable[[int], Scenario]) -> list[Played]:
+    """Run `drawn(seed)` for the seed of each repeat, under all its policies: one run a repeat."""
+    found = []
+    for repeat in range(bench.repeats):
+        seed = bench.seed + repeat
+        found.append(bench.play(f"{name}-{repeat + 1}", {"seed": seed, **drawn(seed)}, repeats=1))
+    return found
+
+
+def figure_of(played: Played, policy: str, *path: str) -> float:
+    """Return a figure of summary.json of a run of one repeat."""
+    return played.figures(policy, *path)[0]
+
+
+def gains(
+    runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
+) -> list[float]:
+    """Return by how many percent a figure is lower than under another policy, or than in other runs, by repeat."""
+    pairs = zip(runs, than_runs or runs, strict=True)
+    return [
+        100 * (1 - figure_of(mine, policy, *path) / figure_of(theirs, than, *path)) for mine, theirs in pairs
+    ]
+
+
+def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the values that have a criterion, beside the number that the text prints."""
+    keys = [key for key, value in said.items() if value.holds and key in measured.values]
+    printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
+    samples = [measured.samples(key) for key in keys]
+    ax = figure.subplots()
+    grouped_bars(
+        ax,
+        keys,
+        [
+            ("printed", PAPER, [None if value is None else float(value) for value in printed]),
+            ("ours", OURS, [sum(each) / len(each) for each in samples]),
+        ],
+        [[None] * len(keys), [mean_interval(each) for each in samples]],
+    )
+    ax.axhline(0, color="black", linewidth=0.5)
+    ax.tick_params(axis="x", labelsize=6, rotation=15)
+    ax.set_ylabel("as in the table")

@@ -1,0 +1,29 @@
+"""Scarlett's replicas by popularity against three replicas of all files."""
+
+from __future__ import annotations
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.chapter3.popular_files import ALL_LOCAL, DELAY, FIFO, SCARLETT, play
+from schedbed.deploy.papers.chapter3.runs import draw_values, figure_of, gains
+from schedbed.deploy.papers.experiment import Experiment, Measured
+
+MEAN = ("completion_s", "mean")
+LOCAL = ("locality", "tasks", "node")
+
+
+def measure(bench: Bench) -> Measured:
+    """Gains are of the mean completion of jobs, paired by repeat; `most` is what FIFO gains when it waits for data."""
+    plain, mine = play(bench, "plain"), play(bench, "scarlett", dynamic=SCARLETT)
+    return Measured(
+        values={
+            "fifo": gains(mine, FIFO, FIFO, *MEAN, than_runs=plain),
+            "delay": gains(mine, DELAY, DELAY, *MEAN, than_runs=plain),
+            "most": gains(plain, ALL_LOCAL, FIFO, *MEAN),
+            "local": [100 * figure_of(played, FIFO, *LOCAL) for played in mine],
+            "local_most": [100 * figure_of(played, ALL_LOCAL, *LOCAL) for played in plain],
+            "local_plain": [100 * figure_of(played, FIFO, *LOCAL) for played in plain],
+        }
+    )
+
+
+EXPERIMENT = Experiment(name="scarlett", measure=measure, draw=draw_values, takes_s={"sim": 70}, repeats=10)

@@ -1,0 +1,156 @@
+"""Experiments of xu2015 chapter 3 on tiny runs, and the jobs that they draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.chapter3 import (
+    balancedpool,
+    coshh,
+    dare,
+    lsap,
+    lsps,
+    mimp,
+    mrcp,
+    popular_files,
+    runs,
+    scarlett,
+)
+from schedbed.scheduler.models.johnson import PlannedStages
+from schedbed.tasks.chance import chance
+
+ABOUT = paper_file.load("chapter3").experiments
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, machines="sim", repeats=1, seed=3)
+
+
+def test_repeats_draw_jobs_of_their_own_from_their_seed() -> None:
+    for draw in (
+        lambda seed: coshh.jobs(seed),
+        lambda seed: mimp.jobs(seed, 90),
+        lambda seed: mrcp.jobs(seed, 0.9),
+    ):
+        assert draw(1) == draw(1) != draw(2)
+
+
+def test_lone_jobs_of_mrcp_are_the_same_further_apart() -> None:
+    stream, lone = mrcp.jobs(5, 0.9), mrcp.jobs(5, 0.9, apart=50)
+    assert [{**job, "submit": ""} for job in stream] == [{**job, "submit": ""} for job in lone]
+    last, last_lone = (float(made[-1]["submit"][:-1]) - mrcp.STREAM_S for made in (stream, lone))
+    assert last_lone == pytest.approx(50 * last, rel=1e-4)
+
+
+def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -> None:
+    forward = balancedpool.scenario(2, jobs=balancedpool.uneven)["workload"]["jobs"]
+    reverse = balancedpool.scenario(2, jobs=balancedpool.uneven, reverse=True)["workload"]["jobs"]
+    assert [job["name"] for job in forward] != [job["name"] for job in reverse]
+    for jobs in (forward, reverse):
+        earlier, batch = jobs[:20], jobs[20:]
+        assert [job["name"] for job in earlier] == [job["name"] for job in batch]
+        assert {(job["maps"], job["reduces"], job["submit"]) for job in earlier} == {(1, 1, "0s")}
+    assert sorted(job["name"] for job in forward) == sorted(job["name"] for job in reverse)
+
+
+def test_no_order_beats_the_work_over_the_slots_or_the_longest_job() -> None:
+    many = PlannedStages("many", maps=160, map_s=10, reduces=16, reduce_s=5)
+    assert balancedpool.least_s([many]) == 105  # ten waves of maps, then a reduce
+    lone = PlannedStages("lone", maps=1, map_s=300, reduces=1, reduce_s=300)
+    assert balancedpool.least_s([many, lone]) == 600
+
+
+def test_a_plan_of_one_job_is_earliest_deadline_first(bench: Bench) -> None:
+    due = {"first": 400, "second": 200, "third": 300}
+    jobs = [
+        runs.job(name, "u", number, (4, 20.0), deadline=f"{seconds}s")
+        for number, (name, seconds) in enumerate(due.items())
+    ]
+    long = runs.job("busy", "u", 0, (2, 10.0), deadline="100s")
+    played = bench.play(
+        "edf", {"cluster": runs.nodes(1, 2, 1), "workload": {"jobs": [long, *jobs]}, "policies": [runs.EDF]}
+    )
+    ended = played.of(runs.EDF).jobs.sort_values("finish")["name"].tolist()
+    assert ended == ["busy", "second", "third", "first"]
+
+
+def test_gains_are_percent_of_the_other_figure(bench: Bench) -> None:
+    jobs = [runs.job("a", "u", 0, (2, 10.0)), runs.job("b", "u", 0, (2, 10.0))]
+    played = [
+        bench.play(
+            name,
+            {"cluster": runs.nodes(count, 1, 1), "workload": {"jobs": jobs}, "policies": ["fifo"]},
+        )
+        for name, count in (("one", 1), ("two", 2))
+    ]
+    one, two = (runs.figure_of(each, "fifo", "completion_s", "mean") for each in played)
+    found = runs.gains(played[1:], "fifo", "fifo", "completion_s", "mean", than_runs=played[:1])
+    assert found == [pytest.approx(100 * (1 - two / one))]
+    assert 40 < found[0] < 60
+
+
+def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coshh, "JOBS", 3)
+    measured = coshh.measure(bench)
+    assert set(measured.values) == set(ABOUT["coshh"].values)
+    played = bench.play("coshh-1", {})
+    tables = played.of("fifo")
+    computing = tables.jobs[tables.jobs["name"].str.startswith("compute")]["job"]
+    maps = tables.attempts[(tables.attempts["kind"] == "map") & tables.attempts["job"].isin(computing)]
+    took = (maps["end"] - maps["start"]).groupby(maps["node"].isin(("n1", "n2", "n3"))).mean()
+    assert took[False] > 1.3 * took[True]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "jobs"),
+    [
+        (mimp, "mimp", 3),
+        (mrcp, "mrcp", 3),
+    ],
+)
+def test_streams_report_what_the_yaml_knows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, jobs: int
+) -> None:
+    if name == "mrcp":
+        pytest.importorskip("ortools")
+    monkeypatch.setattr(module, "JOBS", jobs)
+    assert set(module.measure(bench).values) == set(ABOUT[name].values)
+
+
+def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(popular_files, "JOBS", 6)
+    popular = scarlett.measure(bench)
+    kept = dare.measure(bench)
+    assert set(popular.values) == set(ABOUT["scarlett"].values)
+    assert set(kept.values) == set(ABOUT["dare"].values)
+    assert kept.samples("most_times") == [pytest.approx(100 / kept.samples("local_plain")[0])]
+    assert popular.samples("local_plain") == kept.samples("local_plain")
+    assert popular.samples("local_most")[0] >= popular.samples("local_plain")[0]
+
+
+@pytest.mark.long  # simulates whole experiments
+@pytest.mark.parametrize(("module", "name"), [(balancedpool, "balancedpool"), (lsps, "lsps"), (lsap, "lsap")])
+def test_batches_report_what_the_yaml_knows(bench: Bench, module: ModuleType, name: str) -> None:
+    measured = module.measure(bench)
+    assert set(measured.values) == set(ABOUT[name].values)
+    if name == "balancedpool":
+        for jobs in ("even", "uneven"):
+            assert 0 <= measured.samples(f"{jobs}_room")[0] < 100
+    if name == "lsap":
+        assert measured.samples("most_local") == [
+            max(measured.samples("idle_local")[0], measured.samples("full_local")[0])
+        ]
+
+
+def test_uneven_batches_mix_the_two_sizes() -> None:
+    names = [job["name"].rstrip("0123456789") for job in balancedpool.uneven(chance(1, "mix"))]
+    assert sorted(names) == ["big"] * 10 + ["small"] * 10
+    assert names != sorted(names)
