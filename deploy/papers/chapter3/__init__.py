@@ -1,14 +1,23 @@
 """Schedulers that xu2015 chapter 3 reviews: a headline of each, in the order of the chapter."""
 
-from schedbed.deploy.papers.chapter3 import balancedpool, coshh, dare, lsap, lsps, mimp, mrcp, scarlett
+from schedbed.deploy.papers.chapter3 import (
+    balancedpool_batch,
+    coshh_speeds,
+    dare,
+    lsap_idle,
+    lsps_users,
+    mimp_shared,
+    mrcp_stream,
+    scarlett,
+)
 
 EXPERIMENTS = (
-    coshh.EXPERIMENT,
-    lsps.EXPERIMENT,
-    balancedpool.EXPERIMENT,
-    mrcp.EXPERIMENT,
-    mimp.EXPERIMENT,
+    coshh_speeds.EXPERIMENT,
+    lsps_users.EXPERIMENT,
+    balancedpool_batch.EXPERIMENT,
+    mrcp_stream.EXPERIMENT,
+    mimp_shared.EXPERIMENT,
     scarlett.EXPERIMENT,
     dare.EXPERIMENT,
-    lsap.EXPERIMENT,
+    lsap_idle.EXPERIMENT,
 )

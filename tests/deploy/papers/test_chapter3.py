@@ -10,13 +10,13 @@ import pytest
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.chapter3 import (
-    balancedpool,
-    coshh,
+    balancedpool_batch,
+    coshh_speeds,
     dare,
-    lsap,
-    lsps,
-    mimp,
-    mrcp,
+    lsap_idle,
+    lsps_users,
+    mimp_shared,
+    mrcp_stream,
     popular_files,
     runs,
     scarlett,
@@ -34,23 +34,23 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_repeats_draw_jobs_of_their_own_from_their_seed() -> None:
     for draw in (
-        lambda seed: coshh.jobs(seed),
-        lambda seed: mimp.jobs(seed, 90),
-        lambda seed: mrcp.jobs(seed, 0.9),
+        lambda seed: coshh_speeds.jobs(seed),
+        lambda seed: mimp_shared.jobs(seed, 90),
+        lambda seed: mrcp_stream.jobs(seed, 0.9),
     ):
         assert draw(1) == draw(1) != draw(2)
 
 
 def test_lone_jobs_of_mrcp_are_the_same_further_apart() -> None:
-    stream, lone = mrcp.jobs(5, 0.9), mrcp.jobs(5, 0.9, apart=50)
+    stream, lone = mrcp_stream.jobs(5, 0.9), mrcp_stream.jobs(5, 0.9, apart=50)
     assert [{**job, "submit": ""} for job in stream] == [{**job, "submit": ""} for job in lone]
-    last, last_lone = (float(made[-1]["submit"][:-1]) - mrcp.STREAM_S for made in (stream, lone))
+    last, last_lone = (float(made[-1]["submit"][:-1]) - mrcp_stream.STREAM_S for made in (stream, lone))
     assert last_lone == pytest.approx(50 * last, rel=1e-4)
 
 
 def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -> None:
-    forward = balancedpool.scenario(2, jobs=balancedpool.uneven)["workload"]["jobs"]
-    reverse = balancedpool.scenario(2, jobs=balancedpool.uneven, reverse=True)["workload"]["jobs"]
+    forward = balancedpool_batch.scenario(2, jobs=balancedpool_batch.uneven)["workload"]["jobs"]
+    reverse = balancedpool_batch.scenario(2, jobs=balancedpool_batch.uneven, reverse=True)["workload"]["jobs"]
     assert [job["name"] for job in forward] != [job["name"] for job in reverse]
     for jobs in (forward, reverse):
         earlier, batch = jobs[:20], jobs[20:]
@@ -61,9 +61,9 @@ def test_each_job_of_a_batch_has_run_once_and_reverse_changes_only_the_order() -
 
 def test_no_order_beats_the_work_over_the_slots_or_the_longest_job() -> None:
     many = PlannedStages("many", maps=160, map_s=10, reduces=16, reduce_s=5)
-    assert balancedpool.least_s([many]) == 105  # ten waves of maps, then a reduce
+    assert balancedpool_batch.least_s([many]) == 105  # ten waves of maps, then a reduce
     lone = PlannedStages("lone", maps=1, map_s=300, reduces=1, reduce_s=300)
-    assert balancedpool.least_s([many, lone]) == 600
+    assert balancedpool_batch.least_s([many, lone]) == 600
 
 
 def test_a_plan_of_one_job_is_earliest_deadline_first(bench: Bench) -> None:
@@ -98,8 +98,8 @@ def test_gains_are_percent_of_the_other_figure(bench: Bench) -> None:
 def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coshh, "JOBS", 3)
-    measured = coshh.measure(bench)
+    monkeypatch.setattr(coshh_speeds, "JOBS", 3)
+    measured = coshh_speeds.measure(bench)
     assert set(measured.values) == set(ABOUT["coshh"].values)
     played = bench.play("coshh-1", {})
     tables = played.of("fifo")
@@ -112,8 +112,8 @@ def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
 @pytest.mark.parametrize(
     ("module", "name", "jobs"),
     [
-        (mimp, "mimp", 3),
-        (mrcp, "mrcp", 3),
+        (mimp_shared, "mimp", 3),
+        (mrcp_stream, "mrcp", 3),
     ],
 )
 def test_streams_report_what_the_yaml_knows(
@@ -137,7 +137,9 @@ def test_replicas_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.M
 
 
 @pytest.mark.long  # simulates whole experiments
-@pytest.mark.parametrize(("module", "name"), [(balancedpool, "balancedpool"), (lsps, "lsps"), (lsap, "lsap")])
+@pytest.mark.parametrize(
+    ("module", "name"), [(balancedpool_batch, "balancedpool"), (lsps_users, "lsps"), (lsap_idle, "lsap")]
+)
 def test_batches_report_what_the_yaml_knows(bench: Bench, module: ModuleType, name: str) -> None:
     measured = module.measure(bench)
     assert set(measured.values) == set(ABOUT[name].values)
@@ -151,6 +153,6 @@ def test_batches_report_what_the_yaml_knows(bench: Bench, module: ModuleType, na
 
 
 def test_uneven_batches_mix_the_two_sizes() -> None:
-    names = [job["name"].rstrip("0123456789") for job in balancedpool.uneven(chance(1, "mix"))]
+    names = [job["name"].rstrip("0123456789") for job in balancedpool_batch.uneven(chance(1, "mix"))]
     assert sorted(names) == ["big"] * 10 + ["small"] * 10
     assert names != sorted(names)
