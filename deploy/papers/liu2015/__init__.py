@@ -1,5 +1,5 @@
 """FGCS (liu2015): its experiments in the order of the paper."""
 
-from schedbed.deploy.papers.liu2015 import causes, fig2_teragen, mixes, table1_demand
+from schedbed.deploy.papers.liu2015 import fig2_teragen, gain_causes, mixes, table1_demand
 
-EXPERIMENTS = (fig2_teragen.EXPERIMENT, table1_demand.EXPERIMENT, mixes.EXPERIMENT, causes.EXPERIMENT)
+EXPERIMENTS = (fig2_teragen.EXPERIMENT, table1_demand.EXPERIMENT, mixes.EXPERIMENT, gain_causes.EXPERIMENT)

@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.liu2015 import causes, eight_tests, fig2_teragen, mixes, table1_demand
+from schedbed.deploy.papers.liu2015 import eight_tests, fig2_teragen, gain_causes, mixes, table1_demand
 
 ABOUT = paper_file.load("liu2015").experiments
 
@@ -74,9 +74,9 @@ def test_extremes_are_of_means_over_the_repeats() -> None:
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test of each pattern; more cores leave map times as they are, and eight vcores leave less to gain."""
     few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
-    monkeypatch.setattr(causes, "MIXES", few)
-    monkeypatch.setattr(causes, "SPREADS", (5,))
-    measured = causes.measure(bench)
+    monkeypatch.setattr(gain_causes, "MIXES", few)
+    monkeypatch.setattr(gain_causes, "SPREADS", (5,))
+    measured = gain_causes.measure(bench)
     known = ABOUT["causes"].values
     assert set(measured.values) == {key for key in known if "_10" not in key}
     assert abs(measured.samples("map_worst_cores")[0]) < 1
