@@ -20,16 +20,6 @@ from tests.bench import claims, limit_tables, pages
 from tests.bench.figures import ROOT, Figure, ResultFile
 
 KEPT = pages.RESULTS / "reproduce"
-FEWER = (
-    "polo2011/fig3",
-    "polo2011/fig4",
-    "polo2011/fig6",
-    "lakshmi2019/pairs",
-    "lakshmi2019/fours",
-    "verma2011/table3",
-    "verma2011/fig7",
-)
-"""Experiments whose kept results are of a time when 3 to 6 repeats were the default; to be run again."""
 
 SIMULATED = claims.load(KEPT / "sim")
 
@@ -124,8 +114,7 @@ def test_no_outcome_is_computed_without_a_run(paper: str) -> None:
         for row, kept in zip(claims.judged(paper, each), each["rows"], strict=True):
             if row.kind == "outcome":
                 where = f"{label}/{row.key}"
-                assert (kept["repeats"] < SIM_REPEATS) == (label in FEWER), where
-                assert kept["repeats"] >= 3 and row.ci95 is not None, where
+                assert kept["repeats"] >= SIM_REPEATS and row.ci95 is not None, where
                 assert not agree(row.ci95) or row.constant, f"{where}: all repeats are {row.mean}, why?"
 
 
