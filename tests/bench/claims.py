@@ -33,7 +33,8 @@ Content = Mapping[str, Any]
 def keep(reproduced: Path, folder: Path) -> None:
     """Write a result file a paper into `folder`/MACHINES from the results.json in `reproduced`.
 
-    An experiment that was not run again stays as it was. ValueError when an experiment is broken.
+    An experiment that was not run again stays as it was, unless the paper's file has it no longer. ValueError when an
+    experiment is broken.
     """
     content: Content = json.loads((reproduced / RESULTS).read_text(encoding="utf-8"))
     broken = [each["experiment"] for each in content["experiments"] if each["state"] != "done"]
@@ -47,7 +48,8 @@ def keep(reproduced: Path, folder: Path) -> None:
     for paper in content["papers"]:
         path = target / f"{paper}.json"
         older = json.loads(path.read_text(encoding="utf-8"))["experiments"] if path.exists() else []
-        found = {each["experiment"]: each for each in older}
+        known = paper_file.load(paper).experiments
+        found = {each["experiment"]: each for each in older if each["experiment"] in known}
         found |= {
             each["experiment"]: _compact(each, date)
             for each in content["experiments"]
