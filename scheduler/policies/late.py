@@ -18,6 +18,7 @@ from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, Vi
 from schedbed.tasks.specs import NodeId, TaskKind
 
 NEWEST = 0.3  # the weight of the newest attempt in a node's speed
+_SLOWER = 1 - 1e-9  # of a limit: equal rates may differ by their rounding, which makes none of them slow
 
 
 class SlowAttempt(NamedTuple):
@@ -118,7 +119,7 @@ class Late:
             if usual > 0:
                 relative.setdefault(attempt.node.node, []).append(rate / usual)
             if (
-                rate < limit
+                rate < limit * _SLOWER
                 and not attempt.speculative
                 and len(task.attempts) == 1
                 and task.task not in copied
@@ -136,7 +137,7 @@ class Late:
         self._slow = {}
         if speeds:
             limit = percentile(sorted(speeds.values()), self._slow_node)
-            self._slow = {name: None for name, speed in speeds.items() if speed < limit}
+            self._slow = {name: None for name, speed in speeds.items() if speed < limit * _SLOWER}
 
     # --------------------------------------------------------------- copies
 

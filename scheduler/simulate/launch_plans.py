@@ -64,17 +64,20 @@ class Plans:
         )
 
     def _drawn(self, attempt: str, cost: TaskCost, factors: Sequence[float]) -> TaskCost:
-        factor = chance(self._seed, "cpu", self._play, attempt).choice(factors)
-        return replace(cost, cpu_s=cost.cpu_s * factor, sort_cpu_s=cost.sort_cpu_s * factor)
+        return _times(cost, chance(self._seed, "cpu", self._play, attempt).choice(factors))
 
     def _slowed(self, attempt: str, cost: TaskCost) -> TaskCost:
         stragglers = self._stragglers
         if chance(self._seed, "straggler", attempt).random() >= stragglers.share:
             return cost
-        factor, duration_s = stragglers.factor, cost.duration_s
-        return replace(
-            cost,
-            cpu_s=cost.cpu_s * factor,
-            sort_cpu_s=cost.sort_cpu_s * factor,
-            duration_s=None if duration_s is None else duration_s * factor,
-        )
+        return _times(cost, stragglers.factor)
+
+
+def _times(cost: TaskCost, factor: float) -> TaskCost:
+    """Return the cost with that many times the CPU time, or the whole duration where that is known."""
+    return replace(
+        cost,
+        cpu_s=cost.cpu_s * factor,
+        sort_cpu_s=cost.sort_cpu_s * factor,
+        duration_s=None if cost.duration_s is None else cost.duration_s * factor,
+    )

@@ -44,8 +44,10 @@ class Stragglers:
 
 
 CpuFactors = Mapping[tuple[str, TaskKind], Sequence[Sequence[float]]]
-"""Factors of a task's CPU time, by job and kind, for each recorded run. Plays take the runs in turn; each attempt draws
-one factor of the play's run by seed."""
+"""Factors of a task's CPU time, or of its duration where that is known, by job and kind, for each recorded run.
+
+Plays take the runs in turn; each attempt draws one factor of the play's run by seed.
+"""
 
 
 class CostModel(Protocol):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from random import Random
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.chapter3.runs import Job, draw_values, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.scheduler.models.johnson import PlannedStages, johnson
-from schedbed.tasks.chance import chance
+from schedbed.tasks.chance import Coin, chance
 
 FIFO, JOHNSON, POOLS = "fifo", "balancedpool:steps=0", "balancedpool"
 USER = "batch"
@@ -19,7 +18,7 @@ SLOTS = 16  # of either kind, one a node
 BATCH_S = 1000.0  # when the batch comes, after one small run of each job has taught how long its tasks take
 
 
-def even(coin: Random) -> list[Job]:
+def even(coin: Coin) -> list[Job]:
     """Return 20 jobs, each with enough tasks to fill all slots."""
     return [
         job(f"even{number}", USER, BATCH_S, _stage(coin, 16, 64, 5, 60), _stage(coin, 16, 48, 5, 60))
@@ -27,7 +26,7 @@ def even(coin: Random) -> list[Job]:
     ]
 
 
-def uneven(coin: Random) -> list[Job]:
+def uneven(coin: Coin) -> list[Job]:
     """Return 10 jobs of many short tasks and 10 of a few long ones, which cannot fill the slots, in any order."""
     big = [
         job(f"big{number}", USER, BATCH_S, _stage(coin, 64, 128, 5, 30), _stage(coin, 32, 64, 5, 30))
@@ -42,11 +41,11 @@ def uneven(coin: Random) -> list[Job]:
     return made
 
 
-def _stage(coin: Random, least: int, most: int, shortest_s: float, longest_s: float) -> tuple[int, float]:
+def _stage(coin: Coin, least: int, most: int, shortest_s: float, longest_s: float) -> tuple[int, float]:
     return coin.randint(least, most), coin.uniform(shortest_s, longest_s)
 
 
-def scenario(seed: int, *, jobs: Callable[[Random], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
+def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
     """Sixteen nodes of a map and a reduce slot; each job has run once before, with one task of each kind.
 
     `reverse`: the jobs are submitted in the reverse of Johnson's order, for FIFO.
@@ -91,7 +90,7 @@ def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] 
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
 
-def room(bench: Bench, runs: list[Played], jobs: Callable[[Random], list[Job]]) -> list[float]:
+def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) -> list[float]:
     """Return by how many percent the bound is below the makespan in Johnson's order, by repeat."""
     found = []
     for repeat, played in enumerate(runs):

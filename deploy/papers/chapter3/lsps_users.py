@@ -1,16 +1,15 @@
-"""LsPS against FIFO and Fair: users of small and of large jobs, and one user whose jobs are alike or are not."""
+"""LsPS against FIFO and Fair: users of small and of large jobs, and one user whose jobs are of one size or are not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from random import Random
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.chapter3.runs import Job, draw_values, gains, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
-from schedbed.tasks.chance import chance
+from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.workloads.drawn import heavy_tailed
 
 FIFO, FAIR, LSPS = "fifo", "fair", "lsps"
@@ -19,25 +18,25 @@ SPAN_S = 400.0
 MEAN = ("completion_s", "mean")
 
 
-def two_users(coin: Random, seed: int) -> list[Job]:
+def two_users(coin: Coin, seed: int) -> list[Job]:
     """Return 24 small jobs of one user and 6 large ones of another, spread over the span."""
     small = [job("small", "many", coin.uniform(0, SPAN_S), (coin.randint(1, 8), MAP_S)) for _ in range(24)]
     large = [job("large", "few", coin.uniform(0, SPAN_S), (coin.randint(40, 100), MAP_S)) for _ in range(6)]
     return small + large
 
 
-def alike(coin: Random, seed: int) -> list[Job]:
+def alike(coin: Coin, seed: int) -> list[Job]:
     """Return 16 jobs of one user, of 32 maps each."""
     return [job("alike", "one", coin.uniform(0, SPAN_S), (32, MAP_S)) for _ in range(16)]
 
 
-def uneven(coin: Random, seed: int) -> list[Job]:
+def uneven(coin: Coin, seed: int) -> list[Job]:
     """Return 40 jobs of one user, most of them small (bounded Pareto)."""
     sizes = heavy_tailed(40, 1.0, 4, 100, seed)
     return [job("uneven", "one", coin.uniform(0, SPAN_S), (round(size), MAP_S)) for size in sizes]
 
 
-def scenario(seed: int, *, jobs: Callable[[Random, int], list[Job]]) -> Mapping[str, Any]:
+def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
     """Eight nodes of two map slots, which the jobs keep busy for about 80% of the span."""
     drawn = jobs(chance(seed, "chapter3 lsps", jobs.__name__), seed)
     return {

@@ -1,4 +1,4 @@
-"""Pairs of jobs under Capacity and CSLA: which pairs are alike, by measured tags, and what CSLA gains with each."""
+"""Pairs of jobs under Capacity and CSLA: which pairs are like, by measured tags, and what CSLA gains with each."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of unlike pairs, of alike pairs, and their difference, one number a repeat."""
+    """Return the mean gain of unlike pairs, of like pairs, and their difference, one number a repeat."""
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
     return others, control, [mine - alike for mine, alike in zip(others, control, strict=True)]

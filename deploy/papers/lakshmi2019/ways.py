@@ -71,7 +71,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Unlike and alike pairs, each way."""
+    """Unlike and like pairs, each way."""
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):
