@@ -54,9 +54,7 @@ def measure(bench: Bench) -> Measured:
     # Of the pair whose mean gain is the largest: the largest gain of each repeat would be noise.
     values["best"] = list(max(best, key=fmean))
     tagged = {f"tag_{app}": [float(tags[app])] * bench.repeats for app in APPS}
-    note = (
-        f"Maps of each job alone, one for each node: {described(shares(alone))}. Pairs of one tag are like pairs."
-    )
+    note = f"Maps of each job alone, one for each node: {described(shares(alone))}. Pairs of one tag are like pairs."
     return Measured(values=values | tagged, series={"gains": series}, notes=[note])
 
 
