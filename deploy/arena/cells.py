@@ -98,6 +98,23 @@ def play(cell: Cell, shared: Path, scratch: Path) -> Row:
             return cell.row("failed", str(error))
 
 
+def kept_rows(path: Path) -> dict[str, Row]:
+    """Return the rows that were played before by key; a last line that was cut short is left out."""
+    found: dict[str, Row] = {}
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+        for line in text.splitlines():
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            found[said["key"]] = said["row"]
+        if text and not text.endswith("\n"):
+            with path.open("a", encoding="utf-8") as out:
+                out.write("\n")
+    return found
+
+
 def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results import metrics

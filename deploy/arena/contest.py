@@ -11,7 +11,7 @@ from typing import Any
 
 from schedbed.deploy.arena import arena_page
 from schedbed.deploy.arena.cell_processes import CellBounds, play_all
-from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row
+from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row, kept_rows
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.live_leaders import LiveContest, chosen, hold_live, host_cores, live_courses
 from schedbed.deploy.arena.ranking import front, rank
@@ -71,7 +71,7 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
 
 def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
     cells = contest.cells()
-    kept = _kept(folder / ROWS)
+    kept = kept_rows(folder / ROWS)
     missing = [cell for cell in cells if cell.key not in kept]
     say(f"{len(cells)} cells, {len(cells) - len(missing)} of them played before")
     shared = folder / "alone"
@@ -112,23 +112,6 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("cells", total=cells)
         yield lambda: progress.advance(task)
-
-
-def _kept(path: Path) -> dict[str, Row]:
-    """Return the rows that were played before by key; a last line that was cut short is left out."""
-    found: dict[str, Row] = {}
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-        for line in text.splitlines():
-            try:
-                said = json.loads(line)
-            except ValueError:
-                continue
-            found[said["key"]] = said["row"]
-        if text and not text.endswith("\n"):
-            with path.open("a", encoding="utf-8") as out:
-                out.write("\n")
-    return found
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from schedbed.deploy.arena.cells import Cell
+from schedbed.deploy.arena.cells import Cell, kept_rows
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.ranking import agreement
 from schedbed.deploy.failures import RunFailed
@@ -47,7 +46,7 @@ def live_courses(host_cores: float) -> list[Course]:
             {
                 "name": name,
                 "scale": SCALE,
-                "cluster": {"nodes": NODES, "racks": 2, "node": copy.deepcopy(node), "heartbeat": "500ms"},
+                "cluster": {"nodes": NODES, "racks": 2, "node": node, "heartbeat": "500ms"},
                 "blocks": {"size": "64MiB", "replication": 2, "placement": placement},
                 "workload": {"generate": jobs | {"load": load}},
                 "profiles": {"store": "none"},
@@ -83,7 +82,7 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
 
     A run of all policies in which one failed or is not trusted is left out, with a line in `left_out`.
     """
-    kept = _kept(folder / ROWS)
+    kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
         if key in kept:
             continue
@@ -121,17 +120,6 @@ def judge(contest: LiveContest, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 def _sides(pairs: Mapping[str, Pair], policies: Sequence[str]) -> tuple[list[float], list[float]]:
     return [pairs[each]["live"] for each in policies], [pairs[each]["simulated"] for each in policies]
-
-
-def _kept(path: Path) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            said = json.loads(line)
-        except ValueError:  # cut short
-            continue
-        found[said["key"]] = said["row"]
-    return found
 
 
 def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> dict[str, Any]:
