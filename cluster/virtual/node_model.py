@@ -6,7 +6,7 @@ The driver (`scheduler.simulate`) turns heartbeats' actions into these calls and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
@@ -25,7 +25,8 @@ class TaskCost:
     on a node that holds its input (a reduce: from the moment that its last map output is there), and nothing
     contends; what it reads from elsewhere comes on top, and of a reduce `shuffle_s`, where a framework has that.
     While a reduce fetches it computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each byte, where
-    attempts contend.
+    attempts contend. `core_speed` is the share of a host's core that one emulated core gets in these CPU times: work
+    that is counted on the host takes longer on slower cores (`on_core`). None: the same on every core.
     """
 
     cpu_s: float = 0.0
@@ -42,6 +43,21 @@ class TaskCost:
     fetched_byte_cpu_s: float = 0.0
     records_in: int = 0
     records_out: int = 0
+    core_speed: float | None = None
+
+    def on_core(self, core_speed: float) -> TaskCost:
+        """Return the cost on emulated cores of that share of a host's core."""
+        if self.core_speed is None or self.core_speed == core_speed:
+            return self
+        factor = self.core_speed / core_speed
+        return replace(
+            self,
+            cpu_s=self.cpu_s * factor,
+            sort_cpu_s=self.sort_cpu_s * factor,
+            fetch_cpu_s=self.fetch_cpu_s * factor,
+            fetched_byte_cpu_s=self.fetched_byte_cpu_s * factor,
+            core_speed=core_speed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import TYPE_CHECKING
 
-from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.simulated.task_costs import HANDLING, measured_law
@@ -94,33 +92,37 @@ def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
 def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) -> AppCosts:
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     count = maps["task"].nunique()
-    rate = fmean(node.core_speed for node in scenario.cluster.nodes) * Latencies().core_share
     fetched = float(reduces["shuffle_bytes"].mean()) if len(reduces) else 0.0
     found = _amounts(scenario, job)
     said_s = _said_s(found, _work(job, maps))
     used_s = max(0.0, float(maps["cpu_s"].mean()) - HANDLING.attempt_s)
     factor = used_s * len(said_s) / sum(said_s) if sum(said_s) else 0.0
-    sort_s, reduce_s = _reduce_s(reduces, count, fetched, rate)
+    merge_s, then_s = _reduce_s(reduces, found, count, fetched)
     return replace(
         found,
         map_start_s=found.map_start_s * factor,
         map_cpu_s=found.map_cpu_s * factor,
         map_sort_s=found.map_sort_s * factor,
-        reduce_start_s=reduce_s,
-        reduce_sort_s=sort_s / max(1.0, fetched),
+        reduce_start_s=then_s,
+        reduce_sort_s=merge_s / max(1.0, fetched),
         reduce_cpu_s=0.0,
         note="CPU of a live run",
     )
 
 
-def _reduce_s(reduces: pd.DataFrame, maps: int, fetched: float, rate: float) -> tuple[float, float]:
-    """Core-seconds of the host for the merge and after it: what fits into the time that the merge took is its."""
+def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
+    """Return core-seconds of the host for the merge and after it: what was used, in the shares that `law` says.
+
+    How long the merge took says little: other tasks of the node computed as well.
+    """
     if not len(reduces):
         return 0.0, 0.0
     used_s = max(0.0, float(reduces["cpu_s"].mean()) - HANDLING.shuffle_s(maps, fetched))
-    merged_s = float((reduces["sort_end"] - reduces["shuffle_end"]).mean())
-    sort_s = min(used_s, merged_s * rate)
-    return sort_s, used_s - sort_s
+    merge_s = law.reduce_sort_s * fetched
+    write_s = HANDLING.written_byte_s * float(reduces["output_bytes"].mean())
+    then_s = law.reduce_start_s + law.reduce_cpu_s * fetched + write_s
+    share = merge_s / (merge_s + then_s) if merge_s + then_s else 0.0
+    return share * used_s, (1 - share) * used_s
 
 
 def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:

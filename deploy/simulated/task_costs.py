@@ -102,8 +102,8 @@ class ScenarioCosts:
 
     With `shuffles` timed reduces also shuffle as long as the trace says.
 
-    `apps` are the laws by job; their host CPU becomes time on an emulated core of `core_speed`. Equal tasks
-    share one TaskCost.
+    `apps` are the laws by job; their host CPU becomes time on an emulated core of `core_speed`, and on other
+    cores more or less (`TaskCost.on_core`). Equal tasks share one TaskCost.
     """
 
     def __init__(
@@ -187,6 +187,7 @@ class ScenarioCosts:
             output_bytes=round(output),
             spill_bytes=round(spills * output) if job.reduces else 0,
             records_in=round(law.map_records * work),
+            core_speed=rate,
         )
 
     def _reduce(self, job: JobSpec) -> TaskCost:
@@ -198,6 +199,7 @@ class ScenarioCosts:
             cpu_s=(law.reduce_start_s + law.reduce_cpu_s * fetched) / rate,
             sort_cpu_s=law.reduce_sort_s * fetched / rate,
             output_bytes=round(law.output.of(work) / job.reduces),
+            core_speed=rate,
         )
         return fetching(cost, rate)
 

@@ -35,7 +35,7 @@ from schedbed.scheduler.history import read_tables
 from schedbed.tasks.errors import BadInput
 
 NAME = "validate.json"
-PLAYS = 9
+PLAYS = 25
 """Simulated runs of each policy, which differ in when heartbeats fall; as of the live ones, their median counts. A few
 milliseconds decide what a slot gets next, and that moves a short run's makespan by several percent, live and simulated.
 """

@@ -291,6 +291,7 @@ class Beats:
     def _act(self, now_s: float, node: SimNode, actions: tuple[Action, ...]) -> None:
         late: list[Action] = []
         name, plans, launch, launches = node.spec.node, self._plans, self._emulation.launch, 0
+        core_speed = node.spec.core_speed
         for action in actions:
             if isinstance(action, Launch):
                 if action.kind is not MAP:
@@ -299,7 +300,7 @@ class Beats:
                 start_s = node.start_s
                 if self._steps is not None:
                     start_s += self._steps.localize_s(now_s, action.job, node)
-                plan = plans.of(action, start_s)
+                plan = plans.of(action, start_s, core_speed)
                 if plan is not None:
                     launch(now_s, name, plan)
                     if self._copies is not None:

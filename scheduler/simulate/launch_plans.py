@@ -24,9 +24,13 @@ class Plans:
         self._blocks = setup.cluster.blocks
         self._driver = driver
         self._framework = setup.framework
+        self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
-    def of(self, launch: Launch, start_s: float) -> AttemptPlan | None:
-        """Return the plan of an attempt that takes `start_s` to its first line; None when its job has ended."""
+    def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
+        """Return the plan of an attempt that takes `start_s` to its first line on a node with such cores.
+
+        None when its job has ended.
+        """
         if launch.job not in self._driver.books.jobs:
             return None
         told = self._driver.assignment(launch)
@@ -39,6 +43,8 @@ class Plans:
                 blocks = ((split.block, cost.read_bytes),)
         else:
             cost = self._costs.reduce_cost(job, told.cost_index)
+        if cost.core_speed is not None:
+            cost = self._on_core(cost, core_speed)
         if runs := self._cpu_factors.get((launch.job, told.kind)):
             cost = self._drawn(launch.attempt, cost, runs[self._play % len(runs)])
         if self._stragglers.share:
@@ -62,6 +68,13 @@ class Plans:
             replication=self._blocks.replication,
             block_bytes=self._blocks.size_bytes,
         )
+
+    def _on_core(self, cost: TaskCost, core_speed: float) -> TaskCost:
+        """Return the cost there; equal tasks on equal nodes share it."""
+        found = self._on_cores.get((cost, core_speed))
+        if found is None:
+            found = self._on_cores[cost, core_speed] = cost.on_core(core_speed)
+        return found
 
     def _drawn(self, attempt: str, cost: TaskCost, factors: Sequence[float]) -> TaskCost:
         return _times(cost, chance(self._seed, "cpu", self._play, attempt).choice(factors))

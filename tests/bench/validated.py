@@ -1,8 +1,9 @@
 """How far simulated runs are from live runs of the same scenario: `schedbed validate` of the shipped scenarios.
 
-    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER]
+    python tests/bench/validated.py [--repeats 5] [--scenarios io_heavy,quickstart] [--kept FOLDER] [--name validate]
 
-With `--kept` each validation stays in FOLDER/SCENARIO, and one that is there already is read instead of made again.
+`unseen` is a scenario here that nothing was fitted to. With `--kept` each validation stays in FOLDER/SCENARIO,
+and one that is there already is read instead of made again.
 Simulated minus live, in percent of the live median. Needs a host without other work.
 """
 
@@ -32,7 +33,8 @@ def validation(scenario: str, folder: Path, repeats: int) -> dict[str, Any]:
     """Return the report of a scenario's validation, made now unless it is in the folder."""
     report = folder / NAME
     if not report.exists():
-        file = ROOT / "deploy" / "scenarios" / f"{scenario}.yaml"
+        places = (ROOT / "deploy" / "scenarios", ROOT / "tests" / "bench")
+        file = next(path for place in places if (path := place / f"{scenario}.yaml").exists())
         command = [*SCHEDBED, "validate", str(file), "--repeats", str(repeats), "--out", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True)
         if not report.exists():
@@ -84,13 +86,14 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--scenarios", default=SCENARIOS)
     options.add_argument("--kept", type=Path)
+    options.add_argument("--name", default="validate", help="name of the result file (default validate)")
     chosen = options.parse_args()
     figures: list[Figure] = []
     place = tempfile.TemporaryDirectory() if chosen.kept is None else nullcontext(str(chosen.kept.resolve()))
     with place as folder:
         for scenario in chosen.scenarios.split(","):
             figures += figures_of(scenario, validation(scenario, Path(folder) / scenario, chosen.repeats))
-    publish("validate", "Simulated minus live", figures, chosen.out)
+    publish(chosen.name, f"Simulated minus live: {chosen.scenarios}", figures, chosen.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """COSHH against FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
 
-The simulator gives a task the same time on cores of any speed (the mean of the cluster), so old nodes lose CPU to a
+A synthetic task's CPU time is one on an emulated core, the same on cores of any speed, so old nodes lose CPU to a
 foreground load."""
 
 from __future__ import annotations

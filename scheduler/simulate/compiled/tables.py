@@ -233,6 +233,9 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
         limit = demand.memory_bytes
         if any(cost.memory_peak_bytes > limit for cost in costs):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
+    speeds = {node.spec.core_speed for node in simulation.nodes}
+    if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in (*maps, *reduces)):
+        raise NotCovered(f"tasks of {job.job} take longer on some nodes than on others")
     if any(split.index != place for place, split in enumerate(job.splits)):
         raise NotCovered(f"{job.job} misnumbers its splits")
     inputs.add(job.splits, maps, job.reduces)

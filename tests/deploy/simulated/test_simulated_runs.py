@@ -298,3 +298,27 @@ def test_a_policy_of_ones_own_that_fails_is_told_in_a_line(scenario: Path, tmp_p
     assert result.stderr == f"schedbed: {spec}: ValueError: no pool (mine.py, line 3)\n"
     states = [run["state"] for run in json.loads((out / "run.json").read_text())["runs"]]
     assert states == ["failed", "succeeded"]
+
+
+def test_an_application_takes_twice_as_long_on_cores_of_half_the_speed(tmp_path: Path) -> None:
+    """Its CPU time on the host is the same; a synthetic task's is not, whose cost is a time on an emulated core."""
+    jobs = [
+        {"name": "samples", "app": "pi", "maps": 8},
+        {"name": "burn", "app": "synthetic", "maps": 8, "map": {"cpu": "20s"}, "submit": "300s"},
+    ]
+    nodes = [{"count": 2, "core_speed": 0.05}, {"count": 2, "core_speed": 0.1}]
+    path = tmp_path / "speeds.yaml"
+    path.write_text(
+        yaml.safe_dump({"cluster": {"nodes": nodes}, "workload": {"jobs": jobs}, "policies": ["fifo"]})
+    )
+    out = tmp_path / "out"
+    result = call("run", path, "--machines", "sim", "--out", out, "--no-live", "--set", "scale=1")
+    assert result.exit_code == 0, result.output
+    attempts = read_tables(out)["attempts"]
+    maps = attempts[attempts["kind"] == "map"]
+    ran_s = (maps["end"] - maps["start"]).groupby([maps["job"], maps["node"]]).mean()
+    used_s = maps["cpu_s"].groupby([maps["job"], maps["node"]]).mean()
+    assert ran_s["job_0001"]["n1"] == pytest.approx(2 * ran_s["job_0001"]["n3"], rel=0.05)
+    assert used_s["job_0001"]["n1"] == pytest.approx(used_s["job_0001"]["n3"])
+    assert ran_s["job_0002"]["n1"] == pytest.approx(ran_s["job_0002"]["n3"], rel=0.05)
+    assert used_s["job_0002"]["n1"] == pytest.approx(used_s["job_0002"]["n3"] / 2)
