@@ -235,7 +235,7 @@ def fault(
     ],
     for_: Annotated[
         str | None,
-        typer.Option("--for", metavar="TIME", help="How long it lasts; scaled. To the end without."),
+        typer.Option("--for", metavar="TIME", help="How long it lasts, by the clock. To the end without."),
     ] = None,
     set_: Annotated[
         list[str] | None,

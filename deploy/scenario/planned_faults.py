@@ -36,17 +36,16 @@ def resolve_faults(
     return tuple(sorted(planned, key=lambda fault: fault.at_s))
 
 
-def fault_now(
-    given: Mapping[str, Any], cluster: ClusterSpec, *, scale: float, now_s: float, luck: float
-) -> PlannedFault:
-    """Return a fault given by hand, such as {"kill": "n3", "for": "30s"}; its times are scaled and count from now.
+def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, luck: float) -> PlannedFault:
+    """Return a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
+    Its times count from `now_s`, in seconds of the clock: who looks on would not see 30 s that a scale makes 1.5 s.
     Raise BadInput, which says in one line what is wrong with the fault.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")
     complaints = Complaints(document)
-    planned = _resolve(fault, (), cluster, scale, luck, complaints, now_s)
+    planned = _resolve(fault, (), cluster, 1.0, luck, complaints, now_s)
     complaints.raise_if_any()
     return planned
 

@@ -21,11 +21,12 @@ from typing import Any, ClassVar
 
 import yaml
 
+from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_injector import FaultInjector
-from schedbed.deploy.live.hand_controls import inject_by_hand
+from schedbed.deploy.live.hand_controls import inject_by_hand, told
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.live_runs import LiveRuns
 from schedbed.deploy.live.live_session import OnStatus, Session
@@ -44,7 +45,7 @@ from schedbed.deploy.service.cluster_files import (
     write_record,
 )
 from schedbed.deploy.service.job_intake import Desk, closed_queues
-from schedbed.deploy.service.service_status import JobStates, picture
+from schedbed.deploy.service.service_status import JobStates, picture, with_faults
 from schedbed.deploy.service.start import StartOrder
 from schedbed.deploy.signals import terminations_interrupt
 from schedbed.deploy.whole_run import run_scenario
@@ -69,6 +70,7 @@ class ClusterService:
         self._desk = desk
         self._session = session
         self._faults = faults
+        self._by_hand: list[PlannedFault] = []
         self._states = JobStates()
         self._down: str | None = None  # now or wait
         self._quiet = False  # when it was last asked, no submission was under way
@@ -79,7 +81,9 @@ class ClusterService:
     def status(self) -> Json:
         """See `service_status.picture`."""
         about = {**self._about, "state": "up" if self._down is None else "going down"}
-        return picture(about, self._session.last_status, self._desk.scenario.jobs, self._states)
+        found = picture(about, self._session.last_status, self._desk.scenario.jobs, self._states)
+        nodes = with_faults(found["nodes"], self._by_hand, self._session.duration_s)
+        return {**found, "nodes": nodes}
 
     def job(self, job: str) -> Json:
         """What is known of a job; BadInput when there is none."""
@@ -98,7 +102,9 @@ class ClusterService:
 
     def fault(self, fault: Any) -> Json:
         """Applies a fault, an entry of a scenario's `faults`, now (or `at` so much later): what is to happen."""
-        return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
+        planned = inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
+        self._by_hand.append(planned)
+        return told(planned)
 
     def down(self, wait: bool) -> None:
         """Ends the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""

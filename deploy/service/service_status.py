@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
+from schedbed.cluster.faults import KINDS, PlannedFault
 from schedbed.deploy.display.display import ENDED
 from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import PlannedJob
@@ -60,6 +62,28 @@ def picture(
         "nodes": status["nodes"],
         "recent": status["recent"],
     }
+
+
+def with_faults(nodes: Iterable[Json], faults: Sequence[PlannedFault], now_s: float) -> list[Json]:
+    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for one without an end."""
+    in_force = [
+        fault
+        for fault in faults
+        if fault.lasts
+        and not KINDS[fault.kind].hits_master
+        and fault.at_s <= now_s < (inf if fault.back_s is None else fault.back_s)
+    ]
+    return [
+        {
+            **node,
+            "faults": [
+                {"kind": fault.kind, "left_s": None if fault.back_s is None else fault.back_s - now_s}
+                for fault in in_force
+                if fault.hits(node["node"])
+            ],
+        }
+        for node in nodes
+    ]
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:

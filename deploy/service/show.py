@@ -133,9 +133,18 @@ def _nodes(nodes: Sequence[Json]) -> Table:
         use = [f"{node[key]:.0%}" for key in ("cpu_util", "disk_util", "net_util")]
         running = Text("\n".join(node["running"]))
         table.add_row(
-            node["node"], Text(node["rack"]), node["state"], *use, format_bytes(node["memory_bytes"]), running
+            node["node"], Text(node["rack"]), _state(node), *use, format_bytes(node["memory_bytes"]), running
         )
     return table
+
+
+def _state(node: Json) -> str:
+    """Return the state, and what a fault does to the node for how long."""
+    lines = [node["state"]]
+    for fault in node.get("faults", ()):
+        left_s = fault["left_s"]
+        lines.append(f"fault: {fault['kind']}" + ("" if left_s is None else f", over in {left_s:.0f} s"))
+    return "\n".join(lines)
 
 
 def _users(users: Sequence[Json]) -> Table:

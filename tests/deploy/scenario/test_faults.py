@@ -121,11 +121,14 @@ def test_a_random_plan_that_makes_no_sense_is_one_line(asked: dict[str, Any], li
     assert line in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_fault_by_hand_counts_from_now() -> None:
-    cluster = scenario([]).cluster
-    planned = fault_now({"slow": "n4", "cpu": 0.3, "for": "60s"}, cluster, scale=0.1, now_s=50.0, luck=0.5)
-    assert (planned.kind, planned.at_s, planned.until_s, planned.cpu) == ("slow", 50.0, 56.0, 0.3)
+def test_a_fault_by_hand_counts_from_now_by_the_clock() -> None:
+    planned_at_scale = scenario([{"at": "50s", "delay": "n4", "by": "2s", "for": "60s"}], scale=0.1)
+    cluster = planned_at_scale.cluster
+    planned = fault_now({"delay": "n4", "by": "2s", "for": "60s"}, cluster, now_s=50.0, luck=0.5)
+    assert (planned.kind, planned.at_s, planned.until_s, planned.by_s) == ("delay", 50.0, 110.0, 2.0)
+    (scaled,) = planned_at_scale.faults
+    assert (scaled.at_s, scaled.until_s, scaled.by_s) == pytest.approx((5.0, 11.0, 0.2))
     with pytest.raises(BadInput, match="no node 'n9'"):
-        fault_now({"kill": "n9"}, cluster, scale=1.0, now_s=0.0, luck=0.5)
+        fault_now({"kill": "n9"}, cluster, now_s=0.0, luck=0.5)
     with pytest.raises(BadInput, match="unknown key"):
-        fault_now({"kil": "n1"}, cluster, scale=1.0, now_s=0.0, luck=0.5)
+        fault_now({"kil": "n1"}, cluster, now_s=0.0, luck=0.5)

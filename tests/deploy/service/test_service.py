@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.cli import cluster_commands, main
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.service import show
 from schedbed.deploy.service.job_intake import Desk
 from schedbed.deploy.service.service import ClusterService
 from schedbed.deploy.service.service_status import JobStates, picture, users
@@ -155,12 +157,12 @@ def test_shares_are_of_all_running_tasks() -> None:
     assert picture({}, {"nodes": [], "recent": []}, [], JobStates())["users"] == []
 
 
-def test_a_fault_by_hand_is_scaled_and_begins_now() -> None:
+def test_a_fault_by_hand_begins_now_and_lasts_by_the_clock() -> None:
     faults = FakeFaults()
     up, _ = service(FakeSession(), faults)
     told = up.fault({"kill": "n2", "for": "30s"})
-    assert told == {"kind": "kill", "target": "n2", "t": 10.0, "until": 25.0}
-    assert [(fault.kind, fault.at_s, fault.until_s) for fault in faults.added] == [("kill", 10.0, 25.0)]
+    assert told == {"kind": "kill", "target": "n2", "t": 10.0, "until": 40.0}
+    assert [(fault.kind, fault.at_s, fault.until_s) for fault in faults.added] == [("kill", 10.0, 40.0)]
     for wrong, line in (
         ({"kill": "n9"}, "fault: kill: no node 'n9'"),
         (["kill"], "fault: .* is not a mapping"),
@@ -168,6 +170,28 @@ def test_a_fault_by_hand_is_scaled_and_begins_now() -> None:
         with pytest.raises(BadInput, match=line):
             up.fault(wrong)
     assert len(faults.added) == 1
+
+
+def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 10 s n2 is killed for 30 s, n1 fills its disk to the end, and an attempt is killed, which is over at once."""
+    session = FakeSession()
+    usage = dict.fromkeys(("cpu_util", "disk_util", "net_util", "memory_bytes"), 0) | {"running": []}
+    states = (("n1", "alive"), ("n2", "lost"))
+    session.last_status["nodes"] = [
+        {"node": node, "rack": "r1", "state": state} | usage for node, state in states
+    ]
+    up, _ = service(session)
+    for fault in ({"kill": "n2", "for": "30s"}, {"fill_disk": "n1"}, {"kill_attempt": "any"}):
+        up.fault(fault)
+    session.duration_s = 28.0
+    first, second = up.status()["nodes"]
+    assert first["faults"] == [{"kind": "fill_disk", "left_s": None}]
+    assert second["faults"] == [{"kind": "kill", "left_s": 12.0}]
+    Console(width=100).print(show._nodes([first, second]))
+    shown = capsys.readouterr().out
+    assert "fault: kill, over in 12 s" in shown and "fault: fill_disk" in shown
+    session.duration_s = 41.0
+    assert up.status()["nodes"][1]["faults"] == []
 
 
 def test_an_order_survives_its_line() -> None:
