@@ -40,7 +40,7 @@ class RunClock:
 
     @property
     def stretch(self) -> float:
-        """How many real seconds an emulated one lasts now."""
+        """Return how many real seconds an emulated one lasts now."""
         file = self._file
         return self._first if file is None else file.time.stretch_at(self._real_now_s())
 

@@ -66,7 +66,7 @@ class RunConfig:
         return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
-        """Where that node's agent keeps its files."""
+        """Return where that node's agent keeps its files."""
         return self.work / "nodes" / node
 
     @property
@@ -122,7 +122,7 @@ def hold_down(control: Path, master: str, until_s: float) -> None:
 
 
 def is_held_down(control: Path, master: str, now_s: float) -> bool:
-    """Whether a fault keeps that master from serving now (a time of day)."""
+    """Tell whether a fault keeps that master from serving now (a time of day)."""
     try:
         return now_s < float((control / f"{master}.down").read_text())
     except FileNotFoundError:

@@ -55,12 +55,12 @@ class EventList:
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
-        """As in `EventLog`."""
+        """Implement `EventLog`."""
         last = self._snapshots[-1][0] if self._snapshots else 0
         return self._forgotten + len(self._events) - last >= self._every
 
     def keep(self, snapshot: bytes) -> None:
-        """As in `EventLog`."""
+        """Implement `EventLog`."""
         before = self._snapshots[-1:]
         self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
         for number, _ in before:
@@ -68,7 +68,7 @@ class EventList:
             self._forgotten = number
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """As in `EventLog`."""
+        """Implement `EventLog`."""
         for number, snapshot in reversed(self._snapshots):
             yield snapshot, self.events(number)
         if not self._forgotten:

@@ -64,11 +64,11 @@ class Journal:
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """As in `EventLog`: a snapshot costs no more time than the events since the last one."""
+        """Implement `EventLog`: a snapshot costs no more time than the events since the last one."""
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """As in `EventLog`; all at once or, when the process dies meanwhile, not at all."""
+        """Implement `EventLog`; all at once or, when the process dies meanwhile, not at all."""
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -78,7 +78,7 @@ class Journal:
         self._last, self._least, self._since = self._number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """As in `EventLog`."""
+        """Implement `EventLog`."""
         query = "SELECT number, digest, state FROM snapshots ORDER BY number DESC"
         for number, digest, snapshot in self._database.execute(query).fetchall():
             if sha256(snapshot).digest() == digest:

@@ -21,7 +21,7 @@ class CorruptBlock(Exception):
 
 
 def crc_path(path: Path) -> Path:
-    """Where the checksums of the block at `path` are."""
+    """Return where the checksums of the block at `path` are."""
     return path.with_name(path.name + ".crc")
 
 

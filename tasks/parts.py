@@ -35,7 +35,7 @@ class Part:
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
-        """What it gets of the whole's `total`, in whole units; all parts together get all."""
+        """Return what it gets of the whole's `total`, in whole units; all parts together get all."""
         begin, length = self.offset - self.whole.offset, self.whole.length
         return total * (begin + self.length) // length - total * begin // length
 

@@ -101,7 +101,7 @@ class JobSpec:
 
     @property
     def maps(self) -> int:
-        """How many map tasks the job has."""
+        """Return how many map tasks the job has."""
         return len(self.splits)
 
     @property

@@ -19,7 +19,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """How much an attempt buffers: what was asked for, but at most a quarter of its memory."""
+    """Return how much an attempt buffers: what was asked for, but at most a quarter of its memory."""
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 

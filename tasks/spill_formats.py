@@ -27,7 +27,7 @@ class RunFormat(Protocol):
         ...
 
     def records(self, data: Buffer) -> int:
-        """How many records there are in whole records' bytes."""
+        """Return how many records there are in whole records' bytes."""
         ...
 
     def whole(self, window: Buffer) -> int:

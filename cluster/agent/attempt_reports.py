@@ -44,7 +44,7 @@ class Running:
     worked_s: float = 0.0  # CPU time of its own code, as far as it is known
 
     def over_limit(self, losses: Losses) -> str | None:
-        """Which limit it has come up against, as a reason; `losses` are those of its place now."""
+        """Return which limit it has come up against, as a reason; `losses` are those of its place now."""
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
         if losses.refused_forks > self.losses.refused_forks:
@@ -135,7 +135,7 @@ def _plain(counters: Message) -> Message:
 
 
 def _why(code: int | None, log: Path) -> str:
-    """How a process ended that left no report."""
+    """Return how a process ended that left no report."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"

@@ -19,7 +19,7 @@ REMOVE_S = 3.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None when there is none. Tells apart reused pids."""
+    """Return when a process started, in clock ticks since boot; None when there is none. Tells apart reused pids."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
@@ -33,7 +33,7 @@ def owner_mark(pid: int | None = None) -> str:
 
 
 def owner_lives(mark: str) -> bool:
-    """Whether the process of that mark runs; also true of what is no mark of ours, so that it is left alone."""
+    """Tell whether the process of that mark runs; also true of what is no mark of ours, so that it is left alone."""
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
@@ -63,12 +63,12 @@ class PathFiles:
 
     @property
     def version(self) -> int:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return self.where.version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
@@ -86,19 +86,19 @@ class PathFiles:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def write(self, group: str, name: str, text: str) -> None:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         self._path(group, name).write_text(text)
 
     def read(self, group: str, name: str) -> str:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
 
     def move(self, group: str, pid: int) -> None:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         for folder in self._bases:
             (folder / group / "cgroup.procs").write_text(str(pid))
 

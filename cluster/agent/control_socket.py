@@ -36,7 +36,7 @@ class Control:
 
     @property
     def ready(self) -> bool:
-        """Whether a TaskTracker listens now and has taken all that was said."""
+        """Tell whether a TaskTracker listens now and has taken all that was said."""
         return self._socket is not None and not self._socket.closed and not self._unsent
 
     def say(self, message: Message) -> None:

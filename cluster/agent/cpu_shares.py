@@ -68,7 +68,7 @@ class CpuShares:
 
     @property
     def crowded(self) -> bool:
-        """Whether there are more attempts than cores."""
+        """Tell whether there are more attempts than cores."""
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:

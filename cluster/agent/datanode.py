@@ -152,7 +152,7 @@ class DataNode:
                 writer.write(piece)
 
     def has(self, block: str) -> bool:
-        """Whether a replica is here that is not known to be corrupt."""
+        """Tell whether a replica is here that is not known to be corrupt."""
         return block in self._lengths and block not in self._corrupt
 
     def stored(self, block: str, length: int, event: str = "added") -> None:

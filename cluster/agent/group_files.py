@@ -66,7 +66,7 @@ class GroupFiles(Protocol):
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Which of cpu, memory and pids can be limited, and whether cpuacct counts (version 1 alone)."""
+        """Return which of cpu, memory and pids can be limited, and whether cpuacct counts (version 1 alone)."""
         ...
 
     def write(self, group: str, name: str, text: str) -> None:
@@ -102,31 +102,31 @@ class DescriptorFiles:
 
     @property
     def version(self) -> int:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return self._version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return self._controllers
 
     def write(self, group: str, name: str, text: str) -> None:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         os.pwrite(self._opened(group, name), text.encode(), 0)
 
     def read(self, group: str, name: str) -> str:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         opened, found = self._opened(group, name), b""
         while more := os.pread(opened, READ_BYTES, len(found)):
             found += more
         return found.decode().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """As in GroupFiles."""
+        """Implement `GroupFiles`."""
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
-        """As in GroupFiles. The kernel reads `pid` as of this process's pid namespace."""
+        """Implement `GroupFiles`. The kernel reads `pid` as of this process's pid namespace."""
         for opened in self._moves[group]:
             os.pwrite(opened, str(pid).encode(), 0)
 

@@ -138,7 +138,7 @@ class NodeLimits:
 
     @property
     def kernel_counts(self) -> bool:
-        """Whether `cpu_s` is the kernel's of a group, which a process's own says nothing about."""
+        """Tell whether `cpu_s` is the kernel's of a group, which a process's own says nothing about."""
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
@@ -152,11 +152,13 @@ class NodeLimits:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """What the attempt that has ended there held at most, by the kernel; None where it does not count that."""
+        """Return what the attempt that has ended there held at most, by the kernel; None where it does not count
+        that.
+        """
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """What the kernel has refused to what ran in that place so far."""
+        """Return what the kernel has refused to what ran in that place so far."""
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -190,7 +192,7 @@ class NodeLimits:
 
     @property
     def _enforcer(self) -> NodeGroups | StoppedGroups | None:
-        """What holds attempts to CPU and memory, if anything does."""
+        """Return what holds attempts to CPU and memory, if anything does."""
         return self._groups or self._stopped
 
     def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
@@ -242,7 +244,7 @@ class NodeLimits:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether no attempt can write the files of its groups."""
+        """Tell whether no attempt can write the files of its groups."""
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:

@@ -208,13 +208,13 @@ class NodeGroups:
     # --------------------------------------------------------------- counters
 
     def oom_kills(self, name: str) -> int:
-        """How often the kernel has killed in this group for want of memory."""
+        """Return how often the kernel has killed in this group for want of memory."""
         if "memory" not in self.controllers:
             return 0
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
 
     def refused_forks(self, name: str) -> int:
-        """How often the group's processes were refused another process."""
+        """Return how often the group's processes were refused another process."""
         return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
 
     def cpu_s(self, name: str = NODE_GROUP) -> float | None:

@@ -38,7 +38,10 @@ class Peers:
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:
-        """Who asks, empty for a client outside the cluster. Raises 503 when a network fault keeps the sender away."""
+        """Return who asks, empty for a client outside the cluster.
+
+        Raises 503 when a network fault keeps the sender away.
+        """
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
             raise web.HTTPServiceUnavailable(text=f"{self.own} is cut off from {sender}")

@@ -85,7 +85,7 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
-        """What the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
+        """Return what the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
         this NameNode does not know it."""
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
@@ -99,7 +99,9 @@ class BlockManager:
         return commands
 
     def settling(self, now_s: float) -> bool:
-        """Whether replicas may be there that are not reported yet: a declared node is still to come and has time."""
+        """Tell whether replicas may be there that are not reported yet: a declared node is still to come and has
+        time.
+        """
         if all(node in self.map.nodes for node in self.order):
             return False
         return self._copies_from_s is None or now_s < self._copies_from_s
@@ -235,7 +237,7 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """What `stored` does for a block of which nothing is known yet, in fewer steps."""
+        """Do what `stored` does for a block of which nothing is known yet, in fewer steps."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -288,11 +290,11 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Whether a heartbeat could bring an order, now or later."""
+        """Tell whether a heartbeat could bring an order, now or later."""
         return self._replication.busy or next(self.map.corrupt(), None) is not None
 
     def has_replica_changes(self) -> bool:
-        """Whether there is anything to take."""
+        """Tell whether there is anything to take."""
         return bool(self._changed_inputs)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class Kept:
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """How many replicas a block may have on top of its target."""
+        """Return how many replicas a block may have on top of its target."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:

@@ -241,7 +241,7 @@ class _Cutter:
         self._left = b""
 
     async def more(self) -> bool:
-        """Whether there is another byte."""
+        """Tell whether there is another byte."""
         while not self._left:
             try:
                 self._left = await anext(self._data)

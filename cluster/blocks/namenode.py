@@ -75,7 +75,7 @@ class NameNode:
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """What the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
+        """Return what the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
         this NameNode does not know it."""
         return self._blocks.heartbeat(now_s, node)
 
@@ -84,7 +84,7 @@ class NameNode:
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
-        """Whether this NameNode has restarted and still waits for nodes to report what they hold.
+        """Tell whether this NameNode has restarted and still waits for nodes to report what they hold.
 
         Until then it knows too little to say where blocks are or to place new ones (HDFS's safe mode).
         """
@@ -344,7 +344,7 @@ class NameNode:
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Whether a node's heartbeat could bring it an order, now or once copies on their way have ended."""
+        """Tell whether a node's heartbeat could bring it an order, now or once copies on their way have ended."""
         return self._blocks.has_orders()
 
     def pick_replica(
@@ -374,7 +374,7 @@ class NameNode:
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:
-        """Whether `take_replica_changes` has anything to tell."""
+        """Tell whether `take_replica_changes` has anything to tell."""
         return self._blocks.has_replica_changes()
 
     def close(self, now_s: float) -> None:

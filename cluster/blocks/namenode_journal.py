@@ -46,7 +46,7 @@ class NamespaceJournal:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What is written inside is written at once, or not at all when an exception passes."""
+        """Write what is written inside at once, or nothing of it when an exception passes."""
         self._db.execute("BEGIN")
         try:
             yield

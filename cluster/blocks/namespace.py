@@ -150,13 +150,13 @@ class Namespace:
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:
-        """Where a rename really leads: into `dst` when that is a directory, as in HDFS."""
+        """Return where a rename really leads: into `dst` when that is a directory, as in HDFS."""
         names = parts_of(src)
         inside = isinstance(self.find(dst), Directory) and names
         return clean(f"{dst}/{names[-1]}") if inside else clean(dst)
 
     def was_renamed(self, src: str, dst: str) -> bool:
-        """Whether this very rename has been made already, so that repeating it changes nothing."""
+        """Tell whether this very rename has been made already, so that repeating it changes nothing."""
         source = clean(src)
         if self.find(source) is not None:
             return source == clean(dst)

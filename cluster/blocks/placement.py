@@ -188,7 +188,7 @@ def place_preferred(
 
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
-    """Which good replicas to drop so that `target` stay: from the rack with most, there the fullest node."""
+    """Return which good replicas to drop so that `target` stay: from the rack with most, there the fullest node."""
     staying = list(holders)
     dropped: list[NodeId] = []
     while len(staying) > target:

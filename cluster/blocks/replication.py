@@ -145,7 +145,7 @@ class Replication:
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Whether nothing is ordered or awaited of a block, as of one that was never stored."""
+        """Tell whether nothing is ordered or awaited of a block, as of one that was never stored."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -153,7 +153,7 @@ class Replication:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to order or to wait for; blocks that no node can take do not count."""
+        """Tell whether there is anything to order or to wait for; blocks that no node can take do not count."""
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:

@@ -84,7 +84,7 @@ class Machine(Protocol):
         ...
 
     def is_alive(self) -> bool:
-        """Whether the agent runs."""
+        """Tell whether the agent runs."""
         ...
 
 

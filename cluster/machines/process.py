@@ -108,14 +108,14 @@ class ProcessMachine:
         """Nothing: the folder goes with the run's."""
 
     def totals(self) -> KernelTotals:
-        """As in `Machine`."""
+        """Implement `Machine`."""
         counters = self._counters
         if counters is None:
             return KernelTotals()
         return KernelTotals(cpu_s=counters.cpu_s(), memory_bytes=counters.memory_bytes())
 
     def is_alive(self) -> bool:
-        """Whether the agent runs."""
+        """Tell whether the agent runs."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -58,7 +58,7 @@ class Agenda:
         item.due_s, item.owner = math.inf, NOBODY
 
     def next_s(self) -> float:
-        """When the first item is due; infinite when none is."""
+        """Return when the first item is due; infinite when none is."""
         heap = self._heap
         while heap:
             at_s, _, item = heap[0]

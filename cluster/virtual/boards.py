@@ -17,7 +17,7 @@ class Board:
 
     @property
     def complete(self) -> bool:
-        """Whether every output that will be needed is known."""
+        """Tell whether every output that will be needed is known."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:

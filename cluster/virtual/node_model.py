@@ -146,7 +146,7 @@ class Emulation(Protocol):
         ...
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """What the job's reduces on the node are told of its maps."""
+        """Tell the job's reduces on the node of its maps."""
         ...
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
@@ -154,11 +154,11 @@ class Emulation(Protocol):
         ...
 
     def next_s(self) -> float:
-        """When something happens next; infinite when nothing does."""
+        """Return when something happens next; infinite when nothing does."""
         ...
 
     def advance(self, now_s: float) -> list[Happening]:
-        """What has happened up to now and was not yet told, in order."""
+        """Return what has happened up to now and was not yet told, in order."""
         ...
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
@@ -166,5 +166,5 @@ class Emulation(Protocol):
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """What the node used since it was last asked."""
+        """Return what the node used since it was last asked."""
         ...

@@ -16,6 +16,6 @@ class Partition:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
 
     def joins(self, one: NodeId, other: NodeId) -> bool:
-        """Whether a new connection between the two comes about."""
+        """Tell whether a new connection between the two comes about."""
         group = self._group
         return not group or group.get(one, 0) == group.get(other, 0)

@@ -53,7 +53,7 @@ def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
 
 
 def spilled_bytes(plan: AttemptPlan) -> int:
-    """What a map writes on its disk: its output, and what it spilled before merging."""
+    """Return what a map writes on its disk: its output, and what it spilled before merging."""
     cost = plan.cost
     return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
 

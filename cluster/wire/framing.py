@@ -47,18 +47,18 @@ class Frames(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._transport = cast(asyncio.Transport, transport)
         notice_silence(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._transport = None
         self._held.clear()
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         held = self._held
         held += data
         at = 0

@@ -29,14 +29,14 @@ class Handshake(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         raw = cast(asyncio.Transport, transport)
         raw.pause_reading()  # What the peer says is for the handshake.
         self._strangers.add(self, raw.abort)
         self._task = asyncio.create_task(self._shake(raw))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._is_over = True
         self._strangers.discard(self)
 

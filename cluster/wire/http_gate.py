@@ -106,11 +106,11 @@ class _GatedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """As in `aiohttp.web.BaseSite`."""
+        """Implement `aiohttp.web.BaseSite`."""
         return "{}://{}:{}".format(scheme_of(self._tls), *self._listening.getsockname()[:2])
 
     async def start(self) -> None:
-        """As in `aiohttp.web.BaseSite`."""
+        """Implement `aiohttp.web.BaseSite`."""
         await super().start()
         server = cast(web.Server, self._runner.server)
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class _GatedSite(web.BaseSite):
         self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
-        """As in `aiohttp.web.BaseSite`."""
+        """Implement `aiohttp.web.BaseSite`."""
         await super().stop()
         self._gate.strangers.drop_all()
 
@@ -134,16 +134,18 @@ class _Caller(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._transport = cast(asyncio.Transport, transport)
         self._gate.strangers.add(self, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`."""
         self._gate.strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """As in `asyncio.Protocol`; what follows a refused request is dropped, so that its sender hears the answer."""
+        """Implement `asyncio.Protocol`; what follows a refused request is dropped, so that its sender hears the
+        answer.
+        """
         if self._refused:
             return
         looked_at = max(0, len(self._held) - len(HEAD_END) + 1)

@@ -44,7 +44,7 @@ class Picture:
         self._live.__exit__(kind, error, trace)
 
     def stage(self, doing: str) -> None:
-        """As in `Display`."""
+        """Implement `Display`."""
         self._leave_line()
         self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
 
@@ -60,7 +60,7 @@ class Picture:
             self._live.update(draw(status, self._console.size.height), refresh=True)
 
     def _leave_line(self) -> None:
-        """What stays on the terminal of a run that is over."""
+        """Leave what stays on the terminal of a run that is over."""
         if self._status is not None:
             line = f"{title(self._status)}: {stamp(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))

@@ -40,7 +40,7 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Where nodes of that kind can be started without Ray and masters; nothing of them is left afterwards."""
+    """Let nodes of that kind be started without Ray and masters; nothing of them is left afterwards."""
     with machines_ready(machines), scratch() as base:
         config = RunConfig(
             run_id=f"{base.name}-measure",

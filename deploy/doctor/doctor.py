@@ -71,7 +71,7 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """What the host has, and what enforces the limits of process machines on it."""
+    """Return what the host has, and what enforces the limits of process machines on it."""
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
     memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"

@@ -63,7 +63,7 @@ class LoadedNode:
             self.cpu_counts.append((time.monotonic(), used_s))
 
     def cpu_ratio(self) -> FittedRate:
-        """What the readings, or else what the agent's own, make of the declared CPU."""
+        """Return what the readings, or else what the agent's own, make of the declared CPU."""
         if len(self.cpu_counts) >= LEAST_READINGS:
             return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
         return FittedRate(mean(beat["cpu_util"] for beat in self.beats))

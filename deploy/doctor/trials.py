@@ -132,7 +132,7 @@ class LimitRow:
 
     @property
     def fails(self) -> bool:
-        """Whether a limit that claims to hold does not, or could not be shown to."""
+        """Tell whether a limit that claims to hold does not, or could not be shown to."""
         return self.verdict in (BREAKS, UNTRIED)
 
 

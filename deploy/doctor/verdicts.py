@@ -39,7 +39,7 @@ class Achieved:
 
     @property
     def error(self) -> float:
-        """How far off, as a share."""
+        """Return how far off, as a share."""
         return self.ratio - 1
 
     @property

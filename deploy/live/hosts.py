@@ -59,7 +59,7 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Which host each node lies on: each gets the share of the declared cores that it has of all hosts' CPUs.
+    """Return which host each node lies on: each gets the share of the declared cores that it has of all hosts' CPUs.
 
     Nodes that name a host lie there, and count as a part of its share. Nodes are dealt in runs of the same rack, so
     that racks stay whole where the shares allow it. Raises BadInput when a host that is named does not exist, and when
@@ -101,7 +101,9 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """What each host is to get beside the nodes that name it, in cores; by the CPUs alone when nothing is left."""
+    """Return what each host is to get beside the nodes that name it, in cores; by the CPUs alone when nothing is
+    left.
+    """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
         host.name: sum(
@@ -125,8 +127,8 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
 def host_loads(
     hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
 ) -> dict[str, dict[str, Any]]:
-    """What a run saw of each host, for its record; the driver's own samples are its host's. All times are the run's:
-    `clock` is the driver's, and those of the other hosts are corrected by their offset."""
+    """Return what a run saw of each host, for its record; the driver's own samples are its host's. All times are the
+    run's: `clock` is the driver's, and those of the other hosts are corrected by their offset."""
     return {
         record.host.name: (
             {"samples": own_samples, "lost_s": record.lost_s}
@@ -295,7 +297,7 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Whether machines of that kind lack their image here. Raises BadInput when they cannot be had at all."""
+        """Tell whether machines of that kind lack their image here. Raises BadInput when they cannot be had at all."""
         image = KINDS[machines]().image
         try:
             return image is not None and image.is_missing()

@@ -288,12 +288,12 @@ class Session:
         self.outputs().save(self._succeeded(), folder)
 
     def check_outputs(self) -> list[str]:
-        """What is wrong with the outputs of the jobs that succeeded, a line each; unpaced, after the run."""
+        """Return what is wrong with the outputs of the jobs that succeeded, a line each; unpaced, after the run."""
         self._peers.update(self._cluster.addresses())
         return self.outputs().check(self._succeeded(), self._config.work / "check")
 
     def outputs(self) -> Outputs:
-        """What the jobs have written, from the addresses that are known."""
+        """Return what the jobs have written, from the addresses that are known."""
         return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:

@@ -188,7 +188,7 @@ class RayCluster:
         return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
-        """Where a master serves: a unix socket, or the address of the driver's host when there may be others."""
+        """Return where a master serves: a unix socket, or the address of the driver's host when there may be others."""
         token = secrets.token_hex(32)
         if self._address is not None:
             return replace(self._over_tcp, host=own.address, token=token)
@@ -199,7 +199,7 @@ class RayCluster:
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
-        """What listens in the processes of each master and of each host's nodes."""
+        """Return what listens in the processes of each master and of each host's nodes."""
         actors = (*self._masters.values(), *self._holders.values())
         return self.wait([actor.listeners.remote() for actor in actors])
 
@@ -226,7 +226,7 @@ class RayCluster:
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """What the calls (by node, host or master) that ended well within the time returned.
+        """Return what the calls (by node, host or master) that ended well within the time returned.
 
         Those to hosts that gave no answer the last time are waited for only when `all_` says so: until Ray itself
         takes a host for lost, half a minute may pass.

@@ -44,7 +44,7 @@ class Played:
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """What the policy reported at its end."""
+        """Return what the policy reported at its end."""
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
@@ -80,7 +80,7 @@ class Bench:
 
     @property
     def live(self) -> bool:
-        """Whether time is the wall's: then what is played must be small."""
+        """Tell whether time is the wall's: then what is played must be small."""
         return self.machines != "sim"
 
     @property
@@ -121,5 +121,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """How much less than `first` is, as a share of it, repeat by repeat: 0.2 is 20% less."""
+    """Return how much less than `first` is, as a share of it, repeat by repeat: 0.2 is 20% less."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

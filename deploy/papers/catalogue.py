@@ -31,7 +31,7 @@ class CatalogueEntry:
 
     @property
     def about(self) -> About:
-        """What the paper says of it."""
+        """Return what the paper says of it."""
         return self.said.experiments[self.experiment.name]
 
 

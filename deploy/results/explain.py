@@ -90,7 +90,7 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Who got the slots of this kind while the task waited."""
+    """Return who got the slots of this kind while the task waited."""
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
     launched = data["answer"].isin(["launch", "split"])
@@ -105,7 +105,7 @@ def _meanwhile(
 def _offers(
     mine: RunTables, task: str, job: str, kind: str, after: float, until: float, *, only_own: bool = False
 ) -> Iterator[str]:
-    """What the policy answered after one time up to another: about this task, or about its job as a whole."""
+    """Return what the policy answered after one time up to another: about this task, or about its job as a whole."""
     data = mine.tables["decisions"]
     data = data[
         (data["t"] > after) & (data["t"] <= until) & ((data["kind"] == kind) | (data["task"] == task))

@@ -52,7 +52,7 @@ def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJ
 
 
 def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
-    """What one run of a job says; its workload, when any of it is kept."""
+    """Return what one run of a job says; its workload, when any of it is kept."""
     scale, workload = scenario.scale, workload_of(job)
     nodes = {node.node: node for node in scenario.cluster.nodes}
     whole = not run.attempts["split_of"].astype(bool).any()

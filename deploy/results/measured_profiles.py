@@ -86,7 +86,7 @@ def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
 
 
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
-    """What passes through the disks of all nodes for them: blocks that others serve, and every replica."""
+    """Return what passes through the disks of all nodes for them: blocks that others serve, and every replica."""
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
     return read + attempts["spill_bytes"] + written

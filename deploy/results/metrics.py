@@ -188,7 +188,7 @@ def completion_times(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def job_states(jobs: pd.DataFrame) -> dict[str, float]:
-    """How many jobs there were, and how many of them succeeded."""
+    """Return how many jobs there were, and how many of them succeeded."""
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
@@ -220,7 +220,7 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
 
 def user_intervals(run: RunTables) -> Intervals:
-    """When which user's attempts ran."""
+    """Return when which user's attempts ran."""
     users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
     owners = run.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str)
     return Intervals.of(run.attempts, owners, run.end_s)

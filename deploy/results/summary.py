@@ -83,7 +83,7 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a policy found out, without the profiles, which are for the store: run.json has them."""
+    """Return what a policy found out, without the profiles, which are for the store: run.json has them."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 

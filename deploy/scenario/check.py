@@ -46,7 +46,7 @@ def check(document: Document) -> Scenario:
 
 
 def check_as(model: type[Model], document: Document, key: str) -> Model:
-    """What a document says, as a model that has that `key`; BadInput as `check`."""
+    """Return what a document says, as a model that has that `key`; BadInput as `check`."""
     if not isinstance(document.value, Mapping):
         raise BadInput(
             f"{document.name}: expected a mapping with a key {key!r}, got {_short(document.value)}"

@@ -21,7 +21,7 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Where the input that was made for one synthetic job lies in the block store."""
+    """Return where the input that was made for one synthetic job lies in the block store."""
     return f"/in/{job}.filler"
 
 

@@ -85,7 +85,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """What a task asks for: its own memory, or an equal share of the smallest node's by all its slots."""
+    """Return what a task asks for: its own memory, or an equal share of the smallest node's by all its slots."""
     share = min(
         node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in inputs.cluster.nodes
     )

@@ -53,7 +53,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """What the scenario says the trace shall be read with."""
+    """Return what the scenario says the trace shall be read with."""
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
         if getattr(workload, key) == 0:
@@ -169,7 +169,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Where the trace had each map's input; None for a trace (or job) without locations."""
+    """Return where the trace had each map's input; None for a trace (or job) without locations."""
     if not any(made.hosts):
         return None
     nodes = [node.node for node in inputs.cluster.nodes]

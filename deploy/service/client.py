@@ -124,7 +124,7 @@ class Cluster:
             raise self._silence(error) from None
 
     def _silence(self, error: Exception) -> Exception:
-        """What is to be said of a cluster that does not answer."""
+        """Return what is to be said of a cluster that does not answer."""
         give_up_s = time.monotonic() + self._patience_s
         while not has_ended(self.record):
             if time.monotonic() > give_up_s:
@@ -208,7 +208,7 @@ def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json]
 
 
 def _refusal(error: urllib.error.HTTPError) -> Exception:
-    """What the service says that is wrong, as the exception that a run in this process would raise."""
+    """Return what the service says that is wrong, as the exception that a run in this process would raise."""
     try:
         line = str(json.load(error)["error"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -128,7 +128,7 @@ def write_record(folder: Path, record: ClusterRecord) -> None:
 
 
 def read_record(folder: Path) -> ClusterRecord | None:
-    """What cluster.json says; None when there is none (the cluster still starts, or never came up)."""
+    """Return what cluster.json says; None when there is none (the cluster still starts, or never came up)."""
     try:
         raw = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return ClusterRecord(**{field.name: raw[field.name] for field in fields(ClusterRecord)})
@@ -187,7 +187,7 @@ def find(name: str | None) -> ClusterRecord:
 
 
 def has_ended(record: ClusterRecord) -> bool:
-    """Whether the cluster's service has ended, by order or by itself."""
+    """Tell whether the cluster's service has ended, by order or by itself."""
     folder = home() / record.name
     known = read_record(folder)
     if known is None or known.token != record.token:

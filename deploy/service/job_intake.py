@@ -70,7 +70,7 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Whether a submission is under way."""
+        """Tell whether a submission is under way."""
         return self._busy > 0
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class ClusterService:
         return {**found, "nodes": nodes}
 
     def job(self, job: str) -> Json:
-        """What is known of a job; BadInput when there is none."""
+        """Return what is known of a job; BadInput when there is none."""
         planned = self._desk.jobs.get(job)
         if planned is None:
             raise BadInput(f"no job {job!r} on cluster {self._about['name']}")
@@ -135,7 +135,7 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Whether the session is to end now; kills what runs if it must not be waited for."""
+        """Tell whether the session is to end now; kill what runs if it must not be waited for."""
         if self._down is None:
             return False
         was_quiet, self._quiet = self._quiet, not self._desk.busy

@@ -29,7 +29,7 @@ class JobStates:
         return [job for job, row in rows.items() if row["state"] in ENDED and job not in before]
 
     def of(self, planned: PlannedJob) -> Json:
-        """What is known of a job; one of which nothing was said yet waits for its time."""
+        """Return what is known of a job; one of which nothing was said yet waits for its time."""
         return self._rows.get(planned.job) or {
             "job": planned.job,
             "name": planned.name,

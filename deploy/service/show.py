@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 
 def show_up(record: ClusterRecord) -> None:
-    """What a user needs to know of a cluster that has just come up."""
+    """Print what a user needs to know of a cluster that has just come up."""
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
     for door, where in record.doors.items():
@@ -59,7 +59,7 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
 
 def _status(record: ClusterRecord) -> Json:
-    """What the cluster says; of one that is just ending, what its record does."""
+    """Return what the cluster says; of one that is just ending, what its record does."""
     try:
         return Cluster(record, patience_s=0.0).status()
     except RunFailed:

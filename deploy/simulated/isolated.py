@@ -39,7 +39,7 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> str:
-    """What makes a job last as long as it does."""
+    """Return what makes a job last as long as it does."""
     plain = replace(job, job="", name="", user="", queue="", submit_s=0.0, deadline_s=None)
     return repr(asdict(plain))
 

@@ -13,7 +13,7 @@ class JobEnds(NoSink):
         self.finish_s: dict[str, float] = {}
 
     def job(self, row: JobRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         if row.state == "succeeded":
             self.finish_s[row.job] = row.finish
 

@@ -43,7 +43,7 @@ class RecordedCosts:
         self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`; what each reduce gets of the output is in proportion to what it fetched in all."""
+        """Implement `CostModel`; what each reduce gets of the output is in proportion to what it fetched in all."""
         row = self._row(job, TaskKind.MAP, index)
         output = round(row["output_bytes"])
         return TaskCost(
@@ -55,7 +55,9 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`; of the CPU some is the shuffle's, and what fits into the recorded merge is the merge's."""
+        """Implement `CostModel`; of the CPU some is the shuffle's, and what fits into the recorded merge is the
+        merge's.
+        """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
         left_s = max(0.0, row["cpu"] - fetching_s)

@@ -57,7 +57,7 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """What the simulation of a policy in a repeat plays. Repeats differ in where blocks lie and in other chance;
+    """Return what the simulation of a policy in a repeat plays. Repeats differ in where blocks lie and in other chance;
     `as_live` only in when heartbeats fall, as repeats of live runs do.
     """
     again = repeat > 0 and not as_live
@@ -125,11 +125,11 @@ class SentRows:
         self._send = send
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """As in `RowTarget`."""
+        """Implement `RowTarget`."""
         self._send(("rows", table, [tuple(row) for row in rows]))
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """As in `RowTarget`."""
+        """Implement `RowTarget`."""
         self._send(("frame", table, data))
 
 
@@ -161,29 +161,29 @@ class HistoryRows:
             rows.clear()
 
     def decision(self, row: DecisionRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         self._take("decisions", row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """As in `Sink`; those that did not succeed are noted."""
+        """Implement `Sink`; those that did not succeed are noted."""
         if row.state != "succeeded":
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`."""
+        """Implement `Rows`."""
         self._take("heartbeats", row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`."""
+        """Implement `Rows`."""
         self._take("blocks", row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`."""
+        """Implement `Rows`."""
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:

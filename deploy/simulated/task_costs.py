@@ -117,7 +117,7 @@ class ScenarioCosts:
         self._reduces: dict[str, TaskCost] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel`."""
         if job.map_costs:
             cost, spills = job.map_costs[index], job.reduces > 0
             found = self._specified.get((cost, 0, spills))
@@ -134,7 +134,7 @@ class ScenarioCosts:
         return found
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel`."""
         if job.reduce_costs:
             cost, fetched = job.reduce_costs[index], self._fetched(job)
             found = self._specified.get((cost, job.maps, fetched))

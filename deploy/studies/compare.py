@@ -107,7 +107,7 @@ class Agreement:
 
     @property
     def outside(self) -> list[str]:
-        """What is out of bounds, a phrase each."""
+        """Return what is out of bounds, a phrase each."""
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")

@@ -119,7 +119,7 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """What is out of bounds, a phrase each."""
+        """Return what is out of bounds, a phrase each."""
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")

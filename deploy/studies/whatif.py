@@ -190,7 +190,7 @@ class _Attempts(NoSink):
         self.rows: list[AttemptRow] = []
 
     def attempt(self, row: AttemptRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         self.rows.append(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
@@ -215,7 +215,7 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
-    """How near the replay of the recorded policy came."""
+    """Say how near the replay of the recorded policy came."""
     run = open_record(made)
     if record.policy not in run.policies:
         return

@@ -38,12 +38,12 @@ class Containers:
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         lacks = self._lacks(node, job, kind, self._free_cpu)
         if lacks is not None:
             return f"not enough {lacks}"
@@ -69,7 +69,7 @@ class Containers:
         return node.alive and self._lacks(node, job, TaskKind.MAP, self.free_cpu(node)) is None
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         return self._stalls.kills(view, self._takes_map)
 
 

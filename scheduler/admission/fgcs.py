@@ -78,7 +78,7 @@ class Fgcs(Containers):
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: the log says what the job's tasks ask for, or it becomes a sample."""
+        """Implement `Hooks`: the log says what the job's tasks ask for, or it becomes a sample."""
         known = self._log.get(workload_of(job.spec))
         if known is None or not _is_of(known, view):
             self._samples[job.job] = Sample()
@@ -86,21 +86,21 @@ class Fgcs(Containers):
             self._demands[job.job] = known
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`: ready jobs are kept by what they ask for."""
+        """Implement `Hooks`: ready jobs are kept by what they ask for."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, (self.asks(job, kind), job.serial))
         else:
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`: for the ready job that asks for least, so that a full node is not offered to all."""
+        """Implement `Admission`: for the ready job that asks for least, so that a full node is not offered to all."""
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
             return False
         return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: a sample's task that succeeded is analysed."""
+        """Implement `Hooks`: a sample's task that succeeded is analysed."""
         sample = self._samples.get(attempt.task.job.job)
         if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
             return
@@ -118,7 +118,7 @@ class Fgcs(Containers):
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: a sample that succeeded is logged, unless another one was before."""
+        """Implement `Hooks`: a sample that succeeded is logged, unless another one was before."""
         self._demands.pop(job.job, None)
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
@@ -133,22 +133,22 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """What later runs can use: the demands that this one has found."""
+        """Return what later runs can use: the demands that this one has found."""
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """As in `Containers`; a job that asks for several vcores has its share of each."""
+        """Implement `Containers`; a job that asks for several vcores has its share of each."""
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """As in `Containers`."""
+        """Implement `Containers`."""
         used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
         return CORE * (node.spec.cores - self.reserved_cores) - used
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """What a launch's reason adds: the demand and what was free."""
+        """Return what a launch's reason adds: the demand and what was free."""
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
 
     def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
@@ -161,7 +161,7 @@ def hardware_of(spec: NodeSpec) -> Hardware:
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """What the measured rates of such a disk are kept under."""
+    """Return what the measured rates of such a disk are kept under."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 

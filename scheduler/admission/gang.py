@@ -25,24 +25,24 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: the view is what `refuses` counts free slots in."""
+        """Implement `Hooks`: the view is what `refuses` counts free slots in."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if kind is MAP:
             self._gangs.changed(job)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._gangs.finished(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         if kind is not MAP or self._view is None or job.job in self._gangs.started:
             return None
         size, free = gang_size(self._view, job), self._gangs.free(self._view)

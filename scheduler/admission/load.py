@@ -57,11 +57,11 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """What the job's tasks need."""
+        """Return what the job's tasks need."""
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """What the node will be short of."""
+        """Return what the node will be short of."""
         load = self._loads.get(node.node)
         if load is None:
             return 0
@@ -69,7 +69,7 @@ class LoadTags:
         return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """As in `Hooks`: the node's load goes on."""
+        """Implement `Hooks`: the node's load goes on."""
         load = self._loads.get(node.node)
         if load is None:
             errors = self._errors
@@ -88,7 +88,7 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: one of the first maps of a job is judged."""
+        """Implement `Hooks`: one of the first maps of a job is judged."""
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -107,7 +107,7 @@ class LoadTags:
             self._tags[name] = sample.tag(self._cpu_share, self._io_share)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._samples.pop(job.job, None)
         self._tags.pop(job.job, None)
         if self.skipped is job:
@@ -116,11 +116,11 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
             return refusal
@@ -135,7 +135,7 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
@@ -143,5 +143,5 @@ class LoadTags:
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """As in `Hooks`: how far the predictions of the nodes' loads were off (Table 3)."""
+        """Implement `Hooks`: how far the predictions of the nodes' loads were off (Table 3)."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

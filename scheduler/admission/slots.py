@@ -17,11 +17,11 @@ class Slots:
     compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """As in `Admission`: a free slot takes any task."""
+        """Implement `Admission`: a free slot takes any task."""
         return None
 
 

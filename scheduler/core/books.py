@@ -107,7 +107,7 @@ class Books:
         return policies.together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
-        """As in `View`."""
+        """Implement `View`."""
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def is_ready(self, kind: TaskKind) -> bool:
@@ -115,7 +115,7 @@ class Books:
         return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """As in `View`."""
+        """Implement `View`."""
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
@@ -134,11 +134,11 @@ class Books:
             self.avoiding.pop(job, None)
 
     def fits(self, node: NodeView, stage: StageView) -> bool:
-        """As in `View`."""
+        """Implement `View`."""
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """What the node has too little of for one more task of the stage."""
+        """Return what the node has too little of for one more task of the stage."""
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -158,7 +158,7 @@ class Books:
         )
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """As in `View`."""
+        """Implement `View`."""
         if not self.records_skips:
             return
         label = "map" if kind is MAP else "reduce"

@@ -284,7 +284,7 @@ class Core:
     # What the driver asks for
 
     def take_effects(self) -> list[Effect]:
-        """What must be done outside, in order; each is handed out once."""
+        """Return what must be done outside, in order; each is handed out once."""
         effects = self._ledger.effects
         if effects:
             self._ledger.effects = []

@@ -19,7 +19,7 @@ class Placed(Protocol):
 
     @property
     def hosts(self) -> tuple[NodeId, ...]:
-        """Where its input is."""
+        """Return where its input is."""
         ...
 
     @property

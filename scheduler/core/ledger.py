@@ -237,7 +237,7 @@ class Ledger(JobBooks):
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))
 
     def _lose_outputs(self, job: Job, node: Node) -> None:
-        """What the job's maps have left on the node is gone; in the order in which they ended."""
+        """Note that what the job's maps have left on the node is gone; in the order in which they ended."""
         for output in list(job.outputs):
             if output.node == node.node and not output.lost:
                 task = job.maps.tasks[output.index]

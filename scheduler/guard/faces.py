@@ -140,18 +140,18 @@ class TaskFace(Face):
 
     @property
     def job(self) -> Any:
-        """As in `TaskView`."""
+        """Implement `TaskView`."""
         return faces_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
-        """As in `TaskView`."""
+        """Implement `TaskView`."""
         part: Part | None = raw_of(self).part
         return None if part is None else still(part)
 
     @property
     def attempts(self) -> tuple[Any, ...]:
-        """As in `TaskView`."""
+        """Implement `TaskView`."""
         faces = faces_of(self)
         return tuple([faces[attempt] for attempt in raw_of(self).attempts])
 
@@ -180,7 +180,7 @@ class AttemptFace(Face):
 
     @property
     def counters(self) -> Counters:
-        """As in `AttemptView`."""
+        """Implement `AttemptView`."""
         return still(raw_of(self).counters)
 
 
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """As in `StageView`; tasks are only added while a job runs, and all go at the job's end."""
+        """Implement `StageView`; tasks are only added while a job runs, and all go at the job's end."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -264,45 +264,45 @@ class JobFace(Face):
 
     @property
     def spec(self) -> JobSpec:
-        """As in `JobView`: a copy, whose parameters nobody can change."""
+        """Implement `JobView`: a copy, whose parameters nobody can change."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
             put(self, "_spec", (raw, faces_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         if kind is REDUCE:  # The comparison with a text takes longer.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
     def local_map(self, node: NodeId) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.local_map(node)
         return None if task is None else self.__faces[task]
 
     def rack_map(self, rack: str) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.rack_map(rack)
         return None if task is None else self.__faces[task]
 
     def free_map(self) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.free_map()
         return None if task is None else self.__faces[task]
 
     def any_map(self) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.any_map()
         return None if task is None else self.__faces[task]
 
     def whole_map(self, rack: str) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.whole_map(rack)
         return None if task is None else self.__faces[task]
 
     def any_reduce(self) -> Any:
-        """As in `JobView`."""
+        """Implement `JobView`."""
         task = self.__raw.any_reduce()
         return None if task is None else self.__faces[task]
 
@@ -336,11 +336,11 @@ class NodeFace(Face):
 
     @property
     def usage(self) -> Usage:
-        """As in `NodeView`."""
+        """Implement `NodeView`."""
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """As in `NodeView`."""
+        """Implement `NodeView`."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
@@ -362,19 +362,19 @@ class ViewFace(Face):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """As in `View`."""
+        """Implement `View`."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """As in `View`."""
+        """Implement `View`."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """As in `View`."""
+        """Implement `View`."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
-        """As in `View`."""
+        """Implement `View`."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))

@@ -196,7 +196,7 @@ class GuardedPolicy:
     # -------------------------------------------------------------------- hooks
 
     def ended(self, view: Ledger, attempt: Attempt) -> None:
-        """As in `Hooks`; the attempt is forgotten after it."""
+        """Implement `Hooks`; the attempt is forgotten after it."""
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
@@ -204,13 +204,13 @@ class GuardedPolicy:
         self._faces.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
-        """As in `Hooks`; the job's tasks are forgotten after it."""
+        """Implement `Hooks`; the job's tasks are forgotten after it."""
         if self._own_finished is not None:
             self._own_finished(view, job)
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """As in `Hooks`: what can be killed of what the policy wants killed."""
+        """Implement `Hooks`: what can be killed of what the policy wants killed."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):

@@ -70,7 +70,7 @@ class OwnOrder:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:
-        """As in `Order`. Raises PolicyFailed for what is not a job, or has ended."""
+        """Implement `Order`. Raises PolicyFailed for what is not a job, or has ended."""
         faces = self._met(view)
         answer = self._ask(faces[view], faces[node], kind)
         if type(answer) is not list and type(answer) is not tuple:

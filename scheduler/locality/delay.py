@@ -48,18 +48,18 @@ class Delay:
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """As in `Hooks` (lines 2 and 3): those that were skipped have waited since."""
+        """Implement `Hooks` (lines 2 and 3): those that were skipped have waited since."""
         if self._skipped:
             for patience in self._skipped:
                 patience.wait_s += view.now_s - patience.skipped_s
             self._skipped = []
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._patience.pop(job.job, None)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """As in `Locality`."""
+        """Implement `Locality`."""
         patience = self._patience.get(job.job)
         if patience is None:
             patience = self._patience[job.job] = Patience()
@@ -77,7 +77,7 @@ class Delay:
         return self._wait(view, node, job, patience)
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
-        """As in `Locality`: `pick` in fewer steps for jobs that have nothing here and must still wait."""
+        """Implement `Locality`: `pick` in fewer steps for jobs that have nothing here and must still wait."""
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
         now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
         for job in jobs:
@@ -123,7 +123,7 @@ class Delay:
         return Proposal(task, reason)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """What a job does that has nothing here and may not run further away."""
+        """Return what a job does that has nothing here and may not run further away."""
         return self._skip(view, patience)
 
     def _skip(self, view: View, patience: Patience) -> str:

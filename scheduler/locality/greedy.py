@@ -14,7 +14,7 @@ class Greedy:
     compiled_as = "greedy"
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """As in `Locality`."""
+        """Implement `Locality`."""
         task = job.local_map(node.node)
         if task is not None:
             return Proposal(task, "node-local")

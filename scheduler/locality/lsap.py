@@ -93,25 +93,25 @@ class Lsap:
         self._assigned: dict[str, Assigned] = {}  # by group of nodes that are offered the same jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._open[job.job] = OpenMaps()
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`: maps that were not there before ask for another assignment."""
+        """Implement `Hooks`: maps that were not there before ask for another assignment."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """As in `Locality`, for one slot alone: the map of the job that is staged there soonest."""
+        """Implement `Locality`, for one slot alone: the map of the job that is staged there soonest."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -264,7 +264,7 @@ class AssignedSlots(Explained):
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         if kind is not MAP:
             return super().decide(view, node, kind)
         if not self.admission.room(node, kind):

@@ -59,12 +59,12 @@ class SplitLocality(Delay):
         self._rests: dict[str, dict[int, float]] = {}  # by job: when the whole of that index was split
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         super().finished(view, job)
         self._rests.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: learns how long maps take with their input and without."""
+        """Implement `Hooks`: learns how long maps take with their input and without."""
         task, started_s = attempt.task, attempt.started_s
         if self._share is not None or started_s is None or attempt.state != "succeeded":
             return
@@ -78,7 +78,7 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """As in `Locality`."""
+        """Implement `Locality`."""
         if self._share is not None:
             return super().pick(view, node, job)
         patience = self._patience.get(job.job)

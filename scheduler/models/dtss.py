@@ -15,6 +15,6 @@ def best_share(local_s: float, remote_s: float, delay_s: float) -> float:
 
 
 def gain_s(share: float, local_s: float, remote_s: float, delay_s: float) -> float:
-    """How much earlier a map ends when it is split there and its rest runs where the input is."""
+    """Return how much earlier a map ends when it is split there and its rest runs where the input is."""
     rest_s = (1 - share) * local_s + delay_s if share < 1 else 0.0
     return local_s + delay_s - max(share * remote_s, rest_s)

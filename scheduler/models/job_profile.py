@@ -162,7 +162,7 @@ class Profiler:
         self._reduce_bytes[1] += output_bytes
 
     def profile(self) -> JobProfile | None:
-        """What is known by now; None before the first map has ended.
+        """Return what is known by now; None before the first map has ended.
 
         A kind of shuffle that did not happen is taken to be like the other. Before the first reduce has ended,
         a reduce is taken to last as long as a map and its shuffle to be free: of the right order, and soon

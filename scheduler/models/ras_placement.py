@@ -127,7 +127,7 @@ class Placement:
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """What a reduce of the job takes in its present phase, with all fetches under way."""
+        """Return what a reduce of the job takes in its present phase, with all fetches under way."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -161,7 +161,7 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """What runs may be more than fits, now that reduces are placed or have changed their profile."""
+        """Trim what runs: it may be more than fits, now that reduces are placed or have changed their profile."""
         while max(self.used[node]) > _FITS:
             out = self._richest(node)
             if out is None:
@@ -192,7 +192,7 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Who would get room there; all that reduces leave, if need be."""
+        """Return who would get room there; all that reduces leave, if need be."""
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
             if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):

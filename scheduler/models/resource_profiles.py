@@ -93,7 +93,7 @@ class ResourceProfile:
 
 
 def rates_of(spec: NodeSpec) -> Amounts:
-    """What a node has, in its own units."""
+    """Return what a node has, in its own units."""
     return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
 
 

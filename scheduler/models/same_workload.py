@@ -28,7 +28,7 @@ def workload_of(job: Run) -> str:
 
 
 def find_profile(profiles: Mapping[str, T], job: Run) -> T | None:
-    """What is known of the job: by its own name, by its workload's, by its application's.
+    """Return what is known of the job: by its own name, by its workload's, by its application's.
 
     Synthetic jobs have nothing in common but the application, which says nothing of them.
     """

@@ -37,18 +37,18 @@ class BalancedPool:
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: while a slot is offered, jobs that avoid its node seem to have nothing to start."""
+        """Implement `Hooks`: while a slot is offered, jobs that avoid its node seem to have nothing to start."""
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
         else:
             self._plan_again(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._times.ended(view, attempt)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._times.finished(view, job)
         pool, _ = self._place.pop(job.job, (0, 0))
         for kind in TaskKind:
@@ -59,12 +59,12 @@ class BalancedPool:
                 self._used[kind][pool] -= running
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if job.active:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`: the pool that uses less of its slots goes first."""
+        """Implement `Order`: the pool that uses less of its slots goes first."""
         used = self._used[kind]
         pools = sorted(
             range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)

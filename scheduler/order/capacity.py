@@ -87,14 +87,14 @@ class Capacity:
     # What queues hold
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         queue = self._queue(job.queue)
         if not queue.jobs_by_user and not queue.named:
             self._unnamed += 1
         queue.jobs_by_user[job.user] = queue.jobs_by_user.get(job.user, 0) + 1
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         queue = self._queue(job.queue)
         queue.jobs_by_user[job.user] -= 1
         if not queue.jobs_by_user[job.user]:
@@ -103,7 +103,7 @@ class Capacity:
             self._unnamed -= 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         queue, stage = self._queue(job.queue), job.stage(kind)
         key = (job.job, kind)
         started = stage.running - self._running.get(key, 0)
@@ -132,14 +132,14 @@ class Capacity:
         return queue
 
     def _need(self, job: JobView, kind: TaskKind) -> int:
-        """What one task of the job takes: slots, or bytes."""
+        """Return what one task of the job takes: slots, or bytes."""
         asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
         if self._by_memory:
             return asked
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: the cluster's memory is added up again."""
+        """Implement `Hooks`: the cluster's memory is added up again."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 
@@ -159,7 +159,7 @@ class Capacity:
     # Who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         total = self._total(view, kind)
         queues: list[tuple[Any, ...]] = []
         for queue in self._queues.values():
@@ -234,7 +234,7 @@ class Capacity:
     # Why
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """What the job's queue holds, beside the reason of each launch."""
+        """Return what the job's queue holds, beside the reason of each launch."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 
     def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:

@@ -127,7 +127,7 @@ class Coshh:
         return known
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._workload(job).jobs += 1
         self._stale = True
         for kind in TaskKind:
@@ -135,19 +135,19 @@ class Coshh:
             self._waiting[kind].setdefault(job.user, ReadyByClass())
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if attempt.state == "succeeded":
             task = attempt.task
             if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s(attempt)):
                 self._stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._class_of.pop(job.job, None)
         self._stale = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         waiting = self._waiting[kind][job.user]
         if job.stage(kind).ready:
             waiting.put(job, self._class_of.get(job.job))
@@ -157,7 +157,7 @@ class Coshh:
     # Queuing: classes, and where they belong
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: make the classes again when there is reason to."""
+        """Implement `Hooks`: make the classes again when there is reason to."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots
@@ -214,7 +214,7 @@ class Coshh:
     # Routing: who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         classes = self._suggested.get((kind, machinery(node)))
         lacking: list[tuple[float, str]] = []
         others: list[tuple[float, str]] = []

@@ -51,7 +51,7 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """As in `Pool`: who would pay most for the next slot comes first."""
+        """Implement `Pool`: who would pay most for the next slot comes first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
@@ -79,7 +79,7 @@ class DynamicPriority(PoolOrder):
         self.preempts = preempt
 
     def new_pool(self, name: str) -> Bidder:
-        """As in `PoolOrder`."""
+        """Implement `PoolOrder`."""
         account = self._accounts.get(name, Account())
         return Bidder(
             name,
@@ -88,7 +88,7 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: the first job begins the first interval."""
+        """Implement `Hooks`: the first job begins the first interval."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
@@ -105,7 +105,7 @@ class DynamicPriority(PoolOrder):
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: when an interval has ended, users pay for it and bid for the next."""
+        """Implement `Hooks`: when an interval has ended, users pay for it and bid for the next."""
         if self._ends_s is None or view.now_s < self._ends_s:
             return
         while self._ends_s <= view.now_s:
@@ -118,7 +118,9 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """What the user pays for the interval that ends: the bid, for the part of its slots that the user holds."""
+        """Return what the user pays for the interval that ends: the bid, for the part of its slots that the user
+        holds.
+        """
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())
@@ -127,7 +129,7 @@ class DynamicPriority(PoolOrder):
     # Slots that come back
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Hooks`: once after each interval."""
+        """Implement `Hooks`: once after each interval."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False
@@ -152,7 +154,7 @@ class DynamicPriority(PoolOrder):
     # Why
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """What the user has bid, beside the reason of each launch."""
+        """Return what the user has bid, beside the reason of each launch."""
         bidder: Any = self.pools[job.user]
         if bidder.bid <= 0:
             return f"{job.user} has spent the budget: a slot that no bidder wants"

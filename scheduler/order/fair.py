@@ -57,7 +57,7 @@ class Fair(PoolOrder):
         return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:
-        """As in `PoolOrder`."""
+        """Implement `PoolOrder`."""
         return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
@@ -65,7 +65,7 @@ class Fair(PoolOrder):
         return self._settings.get(pool, self._default)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if self._preemption is None:
             return ()
         return [kill for kind in TaskKind for kill in self._preemption.kills(view, self.pools, kind)]

@@ -25,11 +25,11 @@ class Fifo:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         return self._ready[kind]
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         ready = self._ready[kind]
         if job.stage(kind).ready:
             if job not in ready:

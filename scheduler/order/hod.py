@@ -93,7 +93,7 @@ class Hod:
     # Which jobs wait
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._deal(view)
         cluster = self.cluster_of(job)
         for kind in TaskKind:
@@ -102,7 +102,7 @@ class Hod:
             cluster.largest_vcores[kind] = max(cluster.largest_vcores[kind], demand.vcores)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         ready = self.cluster_of(job).ready[kind]
         if job.stage(kind).ready:
             if job not in ready:
@@ -111,13 +111,13 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: a job with a failure may avoid nodes from now on."""
+        """Implement `Hooks`: a job with a failure may avoid nodes from now on."""
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self.cluster_of(job).suspects.pop(job.job, None)
 
     def group_of(self, view: View, node: NodeView) -> str:
@@ -127,7 +127,7 @@ class Hod:
     # Who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """As in `Order`: the jobs of the node's own cluster, then guests."""
+        """Implement `Order`: the jobs of the node's own cluster, then guests."""
         own = self._owner(view, node)
         yield from own.ready[kind]
         for cluster in self._clusters:

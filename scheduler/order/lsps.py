@@ -69,7 +69,7 @@ class Lsps(PoolOrder):
         self._learned = False  # has a task ended since sizes were last worked out?
 
     def new_pool(self, name: str) -> SizedPool:
-        """As in `PoolOrder`."""
+        """Implement `PoolOrder`."""
         return SizedPool(name, self._window, self._everybody)
 
     def _sized_pool(self, job: JobView) -> Any:
@@ -78,14 +78,16 @@ class Lsps(PoolOrder):
     # Sizes
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         super().submitted(view, job)
         self._times[job.job] = MeanTimes(self._sized_pool(job).times)
         self._size(job)
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: the job's size is known better; other sizes that hang on its tasks follow at the next tick."""
+        """Implement `Hooks`: the job's size is known better; other sizes that hang on its tasks follow at the next
+        tick.
+        """
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))
@@ -93,7 +95,7 @@ class Lsps(PoolOrder):
             self._learned = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: a job that has ended well stays in the user's history."""
+        """Implement `Hooks`: a job that has ended well stays in the user's history."""
         super().finished(view, job)
         pool = self._sized_pool(job)
         size_s = pool.sizes_s.pop(job.job)
@@ -103,7 +105,7 @@ class Lsps(PoolOrder):
         self._share_out(view)
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if self._learned:
             self._learned = False
             for job in view.jobs.values():

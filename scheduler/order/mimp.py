@@ -54,19 +54,19 @@ class Mimp:
     # What it knows
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._jobs[job.job] = job
         self._is_stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: forget the job."""
+        """Implement `Hooks`: forget the job."""
         self._is_stale = True
         self._orders.clear()
         del self._jobs[job.job]
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: learn how long the task took with what was left of the CPU."""
+        """Implement `Hooks`: learn how long the task took with what was left of the CPU."""
         if attempt.state != "succeeded":
             return
         times = self._times_of(attempt.task.job, attempt.task.kind)
@@ -74,7 +74,7 @@ class Mimp:
         times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: with time foreground loads change, tasks end and deadlines come nearer."""
+        """Implement `Hooks`: with time foreground loads change, tasks end and deadlines come nearer."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -116,11 +116,11 @@ class Mimp:
     # Who is next
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """As in `Order`: nodes with the same share left are offered the same jobs in the same order."""
+        """Implement `Order`: nodes with the same share left are offered the same jobs in the same order."""
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         if self._is_stale:
             self._look(view)
         level = _level(node, view.now_s)

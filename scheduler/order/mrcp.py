@@ -57,11 +57,11 @@ class Mrcp:
         _solver()  # what it imports takes its time here, not on the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: jobs without a deadline cannot be late and need no plan."""
+        """Implement `Hooks`: jobs without a deadline cannot be late and need no plan."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: learn how long tasks take."""
+        """Implement `Hooks`: learn how long tasks take."""
         self._times.ended(view, attempt)
         job = attempt.task.job
         known = (job.user, job.spec.name, attempt.task.kind)
@@ -70,7 +70,7 @@ class Mrcp:
             self._stale = self._stale or job.deadline_s is not None
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._times.finished(view, job)
         self._late.pop(job.job, None)
         for kind in TaskKind:
@@ -79,7 +79,7 @@ class Mrcp:
             self._unstarted.pop((job.job, kind), None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, self._key(job, kind))
         else:
@@ -106,7 +106,7 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: plan again when there is reason to."""
+        """Implement `Hooks`: plan again when there is reason to."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -158,7 +158,7 @@ class Mrcp:
                 self.changed(view, job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:

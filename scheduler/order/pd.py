@@ -46,22 +46,22 @@ class PerformanceDriven:
     # Where a job stands
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if job.deadline_s is not None:
             self._times[job.job] = MeanTimes()
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: one more task for equation 5."""
+        """Implement `Hooks`: one more task for equation 5."""
         times = self._times.get(attempt.task.job.job)
         if times is not None and attempt.state == "succeeded":
             times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._times.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         due = self._due[kind]
         if not job.stage(kind).ready:
             self._ready[kind].drop(job)
@@ -72,7 +72,7 @@ class PerformanceDriven:
         self._place(view, job, kind)
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: with time, jobs come to lack slots and to be late."""
+        """Implement `Hooks`: with time, jobs come to lack slots and to be late."""
         for kind, due in self._due.items():
             for job in due.values():
                 self._place(view, job, kind)
@@ -83,7 +83,7 @@ class PerformanceDriven:
         self._ready[kind].put(job, (group, within, *fifo_key(job)))
 
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
-        """Which group the job is of, and the slots that it lacks."""
+        """Return which group the job is of, and the slots that it lacks."""
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
             return SPARE, 0.0
@@ -111,7 +111,7 @@ class PerformanceDriven:
     # Who is next
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Any:
-        """As in `Order`."""
+        """Implement `Order`."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:

@@ -31,11 +31,11 @@ class PoolOrder(ABC):
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """As in `Order`."""
+        """Implement `Order`."""
         return chain.from_iterable(self._order[kind])
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         name = self.pool_of(job)
         pool = self.pools.get(name)
         if pool is None:
@@ -46,7 +46,7 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`; what changed with the job's end may be told after the end of others of its pool."""
+        """Implement `Hooks`; what changed with the job's end may be told after the end of others of its pool."""
         pool = self._pool(job)
         pool.jobs.drop(job)
         for kind in TaskKind:
@@ -54,7 +54,7 @@ class PoolOrder(ABC):
             self._place(pool, kind)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`: the job moves in its pool, and the pool among the pools."""
+        """Implement `Hooks`: the job moves in its pool, and the pool among the pools."""
         pool = self._pool(job)
         ready = pool.ready[kind]
         stage = job.stage(kind)

@@ -36,7 +36,7 @@ class Pool:
         self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Where it stands among the pools; only for a pool with a ready job."""
+        """Return where it stands among the pools; only for a pool with a ready job."""
         running, settings = self.tallies[kind].running, self.settings
         submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
         if running < settings.min_share:
@@ -44,7 +44,7 @@ class Pool:
         return (1, running / settings.weight, submit_s, self.name)
 
     def job_key(self, job: JobView, stage: StageView) -> tuple[Any, ...]:
-        """Where one of its jobs stands inside, among those with such a stage."""
+        """Return where one of its jobs stands inside, among those with such a stage."""
         if self.settings.inside == "fifo":
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]

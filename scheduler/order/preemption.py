@@ -23,7 +23,7 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
 
     def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """What to kill now. No pool is taken below its own share."""
+        """Return what to kill now. No pool is taken below its own share."""
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
@@ -48,7 +48,7 @@ class Preemption:
         return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """How many slots the pool may take back by now, and why; also notes whether it is content."""
+        """Return how many slots the pool may take back by now, and why; also note whether it is content."""
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
         if held >= promised or key not in self._at_min_s:

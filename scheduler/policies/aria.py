@@ -30,7 +30,7 @@ PROFILES = "aria"  # the kind of its profiles in the store
 
 
 def profile_name(spec: Run) -> str:
-    """What a job's profile is kept under: the paper's (user, job name)."""
+    """Return what a job's profile is kept under: the paper's (user, job name)."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
@@ -98,7 +98,7 @@ class Aria:
     # What jobs ask for
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks` (lines 1 to 3)."""
+        """Implement `Hooks` (lines 1 to 3)."""
         if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
             self.tick(view)
         name = profile_name(job.spec)
@@ -114,7 +114,7 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks` (lines 22 to 24): the job is measured and asks again."""
+        """Implement `Hooks` (lines 22 to 24): the job is measured and asks again."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -124,7 +124,7 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`: a success is one more run to average."""
+        """Implement `Hooks`: a success is one more run to average."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -137,7 +137,7 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: jobs that lack slots ask again, since no task of theirs may end for long.
+        """Implement `Hooks`: jobs that lack slots ask again, since no task of theirs may end for long.
 
         When the cluster has grown or shrunk all do.
         """
@@ -182,7 +182,7 @@ class Aria:
     # Who gets a slot
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._place(job, kind)
         if self._after_maps and kind is MAP:
             self._place(job, REDUCE)
@@ -209,7 +209,7 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy` (lines 4 to 21)."""
+        """Implement `Policy` (lines 4 to 21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:
@@ -246,7 +246,7 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """As in `Hooks`: profiles of the jobs that succeeded, to be kept, and what was predicted at submission."""
+        """Implement `Hooks`: profiles of the jobs that succeeded, to be kept, and what was predicted at submission."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -285,7 +285,7 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """When the job will end with the slots that it asks for; seconds since the run's start."""
+    """Return when the job will end with the slots that it asks for; seconds since the run's start."""
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,

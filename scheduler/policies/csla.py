@@ -26,7 +26,7 @@ class LoadAware(Explained):
         self._passed = dict.fromkeys(TaskKind, False)  # the last turn was answered with nothing
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         tags = self._tags
         tags.skipped = None
         proposal = super().decide(view, node, kind)

@@ -45,17 +45,17 @@ class Easy:
         self._slots = 0
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._waiting.put(job, fifo_key(job))
         self._dirty = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         if kind is MAP and self._gangs.changed(job):
             self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
@@ -64,7 +64,7 @@ class Easy:
             self._dirty = True
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
         if self._dirty:

@@ -30,7 +30,7 @@ class Explained(Composed):
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         proposal = super().decide(view, node, kind)
         return None if proposal is None else self.noted(view, node, proposal)
 
@@ -41,7 +41,7 @@ class Explained(Composed):
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """What the policy found out, as JSON values by topic; `profiles` are by kind and name, to be kept."""
+        """Return what the policy found out, as JSON values by topic; `profiles` are by kind and name, to be kept."""
         merged: dict[str, Any] = {}
         for report in self._reports:
             for topic, values in report().items():
@@ -50,6 +50,6 @@ class Explained(Composed):
 
 
 def report_of(policy: Policy) -> dict[str, Any]:
-    """What the policy found out by now, nothing when it has no `report`."""
+    """Return what the policy found out by now, nothing when it has no `report`."""
     report = getattr(policy, "report", None)
     return {} if report is None else report()

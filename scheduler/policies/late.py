@@ -58,7 +58,7 @@ class Late:
     # ---------------------------------------------------------------- hooks
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         task, started_s = attempt.task, attempt.started_s
         if attempt.speculative:
             self._copies[task.kind] -= 1
@@ -71,13 +71,13 @@ class Late:
             self._speeds[node] = before + NEWEST * (rate / usual - before)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._copied.pop(job.job, None)
         for kind in TaskKind:
             self._rates.pop((job.job, kind), None)
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: finds the slow tasks and the slow nodes."""
+        """Implement `Hooks`: finds the slow tasks and the slow nodes."""
         found: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
         relative: dict[NodeId, list[float]] = {}
         for job in view.jobs.values():
@@ -142,7 +142,7 @@ class Late:
     # --------------------------------------------------------------- copies
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Speculation`."""
+        """Implement `Speculation`."""
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:
             return None

@@ -53,7 +53,7 @@ class Cycle:
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
-        """What it gives the job."""
+        """Return what it gives the job."""
         return Share(
             utility=job.utility,
             placed=job.placed,
@@ -106,14 +106,14 @@ class Ras:
     # What happens to jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         self._known[job.job] = self._know(job)
 
     def _know(self, job: JobView) -> KnownJob:
         return KnownJob(job, find_profile(self._profiles, job.spec), self.capacity)
 
     def finished(self, view: View, job: JobView) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         known = self._known.pop(job.job)
         if known in self._poorest:
             self._poorest.remove(known)
@@ -122,7 +122,7 @@ class Ras:
                 placed.remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """As in `Hooks`: a finished map tells how long maps take."""
+        """Implement `Hooks`: a finished map tells how long maps take."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
@@ -132,7 +132,7 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """As in `Hooks`: a part of a control cycle, if one is due or under way."""
+        """Implement `Hooks`: a part of a control cycle, if one is due or under way."""
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -175,7 +175,7 @@ class Ras:
     # The task scheduler
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         running = count_of(node.attempts)
         used: Amounts | None = None
         for known in self._here.get(node.node, ()):
@@ -248,7 +248,7 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """What all that runs there, or all of that kind, is taken to use now, in percent of the node."""
+        """Return what all that runs there, or all of that kind, is taken to use now, in percent of the node."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
@@ -260,7 +260,9 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """What is used there and, before maps, what reduces wait for that are placed there: they were placed first."""
+        """Return what is used there and, before maps, what reduces wait for that are placed there: they were placed
+        first.
+        """
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -287,7 +289,7 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """What of the node is too little for one more task; None when it fits beside what runs (equation 6)."""
+        """Return what of the node is too little for one more task; None when it fits beside what runs (equation 6)."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)
@@ -317,7 +319,7 @@ class Ras:
         return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """As in `Hooks`."""
+        """Implement `Hooks`."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:

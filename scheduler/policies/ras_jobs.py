@@ -151,7 +151,7 @@ def kind_of(spec: NodeSpec) -> tuple[float, ...]:
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """How many attempts of each job and kind go on."""
+    """Return how many attempts of each job and kind go on."""
     counts: dict[tuple[str, TaskKind], int] = {}
     for attempt in attempts.values():
         if attempt.state != "killing":

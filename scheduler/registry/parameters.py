@@ -111,7 +111,7 @@ class ProfilesParameter(PolicyParameter):
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """As in `PolicyParameter`."""
+        """Implement `PolicyParameter`."""
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()

@@ -107,7 +107,7 @@ def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
 
 
 def reads_store(spec: str | Mapping[str, Any]) -> bool:
-    """Whether the policy takes what it knows of jobs from the profile store that it is given."""
+    """Tell whether the policy takes what it knows of jobs from the profile store that it is given."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
         asked = [(AXES[axis][name].parameters, given) for axis, (name, given) in parsed.axes.items()]

@@ -250,7 +250,7 @@ class Beats:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
-        """Whether the heartbeat is still on its way: it and its reply take their delays before it is served."""
+        """Tell whether the heartbeat is still on its way: it and its reply take their delays before it is served."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:

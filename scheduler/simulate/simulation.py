@@ -180,7 +180,7 @@ class Simulation:
 
     @property
     def ended(self) -> bool:
-        """Whether all jobs have ended, and all attempts of them."""
+        """Tell whether all jobs have ended, and all attempts of them."""
         return self._ended
 
     @property
@@ -189,7 +189,7 @@ class Simulation:
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:
-        """Whether the node runs; a frozen one does not."""
+        """Tell whether the node runs; a frozen one does not."""
         known = self.node_by_name[node]
         return known.up and not known.frozen
 

@@ -90,18 +90,18 @@ class Storage:
     # ----------------------------------------------------------------- Store
 
     def holders(self, block: str) -> Sequence[NodeId]:
-        """As in `Store`."""
+        """Implement `Store`."""
         given = self._given.get(block)
         if given is None:
             return self.names.holders(block)
         return [node for node in given if self._alive(node)]
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
-        """Who holds a split's block when the run begins, alive or not: of one placed here its hosts."""
+        """Return who holds a split's block when the run begins, alive or not: of one placed here its hosts."""
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """As in `Store`. Whoever writes on after he was given up gets no more blocks."""
+        """Implement `Store`. Whoever writes on after he was given up gets no more blocks."""
         _, _, job, _, attempt = path.split("/")
         if job in self._ended or attempt in self._dropped.get(job, ()):
             return []
@@ -114,7 +114,7 @@ class Storage:
         return answer["nodes"]
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """As in `Store`; a file that was deleted meanwhile stays so."""
+        """Implement `Store`; a file that was deleted meanwhile stays so."""
         blocks = self._writing.pop(path, [])
         if len(blocks) < len(lengths):
             return
@@ -164,7 +164,7 @@ class Storage:
         self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """What the node holds, as it reports it."""
+        """Return what the node holds, as it reports it."""
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:

@@ -124,7 +124,7 @@ class Wakes:
             self.want(now_s, found[1])
 
     def any_s(self, now_s: float) -> float:
-        """When the next timer of all goes."""
+        """Return when the next timer of all goes."""
         found = self.everyone.after(now_s, self.queue.passed)
         return found[0] if found is not None else inf
 

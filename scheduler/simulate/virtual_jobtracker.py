@@ -56,7 +56,7 @@ class Master(Driver):
         self.is_up = False
 
     def recover(self, now_s: float) -> list[Effect]:
-        """As in `Driver`, but without rows: virtual time has one table, in which they are already."""
+        """Implement `Driver`, but without rows: virtual time has one table, in which they are already."""
         self._gate.target = NoSink()
         effects = super().recover(now_s)
         self._gate.target = self._rows

@@ -46,7 +46,7 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """What decides which reduce gets the key; here the key itself."""
+        """Return what decides which reduce gets the key; here the key itself."""
         return key
 
 

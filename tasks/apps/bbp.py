@@ -78,7 +78,7 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Whether the digits are the same however the terms were rounded."""
+    """Tell whether the digits are the same however the terms were rounded."""
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -88,7 +88,7 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Which groups each map computes: as many terms for each, since a digit costs more the further out it is."""
+    """Return which groups each map computes: as many terms for each, since a digit costs more the further out it is."""
     count = -(-digits // GROUP_DIGITS)
 
     def terms(groups: int) -> int:

@@ -30,7 +30,7 @@ def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np
 
 
 def count_inside(first: int, samples: int) -> int:
-    """How many of the points `first` + 1 ... `first` + `samples` lie in the circle inscribed in the unit square."""
+    """Count the points `first` + 1 to `first` + `samples` that lie in the circle inscribed in the unit square."""
     indices = np.arange(first + 1, first + samples + 1, dtype=np.int64)
     x, y = (radical_inverse(indices, base) - 0.5 for base in BASES)
     return int(np.count_nonzero(x * x + y * y <= 0.25))

@@ -108,7 +108,7 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """What is wrong with the parts of a sorted file, in one line; None when they are right.
+    """Return what is wrong with the parts of a sorted file, in one line; None when they are right.
 
     Within and over the parts no record may be smaller than the one before; none may be lost, changed or doubled.
     """

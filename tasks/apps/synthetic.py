@@ -79,7 +79,7 @@ class CostRun:
 
 
 def share(total: int, part: int, parts: int) -> int:
-    """What part number `part` of `parts` gets when `total` is divided evenly in whole units."""
+    """Return what part number `part` of `parts` gets when `total` is divided evenly in whole units."""
     return total * (part + 1) // parts - total * part // parts
 
 

@@ -91,7 +91,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -> str | None:
-    """What is wrong with a word count of that text, in one line; None when it is right."""
+    """Return what is wrong with a word count of that text, in one line; None when it is right."""
     wanted = count_words(text)
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
@@ -114,7 +114,7 @@ def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -
 
 
 def count_words(text: Iterable[Buffer]) -> Counter[bytes]:
-    """How often each word is in a text that comes in pieces."""
+    """Return how often each word is in a text that comes in pieces."""
     counts: Counter[bytes] = Counter()
     rest = b""
     for piece in text:

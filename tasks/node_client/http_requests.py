@@ -124,7 +124,7 @@ class AgentLink:
         return body
 
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """Return what every request carries."""
         return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
 
     def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:

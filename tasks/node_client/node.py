@@ -67,7 +67,7 @@ class AttemptNode(Protocol):
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """What came to the job's list of map outputs after `cursor`, and whether all maps are done."""
+        """Return what came to the job's list of map outputs after `cursor`, and whether all maps are done."""
         ...
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:

@@ -60,14 +60,14 @@ class ClassProgram:
         self._kind = source.input or "text"
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """As in `Program`."""
+        """Implement `Program`."""
         last = not task.spec.reduces
         if self._kind == "none":
             return self.user.mapped_once(task.spec.index, last=last)
         return self.user.mapped(self._kind, task.chunks(reader_of(self._kind)), last=last)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """As in `Program`."""
+        """Implement `Program`."""
         return self.user.reduced(pieces)
 
 
@@ -80,11 +80,11 @@ class CommandProgram:
         self.combine: Stage | None = self._stage("combiner") if task.params.get("combiner") else None
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """As in `Program`."""
+        """Implement `Program`."""
         return self._stage("mapper")(task.chunks("text"))
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """As in `Program`."""
+        """Implement `Program`."""
         return self._stage("reducer")(pieces)
 
     def _stage(self, role: str) -> Stage:

@@ -19,7 +19,7 @@ QUANTILE_HEADS = ("min", "25%", "median", "75%", "95%", "max")
 
 
 def facts(trace: Trace) -> list[Line]:
-    """What the trace is about, one fact a line."""
+    """Return what the trace is about, one fact a line."""
     if trace.topology is not None:
         hosts, racks = len(trace.topology.hosts), len(trace.topology.racks)
         return [("format", f"{trace.format} topology"), ("hosts", f"{hosts}"), ("racks", f"{racks}")]

@@ -156,7 +156,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Whether the trace says where a job's input was, but not how much."""
+    """Tell whether the trace says where a job's input was, but not how much."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -191,7 +191,7 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
 
 
 def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
-    """How long each worked (a reduce: after its shuffle); None for all when the trace timed none of them."""
+    """Return how long each worked (a reduce: after its shuffle); None for all when the trace timed none of them."""
     known = [task.work_s for task in tasks]
     return _filled(known) if any(value is not None for value in known) else known
 
@@ -209,7 +209,7 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Which of the tasks are kept, evenly over all: at least one; a share above 1 repeats some."""
+    """Return which of the tasks are kept, evenly over all: at least one; a share above 1 repeats some."""
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -249,7 +249,7 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Where even one task moves more than the limit, the tasks themselves shrink."""
+    """Shrink the tasks themselves where even one moves more than the limit."""
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)

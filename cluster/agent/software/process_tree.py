@@ -63,7 +63,7 @@ class ProcessTree:
         return True
 
     def held_bytes(self) -> int:
-        """What they hold, files aside; each has its part of the pages that it shares with others."""
+        """Return what they hold, files aside; each has its part of the pages that it shares with others."""
         return sum(map(_own_bytes, self._find()))
 
     def signal(self, number: int) -> None:

@@ -91,7 +91,7 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """As in NodeGroups."""
+        """Implement `NodeGroups`."""
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
 
@@ -114,16 +114,16 @@ class StoppedGroups:
             os.close(place.withheld)
 
     def rebalance(self) -> None:
-        """As in NodeGroups."""
+        """Implement `NodeGroups`."""
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """As in NodeGroups."""
+        """Implement `NodeGroups`."""
         self._put(self._shares.set_factor(factor))
 
     def oom_kills(self, name: str) -> int:
-        """How often an attempt was killed there because it held too much."""
+        """Return how often an attempt was killed there because it held too much."""
         return self._kills[name]
 
     def cpu_s(self, name: str) -> float | None:
@@ -137,7 +137,9 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """What each has used and paid for: one that is stopped, or runs on for a slice, so uses just its share."""
+        """Return what each has used and paid for: one that is stopped, or runs on for a slice, so uses just its
+        share.
+        """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
             if self._shares.crowded:  # what one used until its last look says little of now

@@ -71,7 +71,7 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 
 def _go_first() -> None:
-    """Where memory ends, an attempt goes, not the agent. A process that may not be traced cannot say so as a user."""
+    """Have an attempt go where memory ends, not the agent. A process that may not be traced cannot say so as a user."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
@@ -152,7 +152,7 @@ def _peak_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """What RLIMIT_DATA counts: this process's private writable memory."""
+    """Return what RLIMIT_DATA counts: this process's private writable memory."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_drop() -> bool:
-    """Whether this process can make users of attempts."""
+    """Tell whether this process can make users of attempts."""
     needed = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
     return os.geteuid() == 0 and _may(needed)
 
@@ -68,7 +68,7 @@ def name_process(name: str) -> None:
 
 
 def _may(capabilities: Iterable[int]) -> bool:
-    """Whether this process has all of these capabilities."""
+    """Tell whether this process has all of these capabilities."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)

@@ -100,7 +100,7 @@ class Spares:
             self._link.send({"type": "strays"})
 
     def hear(self, message: Message) -> None:
-        """What the zygote says."""
+        """Take what the zygote says."""
         if message["type"] == "parked":
             self._parked(self._asked.pop(0), message)
         elif spare := self._living.pop(message["pid"], None):

@@ -48,16 +48,16 @@ class Forked:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """As in `Child`."""
+        """Implement `Child`."""
         return self._look(os.WNOHANG)
 
     def kill(self) -> None:
-        """As in `Child`."""
+        """Implement `Child`."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """As in `Child`."""
+        """Implement `Child`."""
         code = self._look(0)
         assert code is not None
         return code

@@ -156,11 +156,11 @@ class DockerMachine:
             await asyncio.to_thread(self._limits.set_rates, disk, network)
 
     def totals(self) -> KernelTotals:
-        """As in `Machine`."""
+        """Implement `Machine`."""
         return self._limits.totals()
 
     def is_alive(self) -> bool:
-        """Whether the agent runs."""
+        """Tell whether the agent runs."""
         return self._streams is not None and not self._streams.ended.is_set()
 
     def _dispose(self) -> None:
@@ -226,7 +226,7 @@ class DockerMachine:
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
-        """Where other hosts reach the agent; empty when there are none."""
+        """Return where other hosts reach the agent; empty when there are none."""
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
@@ -246,7 +246,7 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """What the agent is to do: with the groups that it is handed over, else in software."""
+        """Return what the agent is to do: with the groups that it is handed over, else in software."""
         if self._config.limits == "off":
             return "off"
         return "software" if self._limits.groups is None else "cgroup"
@@ -295,7 +295,7 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """What the kernel enforces, by resource. Raises BadInput when it must and cannot."""
+        """Return what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
         held = self._limits.hold(api, self._image)
         (self._root / HOST_PID).write_text(str(self._limits.pid))
         if self._kernel and self._limits.groups is None:

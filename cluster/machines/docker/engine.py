@@ -52,13 +52,13 @@ def _advice(why: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """What the engine said, without the client's wrapping."""
+    """Return what the engine said, without the client's wrapping."""
     text = getattr(error, "explanation", None) or str(error)
     return " ".join(str(text).split())
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """What everything of a run bears."""
+    """Return what everything of a run bears."""
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 

@@ -105,7 +105,7 @@ class HostLimits:
             self._nic.change(self._node.network_bps * network)
 
     def totals(self) -> KernelTotals:
-        """As in `Machine`."""
+        """Implement `Machine`."""
         groups = self._groups.counters
         disk = block_bytes(self._disk.number) if self._disk.number else None
         nic = interface_bytes(self._pid) if self._nic is not None else None

@@ -74,7 +74,7 @@ class ExactEmulation:
             run.due_s = math.nan  # equals nothing in the heap
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """What is left to do takes 1/`cpu` of its time from now on; `disk` and `network` play no part."""
+        """Make what is left to do take 1/`cpu` of its time from now on; `disk` and `network` play no part."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -147,7 +147,7 @@ class ExactEmulation:
         self._told.append((node, report))
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """What the job's reduces on the node are told of its maps."""
+        """Tell the job's reduces on the node of its maps."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -237,7 +237,7 @@ class ExactEmulation:
         heappush(self._heap, (run.due_s, self._serial, run))
 
     def next_s(self) -> float:
-        """When something happens next; infinite when nothing does."""
+        """Return when something happens next; infinite when nothing does."""
         if self._told:
             return self._now_s
         heap = self._heap
@@ -246,7 +246,7 @@ class ExactEmulation:
         return heap[0][0] if heap else math.inf
 
     def advance(self, now_s: float) -> list[Happening]:
-        """What has happened up to now and was not yet told, in order."""
+        """Return what has happened up to now and was not yet told, in order."""
         self._catch_up(now_s)
         told, self._told = self._told, []
         return told
@@ -301,7 +301,7 @@ class ExactEmulation:
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """What the node used since it was last asked; each attempt the same at any time of its work."""
+        """Return what the node used since it was last asked; each attempt the same at any time of its work."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None or now_s <= where.asked_s:
@@ -322,7 +322,7 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
         return self._consumed.pop(attempt, {})
 
 

@@ -108,7 +108,7 @@ class ExactCosts:
         return counters
 
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """What an attempt has counted that got so far."""
+        """Return what an attempt has counted that got so far."""
         if whole is None:
             return Counters()
         return Counters(

@@ -141,7 +141,7 @@ class FluidEmulation:
             run.kill(reason)
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """What the job's reduces on the node are told of its maps."""
+        """Tell the job's reduces on the node of its maps."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -162,7 +162,7 @@ class FluidEmulation:
     # ----------------------------------------------------------------- time
 
     def next_s(self) -> float:
-        """When something happens next; infinite when nothing does."""
+        """Return when something happens next; infinite when nothing does."""
         world = self._world
         if world.told:
             return world.agenda.now_s
@@ -171,7 +171,7 @@ class FluidEmulation:
         return world.agenda.next_s()
 
     def advance(self, now_s: float) -> list[Happening]:
-        """What has happened up to now and was not yet told, in order."""
+        """Return what has happened up to now and was not yet told, in order."""
         world = self._world
         world.sharing.advance(now_s)
         told, world.told = world.told, []
@@ -191,7 +191,7 @@ class FluidEmulation:
         return [run.status(now_s) for run in host.runs.values()] if host else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """What the node used since it was last asked, as shares of the declared rates."""
+        """Return what the node used since it was last asked, as shares of the declared rates."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return host.usage(now_s) if host else Usage()
@@ -202,5 +202,5 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
         return self._world.consumed.pop(attempt, {})

@@ -183,7 +183,7 @@ class MapRun(RunningAttempt):
         return self.done(now_s) * (0.95 if self.plan.cost.sort_cpu_s else 1.0)
 
     def partitions(self) -> tuple[int, ...]:
-        """What is served to the reduces from now on."""
+        """Return what is served to the reduces from now on."""
         plan = self.plan
         sizes = self.world.sizes.of(plan)
         if sizes:

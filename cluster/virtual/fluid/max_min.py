@@ -212,7 +212,7 @@ class Sharing:
 
     @property
     def settled(self) -> bool:
-        """Whether all rates are as they should be now."""
+        """Tell whether all rates are as they should be now."""
         return not self._dirty
 
     def settle(self) -> None:

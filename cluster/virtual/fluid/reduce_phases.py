@@ -19,7 +19,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(limit_bytes: int) -> int:
-    """What a reduce with that memory limit (0: none) keeps of what it fetched; the rest goes to its disk."""
+    """Return what a reduce with that memory limit (0: none) keeps of what it fetched; the rest goes to its disk."""
     if not limit_bytes:
         return BUFFER_MAX_BYTES
     return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
@@ -201,7 +201,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """What a batch brought, in memory as far as it fits."""
+        """Keep what a batch brought, in memory as far as it fits."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)

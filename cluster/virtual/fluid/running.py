@@ -153,7 +153,7 @@ class RunningAttempt:
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """How long an emulated core of its own takes for that much CPU time."""
+        """Return how long an emulated core of its own takes for that much CPU time."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
@@ -249,7 +249,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Whether the flow needs room on that node's disk."""
+        """Tell whether the flow needs room on that node's disk."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
@@ -303,14 +303,14 @@ class RunningAttempt:
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
-        """What the node says of it while it runs."""
+        """Return what the node says of it while it runs."""
         progress = 0.0 if self.started_s is None else self.progress(now_s)
         return AttemptStatus(
             attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
         )
 
     def memory_bytes(self, now_s: float) -> int:
-        """What it holds, taken to grow with its work."""
+        """Return what it holds, taken to grow with its work."""
         if self.report is not None or self.started_s is None:
             return 0
         return int(self.plan.cost.memory_peak_bytes * self.progress(now_s) * self.share)

@@ -126,11 +126,11 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing comes from it."""
+        """Tell whether nothing comes from it."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> Board:
-        """What was told of the job's map outputs."""
+        """Return what was told of the job's map outputs."""
         board = self.boards.get(job)
         if board is None:
             board = self.boards[job] = Board()
@@ -244,7 +244,7 @@ class World:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """How much later a flow between a node and another (or a pipeline of them) begins."""
+        """Return how much later a flow between a node and another (or a pipeline of them) begins."""
         if not self.delays:
             return 0.0
         others = detail if isinstance(detail, list) else [detail]

@@ -40,7 +40,7 @@ class TaskTrackerActor(RunActor):
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
 
     async def ready(self) -> int:
-        """As in `RunActor`; makes room for one call of each node that blocks, as the start of a machine does."""
+        """Implement `RunActor`; makes room for one call of each node that blocks, as the start of a machine does."""
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
         )

@@ -142,6 +142,6 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """How much earlier CSLA ends each group than Capacity, in %, one number a repeat."""
+    """Return how much earlier CSLA ends each group than Capacity, in %, one number a repeat."""
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

@@ -126,7 +126,7 @@ def samples(bench: Bench) -> Played:
 
 
 def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:
-    """What the samples of the first repeat found, by job name."""
+    """Return what the samples of the first repeat found, by job name."""
     return played.findings(played.policies[0])["profiles"]["demand"]
 
 

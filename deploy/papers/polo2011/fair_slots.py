@@ -24,7 +24,7 @@ class Fewer(Slots):
         self._map_slots = map_slots
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """As in `Admission`."""
+        """Implement `Admission`."""
         free = node.free_slots(kind)
         return free > (max(0, node.spec.map_slots - self._map_slots) if kind is TaskKind.MAP else 0)
 

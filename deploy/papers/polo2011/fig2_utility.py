@@ -38,7 +38,7 @@ def utility(maps: int, reduces: int) -> float:
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Where one more slot of either kind is worth less."""
+    """Return where one more slot of either kind is worth less."""
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())
 

@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def late(self) -> int:
-        """How many jobs ended after their deadline."""
+        """Return how many jobs ended after their deadline."""
         return sum(finish > deadline for _, finish, deadline in self.jobs)
 
     @property
@@ -153,7 +153,7 @@ class _ByLoad(Simulation):
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """As in Simulation, but by load instead of time."""
+        """Do as `Simulation`, but by load instead of time."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -173,23 +173,23 @@ class RowsKept:
         self.attempts: dict[str, list[tuple[float, float]]] = {"map": [], "reduce": []}
 
     def job(self, row: JobRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         if row.state != "succeeded" or row.finish is None or row.deadline is None:
             raise ValueError(f"{row.job} {row.state}")
         self.jobs.append((row.submit, row.finish, row.deadline))
 
     def attempt(self, row: AttemptRow) -> None:
-        """As in `Sink`."""
+        """Implement `Sink`."""
         self.attempts[row.kind].append((row.assigned, row.end))
 
     def decision(self, row: DecisionRow) -> None:
-        """As in `Sink`; not looked at."""
+        """Implement `Sink`; not looked at."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`; not looked at."""
+        """Implement `Rows`; not looked at."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`; not looked at."""
+        """Implement `Rows`; not looked at."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """As in `Rows`; not looked at."""
+        """Implement `Rows`; not looked at."""

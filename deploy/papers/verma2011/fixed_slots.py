@@ -31,7 +31,7 @@ class FixedSlots:
         self._nearest = Greedy()
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`."""
         for job in view.jobs.values():
             stage = job.stage(kind)
             if not stage.ready or stage.running >= self._most(job, kind):

@@ -88,7 +88,7 @@ def _load(run: RunTables) -> float:
 
 
 def _accuracy(run: RunTables) -> float:
-    """How far completions are from deadlines on average, in % of the deadline."""
+    """Return how far completions are from deadlines on average, in % of the deadline."""
     due_s = run.jobs["deadline"] - run.jobs["submit"]
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 

@@ -65,7 +65,7 @@ class Intervals:
         return Intervals(start[ran], end[ran], group[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """How many run at each time, of one group or of all."""
+        """Return how many run at each time, of one group or of all."""
         mine = slice(None) if group is None else self.group == group
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
@@ -112,7 +112,7 @@ class Intervals:
 
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
-    """How many users have a job that is submitted and unfinished."""
+    """Return how many users have a job that is submitted and unfinished."""
     spans = [span for _, rows in jobs.groupby("user") for span in active_spans(rows, end_s)]
     start, end = np.array([s for s, _ in spans]), np.array([e for _, e in spans])
     return Steps.of(np.concatenate([start, end]), np.concatenate([np.ones(len(spans)), -np.ones(len(spans))]))

@@ -188,7 +188,7 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """How long a reduce's shuffle took, in hundredths; -1 when there was none."""
+    """Return how long a reduce's shuffle took, in hundredths; -1 when there was none."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 

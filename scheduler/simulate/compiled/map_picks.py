@@ -140,7 +140,7 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
-    """How long a job of that level has to wait for a map anywhere."""
+    """Return how long a job of that level has to wait for a map anywhere."""
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 

@@ -51,7 +51,7 @@ class Costs:
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Where it is."""
+        """Return where it is."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -120,7 +120,7 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Where parts of these sizes end that come after those before."""
+    """Return where parts of these sizes end that come after those before."""
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
@@ -177,7 +177,7 @@ def make_state(simulation: Simulation) -> State:
 
 
 def _of_nodes(simulation: Simulation) -> Arrays:
-    """What is as wide as the widest node has slots, and the rows that one heartbeat may make."""
+    """Return what is as wide as the widest node has slots, and the rows that one heartbeat may make."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -193,7 +193,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """What is told to reduces, and the driver's queue."""
+    """Return what is told to reduces, and the driver's queue."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     slots = sum(node.spec.reduce_slots for node in nodes)
@@ -303,7 +303,7 @@ def _near(
 
 
 def _racks(simulation: Simulation) -> tuple[int, Values]:
-    """How many racks there are, and each node's."""
+    """Return how many racks there are, and each node's."""
     place: dict[str, int] = {}
     rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
     return max(1, len(place)), np.array(rack_of, np.int64)

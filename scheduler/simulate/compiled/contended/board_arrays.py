@@ -8,7 +8,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """What the job's reduces on the node were told, -1 when nothing. Ended jobs are forgotten on the way."""
+    """Return what the job's reduces on the node were told, -1 when nothing. Ended jobs are forgotten on the way."""
     before, board = -1, state.nodes[node].board
     while board >= 0:
         entry = state.boards[board]

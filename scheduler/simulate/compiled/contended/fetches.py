@@ -175,7 +175,7 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
 
 @compiled
 def copied(state: State, item: int) -> None:
-    """What did not fit into memory is on disk."""
+    """Note that what did not fit into memory is on disk."""
     work = state.flows[item].work
     stop(state, item)
     drop_item(state, item)
