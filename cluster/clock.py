@@ -30,7 +30,7 @@ class RunClock:
         self.begin(epoch_s)
 
     def begin(self, epoch_s: float) -> None:
-        """Counts from another start from now on: the run's start is known only after its nodes are up."""
+        """Count from another start from now on: the run's start is known only after its nodes are up."""
         self.epoch_s = epoch_s
         self._wall_s = time.time() - time.monotonic()
         self._offset_s = self._wall_s - epoch_s
@@ -46,7 +46,7 @@ class RunClock:
 
     @property
     def kept(self) -> float:
-        """The share of its first rates that a node has at the present stretch."""
+        """Return the share of its first rates that a node has at the present stretch."""
         return self._first / self.stretch
 
     def now_s(self) -> float:

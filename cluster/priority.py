@@ -29,7 +29,7 @@ def go_first() -> None:
 
 
 def take_turns() -> None:
-    """Gives up in this thread what it has of `go_first`."""
+    """Give up in this thread what it has of `go_first`."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(PLAIN_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     _ask_for_slices(0, 0)

@@ -62,7 +62,7 @@ class RunConfig:
 
     @property
     def changes(self) -> Path | None:
-        """The run's `StretchFile`, None when the stretch stays as it is."""
+        """Return the run's `StretchFile`, None when the stretch stays as it is."""
         return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
@@ -71,7 +71,7 @@ class RunConfig:
 
     @property
     def links(self) -> Path | None:
-        """The folder with the budgets of links between racks and of shared disks, None when there are none."""
+        """Return the folder with the budgets of links between racks and of shared disks, None when there are none."""
         has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
         return self.work / "nodes" / ".links" if has else None
 
@@ -84,7 +84,7 @@ class RunConfig:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Makes this the run that actors of this control folder belong to. The file has no private key: attempts may
+        """Make this the run that actors of this control folder belong to. The file has no private key: attempts may
         read it."""
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         raw = asdict(known) | {"work": str(self.work)}
@@ -95,7 +95,7 @@ class RunConfig:
 
     @staticmethod
     def load(control: Path) -> RunConfig | None:
-        """The run that goes on in this control folder, None when there is none."""
+        """Return the run that goes on in this control folder, None when there is none."""
         try:
             raw: dict[str, Any] = json.loads((control / "current.json").read_text())
         except FileNotFoundError:

@@ -179,7 +179,7 @@ class ClusterSpec:
         )
 
     def node(self, name: NodeId) -> NodeSpec:
-        """The node of that name; KeyError when there is none."""
+        """Return the node of that name; KeyError when there is none."""
         for node in self.nodes:
             if node.node == name:
                 return node

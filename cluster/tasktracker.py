@@ -112,7 +112,7 @@ class TaskTracker:
             await self._machine.dispose()
 
     async def die(self) -> None:
-        """Ends as a process does that is killed: connections are cut, what runs on the node dies, its files stay."""
+        """End as a process does that is killed: connections are cut, what runs on the node dies, its files stay."""
         await self._cease()
         if self._machine is not None:
             await self._machine.kill()
@@ -139,7 +139,7 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Applies a fault: kill, restart, freeze, thaw, an order of `cluster.conditions.Conditions`, or
+        """Apply a fault: kill, restart, freeze, thaw, an order of `cluster.conditions.Conditions`, or
         once: kill_attempt (target, luck), corrupt_block or delete_block (block). Says what was hit, if anything."""
         if kind == "kill" and self._machine is not None:
             self._down = True
@@ -268,7 +268,7 @@ class TaskTracker:
                 await self._socket.send_str(json.dumps(message))
 
     async def _read(self) -> None:
-        """Takes the agent's messages until it is gone."""
+        """Take the agent's messages until it is gone."""
         assert self._socket is not None
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.TEXT:

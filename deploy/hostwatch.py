@@ -41,7 +41,7 @@ class HostWatch:
         psutil.cpu_percent(None)
 
     def look(self) -> None:
-        """Takes a sample when one is due."""
+        """Take a sample when one is due."""
         now_s = self._clock.now_s()
         if now_s >= self._next_s:
             self._next_s = now_s + SAMPLE_S

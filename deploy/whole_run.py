@@ -120,7 +120,7 @@ def isolated(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
-    """Says which policies know jobs of earlier runs: these decide otherwise than on a host that knows nothing."""
+    """Say which policies know jobs of earlier runs: these decide otherwise than on a host that knows nothing."""
     store = scenario.profiles.store
     readers = [
         choice.spec for choice in scenario.policies if choice.make is None and reads_store(choice.given)
@@ -202,7 +202,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
 
 @contextmanager
 def _not_left_empty(folder: Path) -> Iterator[None]:
-    """Removes the folder when nothing has come to be in it."""
+    """Remove the folder when nothing has come to be in it."""
     try:
         yield
     finally:

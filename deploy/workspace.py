@@ -92,7 +92,7 @@ def base_folder() -> Path:
 
 
 def make_scratch(base: Path) -> Path:
-    """A new private folder that is this process's until it ends."""
+    """Return a new private folder that is this process's until it ends."""
     return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
 
 
@@ -102,7 +102,7 @@ def owned(kind: str = "") -> str:
 
 
 def remove(folder: Path) -> None:
-    """Removes a scratch folder for good: what still writes there (Ray's processes end a little later than Ray) is
+    """Remove a scratch folder for good: what still writes there (Ray's processes end a little later than Ray) is
     waited for, then killed."""
     end_s = time.monotonic() + SETTLE_S
     users = set(users_of(folder))

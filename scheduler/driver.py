@@ -115,7 +115,7 @@ class Driver:
 
     @property
     def books(self) -> Ledger:
-        """The present core's books, to look at."""
+        """Return the present core's books, to look at."""
         return self.core.ledger
 
     # ---------------------------------------------------------------- events

@@ -132,7 +132,7 @@ class History:
                 rows.clear()
 
     def close(self) -> None:
-        """Writes all that is left."""
+        """Write all that is left."""
         self.flush(now=True)
 
     def _write_part(self, table: str, rows: list[tuple[Any, ...]]) -> None:
@@ -149,7 +149,7 @@ class History:
 
 
 def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
-    """Rows as a frame with the table's columns and types, `policy, repeat` first."""
+    """Return rows as a frame with the table's columns and types, `policy, repeat` first."""
     import pandas as pd
 
     columns = COLUMNS[table]
@@ -189,7 +189,8 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
-    """A merged table as a frame, all of it or of one `run` (policy, repeat); memory is bounded by what is returned.
+    """Return a merged table as a frame, all of it or of one `run` (policy, repeat); memory is bounded by what is
+    returned.
 
     Raises BadInput when the file is missing or damaged.
     """
@@ -206,7 +207,7 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """All tables of a run by name; raises BadInput as `read_table` does."""
+    """Return all tables of a run by name; raises BadInput as `read_table` does."""
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
@@ -281,7 +282,7 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """The columns in the contract's order and types; KeyError when one is missing."""
+    """Return the columns in the contract's order and types; KeyError when one is missing."""
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
@@ -318,7 +319,7 @@ def _part_order(part: Path) -> tuple[str, int, int]:
 
 
 def _slug(policy: str) -> str:
-    """A file name for a policy; the checksum keeps two policies apart that differ in punctuation only."""
+    """Return a file name for a policy; the checksum keeps two policies apart that differ in punctuation only."""
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
     return f"{plain}_{zlib.crc32(policy.encode()):08x}"
 

@@ -78,7 +78,7 @@ class Recorder:
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """The rows from each table's cursor on; those before it are dropped for good."""
+        """Return the rows from each table's cursor on; those before it are dropped for good."""
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
             if done > 0:
@@ -226,7 +226,7 @@ class JobTracker:
         self._do("register", node, incarnation)
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Serves a heartbeat: what the node must do, with the attempts' specifications."""
+        """Serve a heartbeat: what the node must do, with the attempts' specifications."""
         self._submit_due()
         reply = self._do("heartbeat", beat)
         if reply is None:

@@ -62,7 +62,7 @@ class Policy(Protocol):
     """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """The next task of that kind to start on `node`, None when there is none for it now."""
+        """Return the next task of that kind to start on `node`, None when there is none for it now."""
         ...
 
 
@@ -128,7 +128,7 @@ class Speculation(Protocol):
     as in `Hooks`."""
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """A task of that kind to start once more, on `node`; None when there is none for it now."""
+        """Return a task of that kind to start once more, on `node`; None when there is none for it now."""
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None: ...
@@ -144,7 +144,7 @@ class Order(Protocol):
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """The ready jobs, best first."""
+        """Return the ready jobs, best first."""
         ...
 
 
@@ -156,7 +156,7 @@ class Locality(Protocol):
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """A map to start, or why the job waits; None when it was already asked in this heartbeat."""
+        """Return a map to start, or why the job waits; None when it was already asked in this heartbeat."""
         ...
 
 
@@ -170,7 +170,7 @@ class Admission(Protocol):
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Why a task of that kind of the job cannot start there; None when it can."""
+        """Return why a task of that kind of the job cannot start there; None when it can."""
         ...
 
 
@@ -211,7 +211,7 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Asks the axes."""
+        """Ask the axes."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property

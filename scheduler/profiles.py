@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """The user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
+    """Return the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
     named = os.environ.get("SCHEDBED_PROFILES")
     if named:
         return Path(named)
@@ -33,12 +33,12 @@ def default_store() -> Path:
 
 
 def named_store(name: str) -> Path:
-    """The store of that name: `store` is the user's own, anything else a path."""
+    """Return the store of that name: `store` is the user's own, anything else a path."""
     return default_store() if name == "store" else Path(name)
 
 
 def frozen_store(name: str, copy: Path) -> str:
-    """A copy of a store for a run that may last, by its path; `none` when there is nothing to copy.
+    """Return a copy of a store for a run that may last, by its path; `none` when there is nothing to copy.
 
     Others may write to the store meanwhile, and a JobTracker that restarts must read what it read before.
     """
@@ -62,11 +62,11 @@ class ProfileStore:
         self.path = path
 
     def load(self, kind: str, name: str) -> dict[str, Any] | None:
-        """The values saved last, None when there are none."""
+        """Return the values saved last, None when there are none."""
         return self.load_all(kind).get(name)
 
     def load_all(self, kind: str) -> dict[str, dict[str, Any]]:
-        """All values of that kind by name, sorted; empty when the file does not exist."""
+        """Return all values of that kind by name, sorted; empty when the file does not exist."""
         if not self.path.exists():
             return {}
         with self._open() as db:

@@ -159,19 +159,19 @@ class JobView(Protocol):
     def excluded(self) -> Mapping[NodeId, None]: ...  # Nodes that it avoids after three failures there.
 
     def stage(self, kind: TaskKind) -> StageView:
-        """Its maps or its reduces."""
+        """Return its maps or its reduces."""
         ...
 
     def local_map(self, node: NodeId) -> TaskView | None:
-        """An unstarted map with a replica on that node."""
+        """Return an unstarted map with a replica on that node."""
         ...
 
     def rack_map(self, rack: str) -> TaskView | None:
-        """An unstarted map with a replica in that rack."""
+        """Return an unstarted map with a replica in that rack."""
         ...
 
     def free_map(self) -> TaskView | None:
-        """An unstarted map that prefers no node."""
+        """Return an unstarted map that prefers no node."""
         ...
 
     def any_map(self) -> TaskView | None:
@@ -179,7 +179,9 @@ class JobView(Protocol):
         ...
 
     def whole_map(self, rack: str) -> TaskView | None:
-        """A map that may be split, in that rack if there is one: with input and reduces, never tried, and no part."""
+        """Return a map that may be split, in that rack if there is one: with input and reduces, never tried, and no
+        part.
+        """
         ...
 
     def any_reduce(self) -> TaskView | None:

@@ -117,7 +117,7 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """The bytes of each partition that a map gives to the reduces; none for others."""
+    """Return the bytes of each partition that a map gives to the reduces; none for others."""
     app = app_of(spec)
     params = app.params(spec.params)
     if spec.kind is TaskKind.MAP:
@@ -137,7 +137,7 @@ def _make_room(scratch: Path) -> None:
 
 
 def reason_of(error: Exception, memory_bytes: int) -> str:
-    """Why an attempt failed, in one line."""
+    """Return why an attempt failed, in one line."""
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

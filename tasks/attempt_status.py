@@ -55,7 +55,7 @@ class StatusFile:
         self._phase = ""
 
     def now_s(self) -> float:
-        """Seconds since the run's start."""
+        """Return seconds since the run's start."""
         if self._changes is None:
             return (self._clock() - self._epoch_s) / self._stretch
         emulated = self._changes.time
@@ -99,8 +99,8 @@ class Meter:
         self._values[name] = at_s
 
     def counters(self, setup_cpu_s: float = 0.0) -> Counters:
-        """The counters so far, with the CPU time and peak memory of this process and the children it has waited for;
-        without what its setup took."""
+        """Return the counters so far, with the CPU time and peak memory of this process and the children it has
+        waited for; without what its setup took."""
         peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
         return Counters(**own, cpu_s=cpu_s() - setup_cpu_s, memory_peak_bytes=peak_bytes)

@@ -56,7 +56,7 @@ class BlockWriter:
         _write_all(self._file.fileno(), view)
 
     def checksums(self) -> bytes:
-        """Those of all that was written so far, as the file of checksums will hold them."""
+        """Return those of all that was written so far, as the file of checksums will hold them."""
         open_chunk = [self._crc] if self.length % CHUNK_BYTES else []
         return (self._crcs + array("I", open_chunk)).tobytes()
 
@@ -85,7 +85,7 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 
 def read_verified(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The bytes [start, end) of a block in pieces of at most 1 MiB, each checked before it is given.
+    """Yield the bytes [start, end) of a block in pieces of at most 1 MiB, each checked before it is given.
 
     Raises CorruptBlock when a checksum does not match, FileNotFoundError when there is no such block. `end`
     is cut to the block's length.

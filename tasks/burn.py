@@ -29,7 +29,7 @@ class Filler:
         self._at = 0
 
     def take(self, length: int) -> Iterator[memoryview]:
-        """The next `length` bytes in pieces."""
+        """Yield the next `length` bytes in pieces."""
         while length > 0:
             self._pattern = self._pattern or memoryview(self._made())
             piece = self._pattern[self._at : self._at + length]

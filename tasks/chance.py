@@ -13,7 +13,7 @@ Coin = random.Random
 
 
 def chance(seed: int, *names: object) -> random.Random:
-    """A generator that depends on the seed and the names only, the same in every process."""
+    """Return a generator that depends on the seed and the names only, the same in every process."""
     return random.Random(_key(seed, names))
 
 

@@ -44,7 +44,7 @@ class MapTask:
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
-        """The split's own records as chunks of whole records; `kind` is text, records or raw."""
+        """Yield the split's own records as chunks of whole records; `kind` is text, records or raw."""
         spec, done = self.spec, 0
         for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
             yield chunk
@@ -54,7 +54,7 @@ class MapTask:
             self.progress.report("map", 0.95 * done / max(1, spec.length))
 
     def read(self, start: int, end: int) -> Iterator[Piece]:
-        """The bytes [start, end) of the split's file."""
+        """Yield the bytes [start, end) of the split's file."""
         if self.spec.file is None:
             raise ValueError(f"{self.spec.app} reads input, but this job has none")
         for piece in self.node.read(self.spec.file, start, end):
@@ -80,7 +80,7 @@ class MapTask:
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
-        """The file that a map of a map-only job writes."""
+        """Return the file that a map of a map-only job writes."""
         spec = self.spec
         if spec.output is None:
             raise ValueError(f"{spec.app} writes files from its maps, but this job has reduces")

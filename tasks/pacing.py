@@ -188,7 +188,7 @@ class Budget:
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """All that was ever charged."""
+        """Return all that was ever charged."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
@@ -197,11 +197,11 @@ class Budget:
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
-        """The rate in force, 0 when unlimited."""
+        """Return the rate in force, 0 when unlimited."""
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """The rate in force over the declared one: below 1 while a fault slows the node."""
+        """Return the rate in force over the declared one: below 1 while a fault slows the node."""
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 

@@ -21,17 +21,17 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Does it begin where the whole does?"""
+        """Tell whether it begins where the whole does."""
         return self.offset == self.whole.offset
 
     @property
     def after(self) -> int | None:
-        """The index of the map behind which its records come, for all but the first."""
+        """Return the index of the map behind which its records come, for all but the first."""
         return None if self.is_first else self.whole.index
 
     @property
     def share(self) -> float:
-        """Its bytes by those of the whole."""
+        """Return its bytes by those of the whole."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
@@ -54,7 +54,7 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """The two parts, the first with that share of the bytes; None when one of them would be empty."""
+    """Return the two parts, the first with that share of the bytes; None when one of them would be empty."""
     length = int(whole.length * share)
     if not 0 < length < whole.length:
         return None

@@ -17,7 +17,7 @@ Read = Callable[[int, int], Iterator[Piece]]
 
 
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """The lines that begin in [offset, offset + length), in chunks that end with a newline.
+    """Yield the lines that begin in [offset, offset + length), in chunks that end with a newline.
 
     Only the newline byte ends a line; the file's last line may lack it.
     """
@@ -56,7 +56,7 @@ def _finish_line(read: Read, rest: list[Piece], at: int, file_length: int) -> It
 
 
 def line_batches(text: bytes, size: int) -> Iterator[bytes]:
-    """The text in pieces of whole lines of about `size` bytes."""
+    """Yield the text in pieces of whole lines of about `size` bytes."""
     at = 0
     while at < len(text):
         cut = text.find(b"\n", at + size) + 1 or len(text)
@@ -65,7 +65,7 @@ def line_batches(text: bytes, size: int) -> Iterator[bytes]:
 
 
 def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """The 100-byte records that begin in [offset, offset + length), in chunks of whole records.
+    """Yield the 100-byte records that begin in [offset, offset + length), in chunks of whole records.
 
     Raises ValueError when the file does not end with a whole record.
     """
@@ -84,7 +84,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """The split's own bytes as they lie."""
+    """Return the split's own bytes as they lie."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

@@ -41,7 +41,7 @@ class ReduceTask:
         )
 
     def copy(self) -> list[Run]:
-        """The copy phase: this reduce's partition of every map's output."""
+        """Return the copy phase: this reduce's partition of every map's output."""
         self.progress.report("shuffle", 0.0)
         runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()
         self.node.meter.mark("shuffle_end", self.progress.now_s())
@@ -65,7 +65,7 @@ class ReduceTask:
             self.node.meter.mark("sort_end", self.progress.now_s())
 
     def create(self) -> Output:
-        """The file that this reduce writes."""
+        """Return the file that this reduce writes."""
         assert self.spec.output is not None, "a reduce always has an output"
         return self.node.create(self.spec.output, self.spec.replication, self.spec.block_bytes)
 

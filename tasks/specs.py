@@ -106,7 +106,7 @@ class JobSpec:
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of all splits."""
+        """Return bytes of all splits."""
         return sum(split.length for split in self.splits)
 
 
@@ -116,7 +116,7 @@ def task_id(job: str, kind: TaskKind, index: int) -> str:
 
 
 def task_of(attempt: str) -> str:
-    """The task of an attempt."""
+    """Return the task of an attempt."""
     return attempt.rpartition("_")[0]
 
 
@@ -126,7 +126,7 @@ def id_key(job: str) -> tuple[int, str]:
 
 
 def job_of(task_or_attempt: str) -> str:
-    """The job of a task or attempt: the first two parts of its id."""
+    """Return the job of a task or attempt: the first two parts of its id."""
     return "_".join(task_or_attempt.split("_", 2)[:2])
 
 
@@ -174,7 +174,7 @@ class AttemptSpec:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
-        """The inverse of `to_json`; raises TypeError or KeyError on foreign data."""
+        """Return the inverse of `to_json`; raises TypeError or KeyError on foreign data."""
         known = dict(raw)
         known["kind"] = TaskKind(known["kind"])
         blocks = [dict(block) for block in known.get("blocks", ())]

@@ -88,7 +88,7 @@ class LocalFile:
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """A partition, to be read back."""
+        """Return a partition, to be read back."""
         return FileRun(self.path, *self.index[partition])
 
 

@@ -31,15 +31,15 @@ class RunFormat(Protocol):
         ...
 
     def whole(self, window: Buffer) -> int:
-        """Bytes of the longest prefix that holds whole records only."""
+        """Return bytes of the longest prefix that holds whole records only."""
         ...
 
     def last_key(self, window: Buffer) -> bytes:
-        """The key of the last record of a window of whole records."""
+        """Return the key of the last record of a window of whole records."""
         ...
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Bytes of the records of a sorted window whose key is not above `key`."""
+        """Return bytes of the records of a sorted window whose key is not above `key`."""
         ...
 
 
@@ -63,7 +63,7 @@ class CountLines:
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """The word of the last line."""
+        """Return the word of the last line."""
         data = bytes(window)
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 
@@ -86,12 +86,12 @@ def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
 
 
 def encode_counts(counts: Mapping[bytes, int]) -> bytes:
-    """Counts as sorted lines."""
+    """Count as sorted lines."""
     return b"".join(count_lines(counts, list(counts)))
 
 
 def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
-    """The lines of these keys, sorted, in pieces; sorts `keys`."""
+    """Yield the lines of these keys, sorted, in pieces; sorts `keys`."""
     keys.sort()
     for low in range(0, len(keys), LINES_A_PIECE):
         yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
@@ -114,15 +114,15 @@ class SortedRecords:
             yield from take_rows(rows, order_of(rows, merging=True))
 
     def records(self, data: Buffer) -> int:
-        """A hundredth of the bytes."""
+        """Return a hundredth of the bytes."""
         return len(data) // RECORD_BYTES
 
     def whole(self, window: Buffer) -> int:
-        """A multiple of the record's size."""
+        """Return a multiple of the record's size."""
         return len(window) // RECORD_BYTES * RECORD_BYTES
 
     def last_key(self, window: Buffer) -> bytes:
-        """The last record itself."""
+        """Return the last record itself."""
         return bytes(window[-RECORD_BYTES:])
 
     def upto(self, window: Buffer, key: bytes) -> int:
@@ -137,7 +137,7 @@ Order = npt.NDArray[Any]
 
 
 def order_of(rows: Rows, merging: bool = False) -> Order:
-    """The permutation that sorts (n, 100) bytes by whole record; `merging` when they are a few sorted runs.
+    """Return the permutation that sorts (n, 100) bytes by whole record; `merging` when they are a few sorted runs.
 
     The first 8 bytes are sorted as one number; only rows that tie there are looked at again.
     """
@@ -154,13 +154,13 @@ def order_of(rows: Rows, merging: bool = False) -> Order:
 
 
 def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
-    """The rows in that order, in pieces of about 1 MB."""
+    """Yield the rows in that order, in pieces of about 1 MB."""
     for low in range(0, len(order), ROWS_A_PIECE):
         yield np.take(rows, order[low : low + ROWS_A_PIECE], axis=0).data.cast("B")
 
 
 def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
-    """The order, cut into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
+    """Return the order, cut into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
     keys = range(len(order))
     cuts = [
         bisect_left(keys, boundary, key=lambda at: rows[order[at], :KEY_BYTES].tobytes())

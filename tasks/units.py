@@ -33,7 +33,7 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) 
 
 
 def parse_duration(value: object) -> float:
-    """Seconds of `500ms`, `5s`, `10m`, `2h` or a plain number; ValueError says what was expected."""
+    """Return seconds of `500ms`, `5s`, `10m`, `2h` or a plain number; ValueError says what was expected."""
     return _parse(value, DURATION_UNITS, "s", "a duration (such as 500ms, 5s, 10m, 2h)")
 
 
@@ -43,7 +43,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_rate(value: object) -> float:
-    """Bytes a second of `40MB/s`, `100Mbit/s` or a plain number; ValueError says what was expected."""
+    """Return bytes a second of `40MB/s`, `100Mbit/s` or a plain number; ValueError says what was expected."""
     return _parse(value, RATE_UNITS, "B/s", "a rate (such as 40MB/s, 100Mbit/s)")
 
 

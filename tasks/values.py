@@ -10,5 +10,8 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A dataclass with slots and a hash. One that is frozen at run time too takes several times as long to make."""
+    """Return a dataclass with slots and a hash.
+
+    One that is frozen at run time too takes several times as long to make.
+    """
     return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -115,7 +115,7 @@ class Agent:
         return runner
 
     def _socket(self) -> socket.socket:
-        """The listening socket; connections inherit what their buffers may hold."""
+        """Return the listening socket; connections inherit what their buffers may hold."""
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0

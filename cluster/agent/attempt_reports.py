@@ -104,12 +104,14 @@ def peak_bytes(message: Message) -> Message:
 
 
 def setup_of(message: Message) -> float:
-    """The CPU time that a fork says it took from its order to the attempt's own code."""
+    """Return the CPU time that a fork says it took from its order to the attempt's own code."""
     return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
 def read_json(path: Path) -> Message:
-    """The object in a file that an attempt wrote; empty when there is none, it is not whole, or not a plain file."""
+    """Return the object in a file that an attempt wrote; empty when there is none, it is not whole, or not a plain
+    file.
+    """
     try:
         value = json.loads(read_tail(path, REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -118,19 +120,22 @@ def read_json(path: Path) -> Message:
 
 
 def read_tail(path: Path, length: int) -> bytes:
-    """The last bytes of a plain file: no link is followed, and nothing waits for a pipe's other end. Raises OSError."""
+    """Return the last bytes of a plain file: no link is followed, and nothing waits for a pipe's other end.
+
+    Raises OSError.
+    """
     with open_plain(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - length))
         return file.read(length)
 
 
 def _number(value: Any) -> float | None:
-    """A plain number, as far as it is one."""
+    """Return a plain number, as far as it is one."""
     return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _plain(counters: Message) -> Message:
-    """Those that are plain numbers, or known to be missing."""
+    """Return those that are plain numbers, or known to be missing."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 

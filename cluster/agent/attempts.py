@@ -70,7 +70,7 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Begins with a zygote that was just started. Raises ZygoteDied."""
+        """Begin with a zygote that was just started. Raises ZygoteDied."""
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)
@@ -143,7 +143,7 @@ class Attempts:
         return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
-        """The processes of running attempts."""
+        """Return the processes of running attempts."""
         spares = (running.spare for running in self._running.values())
         return [spare.pid for spare in spares if spare is not None and spare.pid is not None]
 
@@ -172,7 +172,7 @@ class Attempts:
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Keeps what an attempt's own code has used: nothing before it has begun, no more when it has ended. A process
+        """Keep what an attempt's own code has used: nothing before it has begun, no more when it has ended. A process
         that has exited shows none any more, `at_least_s` is what it had then."""
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
@@ -206,7 +206,7 @@ class Attempts:
     # -------------------------------------------------------- their course
 
     def _dispatch(self) -> None:
-        """Gives the attempts that wait to the forks that wait."""
+        """Give the attempts that wait to the forks that wait."""
         while self._waiting and (spare := self._spares.take()):
             running = self._running[self._waiting.popleft()]
             running.spare = spare

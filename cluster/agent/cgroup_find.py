@@ -27,17 +27,17 @@ class Hierarchies:
 
     @property
     def cpu(self) -> Path:
-        """The folder that limits CPU."""
+        """Return the folder that limits CPU."""
         return self.folders["cpu"]
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """The distinct folders, that of cpu first."""
+        """Return the distinct folders, that of cpu first."""
         return tuple(dict.fromkeys(self.folders.values()))
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
-    """The hierarchies in which this process can make groups. Raises CgroupError saying what is missing."""
+    """Return the hierarchies in which this process can make groups. Raises CgroupError saying what is missing."""
     try:
         mounts = _mounts((proc_self / "mountinfo").read_text())
         present = _present((proc_self / "cgroup").read_text())
@@ -73,7 +73,7 @@ def _present(cgroup: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, Path], path: str) -> Path:
-    """The folder of a group; in a container the mount may show only a part of the hierarchy."""
+    """Return the folder of a group; in a container the mount may show only a part of the hierarchy."""
     root, point = mount
     inside = path[len(root) :] if root != "/" and path.startswith(root) else path
     return point / inside.lstrip("/")
@@ -105,7 +105,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 
 
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the controllers that children of a v2 group can have."""
+    """Return those of the controllers that children of a v2 group can have."""
     try:
         hand_on(group, controllers)
     except (OSError, CgroupError):

@@ -45,7 +45,7 @@ class Control:
         self._due.set()
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """The handler of `GET /control`."""
+        """Return the handler of `GET /control`."""
         socket = web.WebSocketResponse(timeout=CLOSE_S, max_msg_size=0, compress=False)
         await socket.prepare(request)
         before, self._socket = self._socket, socket
@@ -64,7 +64,7 @@ class Control:
         return socket
 
     async def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         if self._socket is not None:
             await self._socket.close()
 

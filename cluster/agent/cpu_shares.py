@@ -63,7 +63,7 @@ class CpuShares:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """The attempts at work."""
+        """Return the attempts at work."""
         return tuple(self._held)
 
     @property
@@ -79,7 +79,7 @@ class CpuShares:
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Does not count so much of what an attempt has used since `begin`."""
+        """Do not count so much of what an attempt has used since `begin`."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
@@ -114,7 +114,7 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """The new shares, where they differ from the old or must be told."""
+        """Return the new shares, where they differ from the old or must be told."""
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
         for name, share in wanted.items():

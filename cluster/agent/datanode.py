@@ -47,7 +47,7 @@ class DataNode:
         self._tasks: set[asyncio.Task[None]] = set()  # kept from the garbage collector
 
     def report(self) -> list[Message]:
-        """All replicas not known to be corrupt: [{"block", "length"}]."""
+        """Return all replicas not known to be corrupt: [{"block", "length"}]."""
         held = self._lengths.items()
         return [{"block": block, "length": length} for block, length in held if block not in self._corrupt]
 
@@ -93,7 +93,7 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Begins to send from this node's disk: before the first read, which takes its time as well.
+        """Begin to send from this node's disk: before the first read, which takes its time as well.
 
         The bytes pass the disk, and the network unless they stay here.
         """
@@ -210,7 +210,7 @@ class DataNode:
 
 
 def byte_range(request: web.Request, length: int) -> tuple[int, int]:
-    """The bytes [start, end) that the request asks for. Raises 416."""
+    """Return the bytes [start, end) that the request asks for. Raises 416."""
     try:
         asked = request.http_range
         start, end, _ = slice(asked.start, asked.stop).indices(length)
@@ -223,7 +223,7 @@ def byte_range(request: web.Request, length: int) -> tuple[int, int]:
 
 
 def ranged_response(request: web.Request, start: int, end: int, length: int) -> web.StreamResponse:
-    """A response for the bytes [start, end), 206 when a range was asked for."""
+    """Return a response for the bytes [start, end), 206 when a range was asked for."""
     partial = "Range" in request.headers
     response = web.StreamResponse(status=206 if partial else 200)
     response.content_length = end - start
@@ -234,6 +234,6 @@ def ranged_response(request: web.Request, start: int, end: int, length: int) -> 
 
 
 def break_off(request: web.Request) -> None:
-    """Closes the connection in the middle of a response."""
+    """Close the connection in the middle of a response."""
     if request.transport is not None:
         request.transport.abort()

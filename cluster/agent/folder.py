@@ -36,7 +36,7 @@ def checked_id(text: str, what: str) -> str:
 
 
 def open_plain(path: Path) -> FileIO:
-    """Opens a plain file that an attempt has made: no link is followed, and nothing waits for a pipe's other end.
+    """Open a plain file that an attempt has made: no link is followed, and nothing waits for a pipe's other end.
     Raises OSError."""
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -60,19 +60,19 @@ class AgentDir:
         self.budget = (quick or root) / "budget"
 
     def block(self, block: str) -> Path:
-        """The file of a block, there or not."""
+        """Return the file of a block, there or not."""
         return self.blocks / checked_id(block, "block")
 
     def map_output(self, attempt: str) -> Path:
-        """The folder of a map attempt's output."""
+        """Return the folder of a map attempt's output."""
         return self.mapout / checked_id(attempt, "attempt")
 
     def attempt(self, attempt: str) -> Path:
-        """The scratch folder of an attempt."""
+        """Return the scratch folder of an attempt."""
         return self.attempts / checked_id(attempt, "attempt")
 
     def seal_output(self, attempt: str) -> None:
-        """Makes a published map output this process's own: the user who made it, who may be another attempt's next,
+        """Make a published map output this process's own: the user who made it, who may be another attempt's next,
         can change it no more."""
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
@@ -124,7 +124,7 @@ class AgentDir:
                 path.unlink()
 
     def stored_blocks(self) -> dict[str, int]:
-        """Each block on disk with its length, in the order of their names."""
+        """Return each block on disk with its length, in the order of their names."""
         return {
             path.name: path.stat().st_size
             for path in sorted(self.blocks.iterdir())

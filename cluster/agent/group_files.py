@@ -61,7 +61,7 @@ class GroupFiles(Protocol):
 
     @property
     def version(self) -> int:
-        """The version of control groups, 1 or 2."""
+        """Return the version of control groups, 1 or 2."""
         ...
 
     @property

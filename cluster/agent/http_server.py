@@ -42,7 +42,7 @@ def make_app(
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """All routes, behind the gate."""
+    """Return all routes, behind the gate."""
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)

@@ -186,7 +186,7 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """The budget of the disk that the node shares with others of this host."""
+        """Return the budget of the disk that the node shares with others of this host."""
         name, folder = self._node.shared_disk, self._links_folder
         return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
@@ -248,7 +248,7 @@ class NodeLimits:
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
-        """The node's control groups; None when the host does not allow any and `limits: auto` accepts that."""
+        """Return the node's control groups; None when the host does not allow any and `limits: auto` accepts that."""
         node = config.node
         try:
             files = self._open_files(config)
@@ -268,7 +268,10 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """The files of the node's groups, which are made here or by whoever holds the node. Raises CgroupError."""
+        """Return the files of the node's groups, which are made here or by whoever holds the node.
+
+        Raises CgroupError.
+        """
         if config.groups is not None:
             try:
                 return receive_files(config.groups, config.token)

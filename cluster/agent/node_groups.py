@@ -58,7 +58,7 @@ class MemoryPeaks:
             self._seen[name] = max(self._seen[name], held - self._cache(name))
 
     def end(self, name: str) -> int | None:
-        """The peak, once all has been said; None when nobody has counted."""
+        """Return the peak, once all has been said; None when nobody has counted."""
         if name not in self._before:
             return None
         self.look(name)
@@ -129,7 +129,7 @@ class NodeGroups:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def join(self, name: str, pid: int) -> None:
-        """Moves a process into the group. Raises OSError."""
+        """Move a process into the group. Raises OSError."""
         self._files.move(name, pid)
 
     def hold(self, name: str) -> Quota:

@@ -34,7 +34,7 @@ class Peers:
         self.urls, self.racks = dict(urls), dict(racks)
 
     def url(self, node: str) -> str | None:
-        """The agent of a node that can be reached, None of others."""
+        """Return the agent of a node that can be reached, None of others."""
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:

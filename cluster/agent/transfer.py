@@ -136,7 +136,7 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """The nodes below that stored the block."""
+        """Return the nodes below that stored the block."""
         if not self._broken:
             await self._queue.put(None)
         await asyncio.wait({self._task})

@@ -55,7 +55,8 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """A good replica on one of `nodes` (any, when empty) that are `up`: of the block or file `target`, or, when that is
+    """Return a good replica on one of `nodes` (any, when empty) that are `up`: of the block or file `target`, or,
+    when that is
     empty, of any finished block that another node up holds too. `luck` (0 to 1) says which; None without one.
     """
     entry = names.find(target) if target.startswith("/") else None

@@ -280,7 +280,7 @@ class BlockManager:
         return [(block, self.map.blocks[block].good()) for block in changed]
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """A node's good replicas as it would report them: {"block", "length"}."""
+        """Return a node's good replicas as it would report them: {"block", "length"}."""
         state = self.map.nodes.get(node)
         held = [(block, self.map.blocks[block]) for block in state.blocks] if state is not None else []
         return [

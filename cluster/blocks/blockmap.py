@@ -47,11 +47,11 @@ class BlockMap:
         self._marked: dict[str, None] = {}  # blocks with a corrupt mark, so that finding them costs nothing
 
     def rack(self, node: NodeId) -> str:
-        """The rack of a live node."""
+        """Return the rack of a live node."""
         return self.nodes[node].rack
 
     def load_bytes(self, node: NodeId) -> int:
-        """Bytes of blocks that a live node holds or was promised."""
+        """Return bytes of blocks that a live node holds or was promised."""
         state = self.nodes[node]
         return state.used_bytes + state.reserved_bytes
 

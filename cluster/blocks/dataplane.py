@@ -69,7 +69,9 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes [start, end) of a node's replica; BlockUnavailable when they end early, after what was good."""
+        """Yield the bytes [start, end) of a node's replica; BlockUnavailable when they end early, after what was
+        good.
+        """
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start
@@ -88,7 +90,7 @@ class DataPlane:
             raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
 
     async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes [start, end) of a file from located blocks; where one node fails the next goes on.
+        """Yield the bytes [start, end) of a file from located blocks; where one node fails the next goes on.
 
         BlockUnavailable, naming the block and each node's failure, when none can.
         """

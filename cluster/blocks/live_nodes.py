@@ -53,7 +53,7 @@ class Field:
         self.total_bytes += change_bytes
 
     def candidates(self, exclude: Iterable[NodeId] = ()) -> list[CandidateNode]:
-        """The nodes but some, by name."""
+        """Return the nodes but some, by name."""
         left_out = dict.fromkeys(exclude)
         return [
             CandidateNode(node, self.racks[node], self.load_bytes[node])
@@ -62,7 +62,7 @@ class Field:
         ]
 
     def mean_bytes(self, without: Iterable[NodeId]) -> float:
-        """The mean load of the nodes but some; 0 when there are none."""
+        """Return the mean load of the nodes but some; 0 when there are none."""
         left_out = [node for node in dict.fromkeys(without) if node in self.racks]
         count = len(self.names) - len(left_out)
         total_bytes = self.total_bytes - sum(self.load_bytes[node] for node in left_out)

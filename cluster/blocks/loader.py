@@ -186,7 +186,7 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 async def fetch_file(
     blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
-    """The bytes of a located file (what the NameNode's `locate` answered for the whole of it).
+    """Yield the bytes of a located file (what the NameNode's `locate` answered for the whole of it).
 
     A replica that is bad or gone is left for the next one; BlockUnavailable when none is left.
     """
@@ -250,7 +250,7 @@ class _Cutter:
         return True
 
     async def block(self) -> AsyncIterator[bytes]:
-        """The pieces of the next block."""
+        """Yield the pieces of the next block."""
         room = self._block_bytes
         while room and await self.more():
             piece, self._left = self._left[:room], self._left[room:]

@@ -45,7 +45,7 @@ class MemoryJournal:
             self._changes.extend(changes)
 
     def changes(self) -> Iterator[Change]:
-        """All changes, in order."""
+        """Return all changes, in order."""
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
@@ -76,7 +76,7 @@ class MemoryJournal:
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
+        """Return rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
         while self._forgotten < cursor and self._ended:
             self._ended.popleft()
             self._forgotten += 1
@@ -90,7 +90,7 @@ class MemoryJournal:
         return [self._ended.popleft() for _ in range(count)]
 
     def take_living(self) -> Iterator[tuple[NodeId, dict[str, Life]]]:
-        """All that still live, by node and block, for the only reader: each told once, as the last of all."""
+        """Yield all that still live, by node and block, for the only reader: each told once, as the last of all."""
         while self._lives:
             node = next(iter(self._lives))
             yield node, self._lives.pop(node)

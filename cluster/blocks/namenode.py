@@ -96,7 +96,7 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """An attempt on a node fetches an input's block: {"keep"}, whether a replica of it shall stay there.
+        """Return an attempt on a node fetches an input's block: {"keep"}, whether a replica of it shall stay there.
 
         `budget` is what such replicas may take, as a share of the bytes of all inputs with their replicas.
         """
@@ -181,7 +181,8 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """An input file of blocks of these lengths, still to be uploaded: [{"block", "offset", "length", "nodes"}].
+        """Return an input file of blocks of these lengths, still to be uploaded: [{"block", "offset", "length",
+        "nodes"}].
 
         `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all; the replication is
         cut to their number); `preferred` names nodes for each block, which come first. An unfinished upload
@@ -296,7 +297,7 @@ class NameNode:
     # -- questions -------------------------------------------------------------------------------------------
 
     def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """The blocks that overlap a byte range (empty blocks too), as fields of BlockRange; only live nodes with
+        """Return the blocks that overlap a byte range (empty blocks too), as fields of BlockRange; only live nodes with
         good replicas. Of a file that is being written, the blocks whose length is known."""
         end = math.inf if length is None else offset + length
         found: Rows = []
@@ -311,11 +312,11 @@ class NameNode:
         return found
 
     def stat(self, path: str) -> Json:
-        """A file or directory (see `status`); PathNotFound."""
+        """Return a file or directory (see `status`); PathNotFound."""
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
-        """The status of each child by name, or of the file itself."""
+        """Return the status of each child by name, or of the file itself."""
         entry = self._names.get(path)
         if isinstance(entry, Directory):
             return [status(entry.children[name]) for name in sorted(entry.children)]
@@ -331,16 +332,16 @@ class NameNode:
         return state.good() if state is not None else []
 
     def files(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """All files: path and blocks."""
+        """Return all files: path and blocks."""
         return ((file.path, file.blocks) for file in self._names.files())
 
     def block_length(self, block: str) -> int | None:
-        """Bytes of a block; None while it is being written, and of a block that is not known."""
+        """Return bytes of a block; None while it is being written, and of a block that is not known."""
         state = self._blocks.map.blocks.get(block)
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """A node's good replicas as it would report them: [{"block", "length"}]."""
+        """Return a node's good replicas as it would report them: [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:

@@ -67,7 +67,7 @@ class NamespaceJournal:
             self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
 
     def changes(self) -> Iterator[Change]:
-        """All changes, in order."""
+        """Yield all changes, in order."""
         for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
             yield json.loads(text)
 
@@ -103,7 +103,7 @@ class NamespaceJournal:
         return [block for (block,) in found]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
+        """Return rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
         columns = ", ".join(ROW_COLUMNS)
         found = self._db.execute(
             f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)

@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def path(self) -> str:
-        """The absolute path."""
+        """Return the absolute path."""
         names: list[str] = []
         entry: Entry = self
         while entry.parent is not None:
@@ -63,7 +63,7 @@ class File(Entry):
 
     @property
     def length(self) -> int:
-        """Bytes of all blocks."""
+        """Return bytes of all blocks."""
         return sum(self.blocks.values())
 
 
@@ -77,7 +77,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """The one spelling of a path; raises BadPath."""
+    """Return the one spelling of a path; raises BadPath."""
     return "/" + "/".join(parts_of(path))
 
 
@@ -107,7 +107,7 @@ class Namespace:
     # -- questions -------------------------------------------------------------------------------------------
 
     def find(self, path: str) -> Entry | None:
-        """The entry at a path, None when there is none."""
+        """Return the entry at a path, None when there is none."""
         entry: Entry = self.root
         for name in parts_of(path):
             child = entry.children.get(name) if isinstance(entry, Directory) else None
@@ -117,27 +117,27 @@ class Namespace:
         return entry
 
     def get(self, path: str) -> Entry:
-        """The entry at a path; raises PathNotFound."""
+        """Return the entry at a path; raises PathNotFound."""
         entry = self.find(path)
         if entry is None:
             raise PathNotFound(f"{path}: no such file or directory")
         return entry
 
     def file(self, path: str) -> File:
-        """The file at a path; raises PathNotFound, or WrongKind for a directory."""
+        """Return the file at a path; raises PathNotFound, or WrongKind for a directory."""
         entry = self.get(path)
         if not isinstance(entry, File):
             raise WrongKind(f"{path}: is a directory")
         return entry
 
     def files(self, top: Entry | None = None) -> Iterator[File]:
-        """All files at or below an entry, in the order of creation within each directory."""
+        """Yield all files at or below an entry, in the order of creation within each directory."""
         for entry in self.entries(top):
             if isinstance(entry, File):
                 yield entry
 
     def entries(self, top: Entry | None = None) -> Iterator[Entry]:
-        """An entry (the root when None) and all below it, parents first."""
+        """Yield an entry (the root when None) and all below it, parents first."""
         pending: list[Entry] = [top or self.root]
         while pending:
             entry = pending.pop()
@@ -146,7 +146,7 @@ class Namespace:
                 pending.extend(reversed(entry.children.values()))
 
     def next_block_number(self) -> int:
-        """The number (see `block_id`) that the next allocated block must have; none is used twice."""
+        """Return the number (see `block_id`) that the next allocated block must have; none is used twice."""
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:

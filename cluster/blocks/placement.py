@@ -126,7 +126,7 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """A random node of the pool, not of that rack."""
+        """Return a random node of the pool, not of that rack."""
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count = len(pool)
         for _ in range(DRAWS if count else 0):
@@ -166,7 +166,7 @@ def place_even(
 
 
 def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
-    """The nodes that hold all inputs under `skewed`: the first ceil(share x N), at least one (xu2015)."""
+    """Return the nodes that hold all inputs under `skewed`: the first ceil(share x N), at least one (xu2015)."""
     exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
     return list(order[: max(1, math.ceil(exact))])
 
@@ -179,7 +179,7 @@ def place_preferred(
     block: str,
     preferred: Sequence[NodeId],
 ) -> list[NodeId]:
-    """The nodes that a trace names, in its order, as far as they live; the rest by HDFS's rule."""
+    """Return the nodes that a trace names, in its order, as far as they live; the rest by HDFS's rule."""
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
     named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]

@@ -70,7 +70,7 @@ class WebHdfs:
         self._clock = clock
 
     def application(self) -> web.Application:
-        """The aiohttp application."""
+        """Return the aiohttp application."""
         app = web.Application(middlewares=[self._gate.middleware()], client_max_size=0)
         app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
         return app

@@ -98,7 +98,7 @@ def _memory() -> tuple[int, int]:
 
 
 def _disk_write_bps(folder: Path) -> float | None:
-    """Bytes a second of writing up to 64 MiB (or 2 s) and flushing them; None when the disk refuses."""
+    """Return bytes a second of writing up to 64 MiB (or 2 s) and flushing them; None when the disk refuses."""
     piece = os.urandom(2**20)
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -112,7 +112,7 @@ def _disk_write_bps(folder: Path) -> float | None:
 
 
 def docker_why() -> str:
-    """Why no Docker engine answers this user; empty when one does."""
+    """Return why no Docker engine answers this user; empty when one does."""
     path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")
     if "://" in path:
         return f"DOCKER_HOST is {path}, only a Unix socket is tried"

@@ -68,7 +68,7 @@ class Machine(Protocol):
         ...
 
     async def thaw(self) -> None:
-        """Ends `freeze`."""
+        """End `freeze`."""
         ...
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:

@@ -40,7 +40,7 @@ class ProcessMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """The node that this machine is."""
+        """Return the node that this machine is."""
         return self._config.node
 
     async def start(self) -> Hello:
@@ -123,7 +123,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """The counters of the groups that the agent has made, if it has."""
+        """Return the counters of the groups that the agent has made, if it has."""
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:

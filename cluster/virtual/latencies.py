@@ -25,19 +25,21 @@ class Latencies:
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
-        """Seconds from a launch order to the first line of task code; what the driver puts into a plan's `start_s`."""
+        """Return seconds from a launch order to the first line of task code; what the driver puts into a plan's
+        `start_s`.
+        """
         return self.launch_s + self.launch_cpu_s / core_speed
 
     def end(self, core_speed: float) -> float:
-        """Seconds from the last line of task code to the report."""
+        """Return seconds from the last line of task code to the report."""
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Seconds that one fetch takes however small it is."""
+        """Return seconds that one fetch takes however small it is."""
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Seconds that one block of output takes however small it is."""
+        """Return seconds that one block of output takes however small it is."""
         return self.block_s + self.block_cpu_s / core_speed
 
 

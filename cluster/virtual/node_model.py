@@ -98,7 +98,7 @@ class Store(Protocol):
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """The nodes that one more block of the file goes to, the writer's first; empty when none can take it."""
+        """Return the nodes that one more block of the file goes to, the writer's first; empty when none can take it."""
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
@@ -162,7 +162,7 @@ class Emulation(Protocol):
         ...
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """The node's running attempts."""
+        """Return the node's running attempts."""
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:

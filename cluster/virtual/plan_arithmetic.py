@@ -59,7 +59,7 @@ def spilled_bytes(plan: AttemptPlan) -> int:
 
 
 def block_lengths(total: int, block_bytes: int) -> list[int]:
-    """The blocks of a file of `total` bytes; none when it is empty, one when blocks have no size."""
+    """Return the blocks of a file of `total` bytes; none when it is empty, one when blocks have no size."""
     size = block_bytes or total
     return [min(size, total - at) for at in range(0, total, size)] if total else []
 
@@ -76,22 +76,22 @@ def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> s
 
 
 def over_memory(limit_bytes: int) -> str:
-    """Why an attempt fails that wants more memory than it may have (as live ones say it)."""
+    """Return why an attempt fails that wants more memory than it may have (as live ones say it)."""
     return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
 
 
 def no_replica(block: str) -> str:
-    """Why a map fails whose input cannot be read."""
+    """Return why a map fails whose input cannot be read."""
     return f"OSError: no replica of {block} could be read (it has none)"
 
 
 def no_room(path: str) -> str:
-    """Why a writer fails for whose block there is no node."""
+    """Return why a writer fails for whose block there is no node."""
     return f"OSError: no node could take a block of {path}"
 
 
 def not_stored(path: str) -> str:
-    """Why a writer fails whose block's first node does not answer."""
+    """Return why a writer fails whose block's first node does not answer."""
     return f"OSError: a block of {path} was not stored"
 
 
@@ -100,12 +100,12 @@ CRASHED = "killed by signal 9 (SIGKILL)"
 
 
 def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:
-    """Why a reduce fails that could not fetch a map's output."""
+    """Return why a reduce fails that could not fetch a map's output."""
     return f"OSError: gave up after {tries} tries to fetch {map_attempt} from {node}"
 
 
 def fails_at(plan: AttemptPlan) -> tuple[float, str] | None:
-    """The share of its work after which the attempt fails, and why; None when it does not.
+    """Return the share of its work after which the attempt fails, and why; None when it does not.
 
     Memory is taken to grow with the work done, so that an attempt fails when it has reached its limit.
     """

@@ -295,7 +295,7 @@ def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
 
 
 def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """The cluster, and the fault as a mapping: `kill n3`, `partition n1,n2`, or the mapping itself as YAML."""
+    """Return the cluster, and the fault as a mapping: `kill n3`, `partition n1,n2`, or the mapping itself as YAML."""
     if what[-1].lstrip().startswith("{") and len(what) <= 2:
         return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
     if len(what) not in (2, 3):
@@ -306,7 +306,7 @@ def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _input(text: str) -> Any:
-    """A file's name, or what to generate: `generate=text,size=64MiB` or a mapping as YAML."""
+    """Return a file's name, or what to generate: `generate=text,size=64MiB` or a mapping as YAML."""
     if text.startswith("{"):
         return _yaml_mapping(text, "--input")
     if not text.startswith("generate="):

@@ -9,7 +9,7 @@ from schedbed.deploy.display.display import Display, PlainLines
 
 
 def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
-    """The live picture when `out` (standard output) is a terminal and `live`, else plain lines."""
+    """Return the live picture when `out` (standard output) is a terminal and `live`, else plain lines."""
     stream = out or sys.stdout
     if live and stream.isatty():
         from schedbed.deploy.display.picture import Picture

@@ -59,7 +59,7 @@ class PlainLines:
         del doing
 
     def update(self, status: Status) -> None:
-        """Prints what changed since the last status."""
+        """Print what changed since the last status."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._run, self._jobs, self._nodes = run, {}, {}
@@ -102,7 +102,7 @@ def title(status: Status) -> str:
 
 
 def stamp(status: Status) -> str:
-    """The run's time, as far as the status knows it."""
+    """Return the run's time, as far as the status knows it."""
     now_s = status.get("now_s")
     if now_s is None:
         now_s = max((row["t"] for row in status["recent"]), default=0.0)

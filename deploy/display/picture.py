@@ -68,7 +68,7 @@ class Picture:
 
 
 def draw(status: Status, height: int) -> RenderableType:
-    """The whole picture, as high as the terminal: running jobs first, then those that wait or have ended."""
+    """Return the whole picture, as high as the terminal: running jobs first, then those that wait or have ended."""
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
@@ -110,7 +110,7 @@ def _cut(text: str, style: str = "") -> Text:
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """The jobs to show when not all fit, in their usual order: those at work, then the last that ended."""
+    """Return the jobs to show when not all fit, in their usual order: those at work, then the last that ended."""
     ranks = {
         id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
     }

@@ -51,7 +51,7 @@ class Lines:
         self._last_tasks = 0
 
     def begin(self, label: str) -> None:
-        """Notes the time."""
+        """Note the time."""
         self._label, self._last_tasks = label, 0
         self._began_s = self._last_s = self._clock()
 
@@ -106,7 +106,7 @@ class _Bar:
         self._row = self.drawn.add_task(label, total=self._tasks, rate=0.0, now_s=0.0)
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Moves the bar."""
+        """Move the bar."""
         rate = tasks / max(1e-9, time.monotonic() - self._began_s)
         self.drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 

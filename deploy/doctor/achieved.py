@@ -74,7 +74,7 @@ async def _measure(config: RunConfig, seconds: float) -> list[Achieved]:
 
 
 async def _steady_rows(loads: Loads) -> list[Achieved]:
-    """A row for each node and resource."""
+    """Return a row for each node and resource."""
     stream = f"cooperating attempts, {loads.seconds:g} s stream"
     tests: list[tuple[str, str, Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]]] = [
         ("memory", "an attempt at its limit, one beyond", loads.memory),

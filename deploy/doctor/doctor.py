@@ -91,7 +91,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Each resource that the scenario wants from the host, against what there is."""
+    """Return each resource that the scenario wants from the host, against what there is."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

@@ -69,7 +69,7 @@ class LoadedNode:
         return FittedRate(mean(beat["cpu_util"] for beat in self.beats))
 
     async def send(self, type_: str, **message: Any) -> None:
-        """Tells the agent something."""
+        """Tell the agent something."""
         await self.socket.send_json({"type": type_, **message})
 
 
@@ -88,11 +88,11 @@ class Loads:
 
     @property
     def names(self) -> list[str]:
-        """The nodes' names."""
+        """Return the nodes' names."""
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
-        """The node after each, by name: in a ring all nodes send and receive at once."""
+        """Return the node after each, by name: in a ring all nodes send and receive at once."""
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
@@ -133,7 +133,7 @@ class Loads:
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """A reader of a local block and a writer of a map output on each node, bytes of both together."""
+        """Return a reader of a local block and a writer of a map output on each node, bytes of both together."""
         work = []
         for node in nodes:
             half = int(node.spec.disk_bps * self.seconds / 2)
@@ -186,7 +186,7 @@ class Loads:
         return found
 
     def _count_cpu(self, nodes: Sequence[LoadedNode]) -> None:
-        """Takes readings of all nodes for the seconds of a load."""
+        """Take readings of all nodes for the seconds of a load."""
         with ahead_of_others():
             end_s, rounds = time.monotonic() + self.seconds, 0
             while time.monotonic() < end_s or rounds < LEAST_READINGS:
@@ -237,7 +237,7 @@ def _span_s(reports: Sequence[Message]) -> float:
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """A synthetic map of that cost for the node; it reads the block of node `source`."""
+    """Return a synthetic map of that cost for the node; it reads the block of node `source`."""
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(
         attempt=f"{task}_0",

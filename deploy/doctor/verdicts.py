@@ -51,7 +51,7 @@ class Achieved:
 
     @property
     def verdict(self) -> str:
-        """The table's last column."""
+        """Return the table's last column."""
         if self.tolerance is None:
             return "not judged"
         if self.busy and self.error < -self.tolerance:

@@ -42,7 +42,7 @@ class Host:
 
 
 def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
-    """The living hosts of `ray.nodes()`, the driver's first, named by host name where that tells them apart."""
+    """Return the living hosts of `ray.nodes()`, the driver's first, named by host name where that tells them apart."""
     alive = [raylet for raylet in raylets if raylet["Alive"]]
     names = [raylet["NodeManagerHostname"] for raylet in alive]
     hosts = [
@@ -116,8 +116,8 @@ def _shares_left(
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
-    """The cluster with a host's name as the rack of each node that asks for it: so the replicas of a block lie on
-    two hosts."""
+    """Return the cluster with a host's name as the rack of each node that asks for it: so the replicas of a block lie
+    on two hosts."""
     nodes = (
         replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
     )
@@ -215,7 +215,7 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """The samples, their times by the driver's clock."""
+        """Return the samples, their times by the driver's clock."""
         track = ClockTrack()
         for reading in self.readings:
             track.add(reading)
@@ -225,7 +225,7 @@ class HostRecord:
         ]
 
     def run_readings(self, clock: RunClock) -> list[list[float]]:
-        """The readings as [seconds since the run's start, offset, bound]."""
+        """Return the readings as [seconds since the run's start, offset, bound]."""
         return [
             [
                 round((reading.at_s - reading.offset_s - clock.epoch_s) / clock.stretch, 3),
@@ -236,7 +236,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Its entry in run.json."""
+        """Return its entry in run.json."""
         return {
             "address": self.host.address,
             **self.about,
@@ -270,7 +270,7 @@ class HostKeeper:
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Its scratch folder, its mark, and what the host is."""
+        """Return its scratch folder, its mark, and what the host is."""
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
@@ -278,11 +278,11 @@ class HostKeeper:
         }
 
     def time_of_day(self) -> float:
-        """The time of day (Unix) by the host's clock."""
+        """Return the time of day (Unix) by the host's clock."""
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """The CPU seconds that the core trial needs here."""
+        """Return the CPU seconds that the core trial needs here."""
         return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
@@ -305,7 +305,7 @@ class HostKeeper:
             raise BadInput(f"host {platform.node()}: {error}") from None
 
     def take_image_piece(self, machines: str, piece: bytes) -> None:
-        """Takes in the next piece of the image of that kind of machine."""
+        """Take in the next piece of the image of that kind of machine."""
         if self._image is None:
             image = KINDS[machines]().image
             assert image is not None
@@ -313,7 +313,7 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Returns when the image is there. Raises BadInput when it was not taken."""
+        """Return when the image is there. Raises BadInput when it was not taken."""
         image, self._image = self._image, None
         if image is not None:
             image.end()
@@ -324,11 +324,11 @@ class HostKeeper:
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:
-        """The samples of the run from that number on."""
+        """Return the samples of the run from that number on."""
         return [] if self._watch is None else self._watch.samples[start:]
 
     def end(self) -> None:
-        """Ends the watch."""
+        """End the watch."""
         self._watch = None
 
     def close(self) -> None:

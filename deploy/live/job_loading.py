@@ -57,14 +57,14 @@ class JobLoader:
         return send_again
 
     def upload(self, files: Sequence[InputFile]) -> None:
-        """Puts input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
+        """Put input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
         settings = self._config.cluster.blocks
         asyncio.run(
             upload_all(files, self.name_node, self._peers, self._config.token, settings, self._config.tls)
         )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
-        """The jobs with where their input is, now that it is placed; `paths` are all that they read."""
+        """Return the jobs with where their input is, now that it is placed; `paths` are all that they read."""
         raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
             path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
@@ -78,7 +78,7 @@ class JobLoader:
         return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """The parameters that the application draws from its input, such as where sort cuts its parts."""
+        """Return the parameters that the application draws from its input, such as where sort cuts its parts."""
         derive = app_of(planned).derive
         if derive is None:
             return {}

@@ -98,12 +98,12 @@ class Outputs:
             return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
-        """The committed parts of a job with their lengths in bytes; PathNotFound when it has none."""
+        """Return the committed parts of a job with their lengths in bytes; PathNotFound when it has none."""
         entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
-        """The bytes of a file of the block store. Raises BlockStoreError."""
+        """Yield the bytes of a file of the block store. Raises BlockStoreError."""
         blocks = await self._name_node.locate(path)
         async for piece in fetch_file(blocks, self._peers, self._token, self._tls):
             yield piece

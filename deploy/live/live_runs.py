@@ -208,7 +208,7 @@ class LiveRuns:
         session.follow(faults, on_status)
 
     def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
-        """Raises RunFailed when something of the run listens where it was not asked to."""
+        """Raise RunFailed when something of the run listens where it was not asked to."""
         found = set(without_guarded_ray(listeners_of(os.getpid(), ports_of(session.agents)))) - self._before
         asked_for: list[str] = []
         if self._options.address is not None:

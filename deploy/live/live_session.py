@@ -89,14 +89,14 @@ class Session:
 
     @property
     def duration_s(self) -> float:
-        """Seconds since the run's start, 0 when it has not begun."""
+        """Return seconds since the run's start, 0 when it has not begun."""
         return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
     @property
     def agents(self) -> Mapping[str, str]:
-        """The URL of each node's agent, as far as it is known."""
+        """Return the URL of each node's agent, as far as it is known."""
         return self._peers
 
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
@@ -271,7 +271,10 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """A node that came back serves at another port: tells all others which. Nodes of a lost host stay away."""
+        """Return a node that came back serves at another port: tells all others which.
+
+        Nodes of a lost host stay away.
+        """
         self._cluster.look_at_hosts()
         found = self._peers | self._cluster.addresses()
         moved = [node for node, url in found.items() if url != self._peers.get(node)]

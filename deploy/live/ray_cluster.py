@@ -195,7 +195,7 @@ class RayCluster:
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """The results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
+        """Return the results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
@@ -268,7 +268,7 @@ class RayCluster:
         config.save(self.control)
 
     def _config_on(self, host: str) -> RunConfig:
-        """The run as that host sees it."""
+        """Return the run as that host sees it."""
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
@@ -308,7 +308,7 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """The present URL of each node's agent; a node whose TaskTracker has died is begun again first."""
+        """Return the present URL of each node's agent; a node whose TaskTracker has died is begun again first."""
         told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
         found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:

@@ -36,11 +36,11 @@ class Played:
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
-        """The tables of one policy and repeat."""
+        """Return the tables of one policy and repeat."""
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
-        """The tables of a policy, a repeat after the other. All are held: for small runs."""
+        """Return the tables of a policy, a repeat after the other. All are held: for small runs."""
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ class CatalogueEntry:
 
 
 def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
-    """All experiments by label, in the order of the papers' lists."""
+    """Return all experiments by label, in the order of the papers' lists."""
     found: dict[str, CatalogueEntry] = {}
     for paper in papers:
         said = paper_file.load(paper)
@@ -49,7 +49,7 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
 def chosen(
     known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
 ) -> list[CatalogueEntry]:
-    """The experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
+    """Return the experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
 
     BadInput for a name that is not there, and for one experiment that cannot run there.
     """

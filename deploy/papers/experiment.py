@@ -32,7 +32,7 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """The value of each repeat; of an Exact one number, once."""
+        """Return the value of each repeat; of an Exact one number, once."""
         found = self.values[key]
         if not isinstance(found, Exact):
             return list(found)

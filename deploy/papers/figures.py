@@ -20,7 +20,7 @@ PAPER, OURS = "#999999", OKABE[0]
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
-    """Writes the experiment's figure as SVG."""
+    """Write the experiment's figure as SVG."""
     import matplotlib
 
     matplotlib.use("Agg")

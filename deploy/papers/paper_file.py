@@ -82,20 +82,20 @@ class Value(_Part):
 
     @property
     def number(self) -> float:
-        """The value; ValueError when it is no number."""
+        """Return the value; ValueError when it is no number."""
         if not isinstance(self.value, int | float):
             raise ValueError(f"{self.what}: {self.value!r} is not a number")
         return self.value
 
     @property
     def numbers(self) -> list[float]:
-        """The values; ValueError when they are no list."""
+        """Return the values; ValueError when they are no list."""
         if not isinstance(self.value, list):
             raise ValueError(f"{self.what}: {self.value!r} is not a list of numbers")
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """The range that our value must be in; ValueError for `equal`, and when there is no criterion."""
+        """Return the range that our value must be in; ValueError for `equal`, and when there is no criterion."""
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")

@@ -24,12 +24,12 @@ SKIPS_LISTED = 8  # of one wait; more than this are counted by node and reason i
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Prints what `story` tells."""
+    """Print what `story` tells."""
     print(story(out_dir, task_id, policy, repeat))
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:
-    """Why a task ran where and when it did, under every policy and repeat in the folder or those asked for.
+    """Return why a task ran where and when it did, under every policy and repeat in the folder or those asked for.
 
     `task_id` may name one of its attempts. BadInput when no such task, policy or repeat was recorded.
     """
@@ -69,7 +69,7 @@ def _unknown(task_id: str, known: list[RunTables]) -> str:
 
 
 def _story(mine: RunTables, task: str) -> Iterator[str]:
-    """The task's job, then its attempts in order of time, each after the offers that led to it."""
+    """Yield the task's job, then its attempts in order of time, each after the offers that led to it."""
     attempts = mine.attempts[mine.attempts["task"] == task].sort_values("assigned", kind="stable")
     yield f"{task} under {mine.policy}" + (f", repeat {mine.repeat}" if mine.repeat else "")
     job_id = "_".join(task.split("_", 2)[:2])
@@ -122,7 +122,7 @@ def _offers(
 
 
 def _skips(skips: pd.DataFrame) -> Iterator[str]:
-    """Each skip, or with many how often each node was refused for each reason; changing numbers do not count."""
+    """Yield each skip, or with many how often each node was refused for each reason; changing numbers do not count."""
     if len(skips) <= SKIPS_LISTED:
         for row in _records(skips):
             yield f"  {row['t']:9.2f} s  {row['node']}: skipped{_because(row['reason'])}"

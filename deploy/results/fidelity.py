@@ -40,7 +40,7 @@ def assess(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """The `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
+    """Return the `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
 
     `host_samples` are (t, share of the host's CPU in use); `enforced` says by resource what holds its limit, `counted`
     who counted it, the kernel or the agent; an emulated second lasted `stretch` real ones. A simulated run has no host
@@ -176,21 +176,21 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 def _shares(
     resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Per node what it used of what it was declared, in each window."""
+    """Return per node what it used of what it was declared, in each window."""
     if resource == "memory":
         return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
     return window_shares(heartbeats, UTIL_COLUMN[resource])
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Per node what its attempts held at each heartbeat, as a share of its memory; where the agent counts it, with what
-    they share with the warm process that they were forked from."""
+    """Return per node what its attempts held at each heartbeat, as a share of its memory; where the agent counts it,
+    with what they share with the warm process that they were forked from."""
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Per node the mean of a share over each window of WINDOW_S; windows mostly without beats are left out."""
+    """Return per node the mean of a share over each window of WINDOW_S; windows mostly without beats are left out."""
     import pandas as pd
 
     covered = beat_intervals(heartbeats)

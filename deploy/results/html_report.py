@@ -43,7 +43,7 @@ def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
 
 
 def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """The HTML text."""
+    """Return the HTML text."""
     from markupsafe import Markup
 
     runs = {key[0]: recorded.tables(*key) for key in report_data.first_runs(run)}

@@ -43,7 +43,7 @@ def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str
 
 
 def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJob, RunTables]]:
-    """The jobs that did something measurable, each with its own attempts."""
+    """Yield the jobs that did something measurable, each with its own attempts."""
     by_job = dict(tuple(run.attempts.groupby("job", sort=False)))
     for job in scenario.jobs:
         attempts = by_job.get(job.job)

@@ -40,7 +40,7 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """The job's demands in percent of the cluster's first node. BadInput when its maps took no time.
+    """Return the job's demands in percent of the cluster's first node. BadInput when its maps took no time.
 
     Beside other jobs (not `alone`) its memory is what it declares: nodes tell only that of all together.
     """
@@ -80,7 +80,7 @@ SHORTEST_S = 5.0
 
 
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
-    """Mean use while the tasks ran, in percent of `rate`."""
+    """Return mean use while the tasks ran, in percent of `rate`."""
     total_s = float(took_s.sum())
     return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
 
@@ -113,7 +113,7 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """The CPU demand of its maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
+    """Return the CPU demand of its maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
         attempt: Any = row
@@ -127,7 +127,7 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """The durations of its phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
+    """Return the durations of its phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
         attempt: Any = row

@@ -72,7 +72,7 @@ class RunTables:
 
     @property
     def end_s(self) -> float:
-        """The last moment that any table speaks of."""
+        """Return the last moment that any table speaks of."""
         ends = [self.jobs["finish"].max(), self.jobs["submit"].max(), self.attempts["end"].max()]
         ends.append(self.heartbeats["t"].max())
         return float(max((e for e in ends if e == e), default=0.0))
@@ -86,7 +86,7 @@ def select(
     isolated_s: Mapping[str, float] | None = None,
     window: Window | None = None,
 ) -> RunTables:
-    """The part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
+    """Return the part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
         own = (data["policy"] == policy) & (data["repeat"] == repeat)
@@ -97,7 +97,9 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """All figures as nested mappings of floats, with the keys of summary.json; see `measures.window` for a window."""
+    """Return all figures as nested mappings of floats, with the keys of summary.json; see `measures.window` for a
+    window.
+    """
     counted, during, tasks = run.counted, run.during, _task_times(run)
     return {
         "makespan_s": makespan(counted.jobs),
@@ -241,7 +243,7 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Mean use of the declared rates, 0 to 1, over nodes and time: a beat speaks for the time since the last."""
+    """Return mean use of the declared rates, 0 to 1, over nodes and time: a beat speaks for the time since the last."""
     covered = beat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
@@ -252,7 +254,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Seconds since the same node's beat before, for each row; 0 for a node's first."""
+    """Return seconds since the same node's beat before, for each row; 0 for a node's first."""
     times = heartbeats["t"]
     order = heartbeats.sort_values(["node", "t"], kind="stable").index
     gaps = times.loc[order].groupby(heartbeats["node"].loc[order]).diff().fillna(0.0)
@@ -285,7 +287,7 @@ def useful(attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
+    """Return seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
     times = heartbeats["service_s"].dropna().to_numpy(float)
     if not len(times):
         return {"p50": NAN, "p99": NAN}

@@ -181,7 +181,7 @@ def cpu(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
-    """The slots of every policy above each other, completion times and locality beside them."""
+    """Return the slots of every policy above each other, completion times and locality beside them."""
     from matplotlib import pyplot as plt
 
     policies = data["policies"][:4]
@@ -256,7 +256,7 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """The same colours as in the report: the seven, then darker, then lighter ones."""
+    """Return the same colours as in the report: the seven, then darker, then lighter ones."""
     if index < 0:
         return "#999999"
     base, turn = OKABE[index % len(OKABE)], index // len(OKABE) % 3

@@ -34,7 +34,7 @@ class Recorded:
         self._ends: dict[Key, float] = {}
 
     def tables(self, policy: str, repeat: int) -> RunTables:
-        """The tables VIEWED of one run."""
+        """Return the tables VIEWED of one run."""
         key = (policy, repeat)
         if key not in self._held:
             if self._rows > HELD_ROWS:
@@ -49,11 +49,11 @@ class Recorded:
         return self._held[key]
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
-        """The jobs of one run, and no other table."""
+        """Return the jobs of one run, and no other table."""
         return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s)
 
     def end_s(self, policy: str, repeat: int) -> float:
-        """The last moment that any table of a run speaks of."""
+        """Return the last moment that any table of a run speaks of."""
         if (policy, repeat) not in self._ends:
             self.tables(policy, repeat)
         return self._ends[policy, repeat]

@@ -118,12 +118,12 @@ class RunFile:
         return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
-        """The record of one policy and repeat, or None when it was not started."""
+        """Return the record of one policy and repeat, or None when it was not started."""
         return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """The emulated nodes as the resolved scenario lists them."""
+        """Return the emulated nodes as the resolved scenario lists them."""
         return list(self.scenario.get("cluster", {}).get("nodes", []))
 
     @property

@@ -21,7 +21,10 @@ NAME = "summary.json"
 
 
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """The content of summary.json. Policies stand in the order given; `paired` is the difference to the first."""
+    """Return the content of summary.json.
+
+    Policies stand in the order given; `paired` is the difference to the first.
+    """
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record in sorted(run.runs, key=lambda record: record.repeat):
@@ -88,7 +91,7 @@ def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
-    """The repeats of a policy that were started, in order."""
+    """Return the repeats of a policy that were started, in order."""
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 

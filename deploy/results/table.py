@@ -72,7 +72,7 @@ def plain(summary: Mapping[str, Any]) -> str:
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Prints the table: in colour and boxes on a terminal, as plain text elsewhere."""
+    """Print the table: in colour and boxes on a terminal, as plain text elsewhere."""
     if not console.is_terminal:
         console.file.write(plain(summary) + "\n")
         return

@@ -48,7 +48,7 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
 
 
 def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
-    """All trace events of a run, policy after policy; times in microseconds since each run's own start.
+    """Yield all trace events of a run, policy after policy; times in microseconds since each run's own start.
 
     Of a large cluster only some nodes are drawn (`lanes.drawn_nodes`).
     """

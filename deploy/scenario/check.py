@@ -41,7 +41,7 @@ class Complaints:
 
 
 def check(document: Document) -> Scenario:
-    """The scenario of a document; BadInput says every wrong key, unit and type."""
+    """Return the scenario of a document; BadInput says every wrong key, unit and type."""
     return check_as(Scenario, document, "workload")
 
 

@@ -28,7 +28,7 @@ HEARTBEAT_MIN_S = 0.001
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
-    """All nodes n1..nN with their racks, and block settings with the block size times `scale`."""
+    """Return all nodes n1..nN with their racks, and block settings with the block size times `scale`."""
     hosts = topology_hosts(scenario.cluster, base, complaints)
     complaints.raise_if_any()
     nodes = tuple(_nodes(scenario, [rack for rack, _ in hosts]))
@@ -52,7 +52,7 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
-    """The hosts of `cluster.topology` in the order of the nodes n1..nN that stand for them; () without one."""
+    """Return the hosts of `cluster.topology` in the order of the nodes n1..nN that stand for them; () without one."""
     if cluster.topology is None:
         return ()
     place, path = ("cluster", "topology"), base / Path(cluster.topology).expanduser()

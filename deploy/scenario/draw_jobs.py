@@ -32,7 +32,7 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """The jobs by submit time, and in words what was assumed."""
+    """Return the jobs by submit time, and in words what was assumed."""
     workload = inputs.scenario.workload
     assert workload is not None
     seed = inputs.scenario.seed if asked.seed is None else asked.seed
@@ -56,7 +56,7 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """The jobs as totals, arrivals by threshold still to come, and the number of each job's file."""
+    """Return the jobs as totals, arrivals by threshold still to come, and the number of each job's file."""
     trace = drawn_trace(
         Drawn(
             jobs=asked.jobs,
@@ -132,7 +132,7 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
-    """The share of all slots that the job's minimum pair takes (verma2011 7.2): what ends it in that time."""
+    """Return the share of all slots that the job's minimum pair takes (verma2011 7.2): what ends it in that time."""
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)
     )

@@ -40,7 +40,7 @@ class JobInputs:
     known: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
-        """The block-store path of a job's input, created or shared; None without input or with a complaint."""
+        """Return the block-store path of a job's input, created or shared; None without input or with a complaint."""
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":
                 kind = app.input if app.input in KINDS else "text"
@@ -57,13 +57,13 @@ class JobInputs:
     def filler(
         self, job: str, blocks: tuple[int, ...], preferred: tuple[tuple[NodeId, ...], ...] | None = None
     ) -> str:
-        """A file of a synthetic job's own, with a block a map."""
+        """Return a file of a synthetic job's own, with a block a map."""
         path = filler_path(job)
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
 
     def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
-        """A file that several synthetic jobs read, named as in their trace."""
+        """Return a file that several synthetic jobs read, named as in their trace."""
         path = self._free_path(name.strip("/"))
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
         return path
@@ -122,7 +122,7 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """The real file, its bytes (None with a complaint), and when it was last changed."""
+        """Return the real file, its bytes (None with a complaint), and when it was last changed."""
         length, changed_ns = None, 0
         try:
             real = (self.base / Path(name).expanduser()).resolve()

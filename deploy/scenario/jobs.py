@@ -32,7 +32,7 @@ class _Draft:
 def plan_jobs(
     jobs: Sequence[JobModel], inputs: JobInputs, place: KeyPath = ("workload", "jobs"), first: int = 1
 ) -> tuple[PlannedJob, ...]:
-    """All copies of all jobs in order of submission, numbered job_0001 and on, or from `first`.
+    """Return all copies of all jobs in order of submission, numbered job_0001 and on, or from `first`.
 
     Faults go to the complaints; `place` is the list of jobs in the file.
     """
@@ -179,7 +179,7 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """A map's output; `reduce.read`, what one reduce is to fetch, sets it when `map.write` is not given."""
+    """Return a map's output; `reduce.read`, what one reduce is to fetch, sets it when `map.write` is not given."""
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:
         return round((written or 0) * scale)

@@ -20,7 +20,9 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """The store by its path, unless it is the user's own; complains when it is not there and nothing makes it."""
+    """Return the store by its path, unless it is the user's own; complains when it is not there and nothing makes
+    it.
+    """
     if given.store == "none" and given.learn:
         complaints.add(
             ("profiles", "learn"), "there is no store to keep anything in, expected store: default or a path"
@@ -75,7 +77,7 @@ def check_sizes(given: Any, complaints: Complaints) -> Any:
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
-    """The choices of `--policy` options; BadInput about the first that cannot be built."""
+    """Return the choices of `--policy` options; BadInput about the first that cannot be built."""
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
         _try(policy)
@@ -83,7 +85,7 @@ def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
 
 
 def spec_text(given: Any) -> str:
-    """The SPEC string of a policy as YAML gives it: `{delay: {node_wait: 5s}}` is `delay:node_wait=5s`."""
+    """Return the SPEC string of a policy as YAML gives it: `{delay: {node_wait: 5s}}` is `delay:node_wait=5s`."""
     if isinstance(given, str):
         return given.strip()
     if all(key in AXES for key in given):

@@ -51,7 +51,7 @@ def resolve(
     base: Path | str | None = None,
     idle: bool = False,
 ) -> ResolvedScenario:
-    """All decisions taken: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
+    """Return all decisions taken: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
 
     `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start
     from the scenario's file, or `base`, or here. With `idle` there are no jobs and no faults, whatever the file

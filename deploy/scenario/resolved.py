@@ -97,14 +97,14 @@ class ResolvedScenario:
     base: str = "."  # the folder that relative paths in `given` start from
 
     def input(self, path: str) -> InputFile:
-        """The input at that block-store path; KeyError when there is none."""
+        """Return the input at that block-store path; KeyError when there is none."""
         for file in self.inputs:
             if file.path == path:
                 return file
         raise KeyError(path)
 
     def without_learning(self) -> ResolvedScenario:
-        """The same, for a run that is a measurement of something else: it adds nothing to the profile store."""
+        """Return the same, for a run that is a measurement of something else: it adds nothing to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class ResolvedScenario:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
-        """The inverse of `to_json`; BadInput when the values are not of its making."""
+        """Return the inverse of `to_json`; BadInput when the values are not of its making."""
         try:
             return _from_json(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

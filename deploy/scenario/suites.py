@@ -24,12 +24,12 @@ class Suite(Section):
 
 @cache
 def suites() -> dict[str, Suite]:
-    """All of them by name."""
+    """Return all of them by name."""
     files = resources.files("schedbed.deploy").joinpath(FOLDER).iterdir()
     names = sorted(file.name.removesuffix(".yaml") for file in files)
     return {name: Suite.model_validate(load_text(suite_text(name), name).value) for name in names}
 
 
 def suite_text(name: str) -> str:
-    """The file of a suite, which is there: its `jobs` can be taken over into a scenario."""
+    """Return the file of a suite, which is there: its `jobs` can be taken over into a scenario."""
     return resources.files("schedbed.deploy").joinpath(FOLDER, f"{name}.yaml").read_text(encoding="utf-8")

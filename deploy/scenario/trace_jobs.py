@@ -21,7 +21,7 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """The selected jobs of the trace, and in words what it lacks and what was assumed or cut."""
+    """Return the selected jobs of the trace, and in words what it lacks and what was assumed or cut."""
     trace = _read(workload, inputs)
     if trace is None:
         return (), ()
@@ -92,7 +92,7 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """A node for each traced host: its own where the cluster is the traced topology."""
+    """Return a node for each traced host: its own where the cluster is the traced topology."""
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
     own = topology_hosts(inputs.scenario.cluster, inputs.base, inputs.complaints)
@@ -107,7 +107,7 @@ def plan_synthetic(
     preferred: tuple[tuple[NodeId, ...], ...] | None = None,
     shared: str | None = None,
 ) -> PlannedJob:
-    """A synthetic job that reads a file of its own (placed as `preferred`), or one that is there already."""
+    """Return a synthetic job that reads a file of its own (placed as `preferred`), or one that is there already."""
     scale = inputs.scenario.scale
     maps = tuple(_scaled(cost, scale) for cost in made.maps)
     filler = shared

@@ -54,7 +54,7 @@ class Document:
     sets: dict[KeyPath, str] = field(default_factory=dict)  # what set it: an option of the command
 
     def line(self, path: KeyPath) -> int:
-        """The line of the nearest thing in the file at or above the path; 0 when there is none."""
+        """Return the line of the nearest thing in the file at or above the path; 0 when there is none."""
         return next(
             (self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 0
         )
@@ -76,7 +76,7 @@ class Document:
 
 
 def load_file(path: Path) -> Document:
-    """The document of a file; BadInput when it is missing, not text or not YAML."""
+    """Return the document of a file; BadInput when it is missing, not text or not YAML."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
@@ -93,7 +93,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """The document of a text; BadInput names the line of what is not YAML and of duplicate keys."""
+    """Return the document of a text; BadInput names the line of what is not YAML and of duplicate keys."""
     document = Document(value=None, name=name)
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -106,7 +106,7 @@ def load_text(text: str, name: str) -> Document:
 
 
 def from_values(value: Mapping[str, Any], name: str = "scenario") -> Document:
-    """A document of values made by a program; they have no lines."""
+    """Return a document of values made by a program; they have no lines."""
     return Document(value=deepcopy(dict(value)), name=name)
 
 

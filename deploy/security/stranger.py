@@ -94,7 +94,7 @@ def _answer(listener: Listener) -> StrangerAnswer:
 
 
 def main() -> int:
-    """The process."""
+    """Return the process."""
     listeners = [Listener(**each) for each in json.loads(sys.stdin.read())]
     is_owner = len(sys.argv) < 2
     if not is_owner:

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def connect(name: str | None = None) -> Cluster:
-    """The cluster of this user with that name, or the only one that is up.
+    """Return the cluster of this user with that name, or the only one that is up.
 
     Raises BadInput when there is none, RunFailed when it has gone by itself.
     """
@@ -49,7 +49,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """The cluster's name."""
+        """Return the cluster's name."""
         return self.record.name
 
     def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> SubmittedJob:
@@ -79,12 +79,12 @@ class Cluster:
         return [SubmittedJob(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
 
     def job(self, job: str) -> SubmittedJob:
-        """A job by its id; BadInput when there is none."""
+        """Return a job by its id; BadInput when there is none."""
         self._call("GET", f"/jobs/{job}")
         return SubmittedJob(self, job)
 
     def status(self) -> Json:
-        """The cluster, its nodes, users and jobs, as the status command shows them."""
+        """Return the cluster, its nodes, users and jobs, as the status command shows them."""
         return self._call("GET", "/status")
 
     def fault(self, fault: Mapping[str, Any]) -> Json:
@@ -143,7 +143,7 @@ class SubmittedJob:
         self.job = job
 
     def status(self) -> Json:
-        """Its name, user, queue, state, counts of tasks, submit and finish time."""
+        """Return its name, user, queue, state, counts of tasks, submit and finish time."""
         return self._cluster._call("GET", f"/jobs/{self.job}")
 
     @property
@@ -165,11 +165,11 @@ class SubmittedJob:
         self._cluster._call("POST", f"/jobs/{self.job}/kill", {})
 
     def parts(self) -> dict[str, int]:
-        """The committed parts of its output with their lengths in bytes."""
+        """Return the committed parts of its output with their lengths in bytes."""
         return self._cluster._call("GET", f"/jobs/{self.job}/outputs")["parts"]
 
     def outputs(self) -> dict[str, bytes]:
-        """The committed parts of its output."""
+        """Return the committed parts of its output."""
         return {part: b"".join(self._read(part, length)) for part, length in self.parts().items()}
 
     def save(self, folder: Path | str) -> list[Path]:

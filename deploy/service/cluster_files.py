@@ -41,7 +41,7 @@ class ClusterRecord:
 
 
 def home() -> Path:
-    """The folder of all clusters of this user, made if need be; BadInput when it is not this user's alone."""
+    """Return the folder of all clusters of this user, made if need be; BadInput when it is not this user's alone."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         folder = Path(runtime) / "schedbed"
@@ -56,7 +56,7 @@ def home() -> Path:
 
 
 def check_name(name: str) -> str:
-    """The name; BadInput when it cannot be a cluster's."""
+    """Return the name; BadInput when it cannot be a cluster's."""
     if not NAMES.match(name):
         raise BadInput(f"--name {name}: expected letters, digits, dots, dashes and underscores")
     return name
@@ -144,7 +144,7 @@ def mark_failed(folder: Path, why: str) -> None:
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """The clusters that are up, and a line for each that has gone by itself, by name; of these nothing stays."""
+    """Return the clusters that are up, and a line for each that has gone by itself, by name; of these nothing stays."""
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -169,7 +169,10 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """The cluster of that name, or the only one. BadInput when there is none, RunFailed when it has gone by itself."""
+    """Return the cluster of that name, or the only one.
+
+    BadInput when there is none, RunFailed when it has gone by itself.
+    """
     up, gone = clusters()
     if name is None and len(up) == 1:
         return next(iter(up.values()))

@@ -178,7 +178,7 @@ class Desk:
 
 
 def _document(request: Mapping[str, Any]) -> Document:
-    """The jobs as a document: with the lines of a file if they come from one, and a user for each."""
+    """Return the jobs as a document: with the lines of a file if they come from one, and a user for each."""
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
     else:
@@ -191,7 +191,9 @@ def _document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """A job as a scenario would give it that runs it again: submitted when it was, its input found from anywhere."""
+    """Return a job as a scenario would give it that runs it again: submitted when it was, its input found from
+    anywhere.
+    """
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
@@ -202,5 +204,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """The queues that a policy's jobs must be in; () when it has none, or takes others too."""
+    """Return the queues that a policy's jobs must be in; () when it has none, or takes others too."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

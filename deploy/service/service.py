@@ -97,7 +97,7 @@ class ClusterService:
         return [job.job for job in self._desk.take(request)]
 
     def kill(self, job: str) -> None:
-        """Ends a job."""
+        """End a job."""
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
@@ -107,13 +107,13 @@ class ClusterService:
         return told(planned)
 
     def down(self, wait: bool) -> None:
-        """Ends the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
+        """End the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
         self._desk.close()
         if self._down != "now":
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Reads what the jobs have written."""
+        """Read what the jobs have written."""
         return self._session.outputs()
 
     # For the session
@@ -219,7 +219,7 @@ class ClusterRuns(LiveRuns):
             self._save(desk)
 
     def _save(self, desk: Desk) -> None:
-        """Writes down what was submitted: in run.json, and as a scenario that does it again."""
+        """Write down what was submitted: in run.json, and as a scenario that does it again."""
         desk.changed.clear()
         self._record.scenario = desk.scenario.to_json()
         self._record.save(self._folder)
@@ -288,7 +288,7 @@ class _Answer:
 
 
 def main() -> int:
-    """The process: told by a line, answers by a line; the exit code."""
+    """Return the process: told by a line, answers by a line; the exit code."""
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()

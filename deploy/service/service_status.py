@@ -52,7 +52,7 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """The whole status: what the cluster is, its jobs in order of their ids, users and nodes."""
+    """Return the whole status: what the cluster is, its jobs in order of their ids, users and nodes."""
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
@@ -87,7 +87,7 @@ def with_faults(nodes: Iterable[Json], faults: Sequence[PlannedFault], now_s: fl
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Per user, by name: how many jobs in which state, the tasks that run, and their share of all that run."""
+    """Return per user, by name: how many jobs in which state, the tasks that run, and their share of all that run."""
     found: dict[str, Json] = {}
     for job in jobs:
         user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})

@@ -48,7 +48,7 @@ class StartOrder:
 
     @staticmethod
     def from_line(line: str) -> StartOrder:
-        """The inverse of `to_line`."""
+        """Return the inverse of `to_line`."""
         raw = json.loads(line)
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
         scenario = ResolvedScenario.from_json(raw["scenario"])

@@ -39,7 +39,7 @@ MEMORY_BYTES = 2**30
 
 
 def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
-    """The laws of a job's application on the first bytes of its input, with its parameters.
+    """Return the laws of a job's application on the first bytes of its input, with its parameters.
 
     BadInput when the application fails on the sample.
     """
@@ -57,7 +57,7 @@ def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str,
 
 
 def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
-    """The first block of an input, or as much as is measured of it; whole records."""
+    """Return the first block of an input, or as much as is measured of it; whole records."""
     size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
@@ -98,13 +98,13 @@ class _Bench:
         self._params = params
 
     def map(self, parts: int) -> _Measured:
-        """A map of one of `parts` equal parts of the sample (of the work, where there is no input)."""
+        """Return a map of one of `parts` equal parts of the sample (of the work, where there is no input)."""
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
         )
 
     def reduce(self, parts: int) -> _Measured:
-        """A reduce that fetches from `parts` maps of a part of the sample each."""
+        """Return a reduce that fetches from `parts` maps of a part of the sample each."""
         outputs = []
         for index in range(parts):
             self._map(PIECES, index)
@@ -156,7 +156,7 @@ class _Bench:
         }
 
     def _run(self, spec: AttemptSpec, node: _MemoryNode) -> tuple[dict[str, Any], float]:
-        """The attempt's report and its CPU seconds."""
+        """Return the attempt's report and its CPU seconds."""
         scratch, output = self._root / "attempts" / spec.attempt, self._root / "mapout" / spec.attempt
         for old in (output / "data", output / "index.json"):
             old.unlink(missing_ok=True)

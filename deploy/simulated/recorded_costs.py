@@ -98,7 +98,7 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Seconds that each task's last successful attempt ran (its parts), of a reduce after its shuffle."""
+    """Return seconds that each task's last successful attempt ran (its parts), of a reduce after its shuffle."""
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
     worked = (done["end"] - began).astype(float).groupby(_whole(done)).sum()
@@ -147,13 +147,13 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """The task of each attempt; for parts of a map the one that was split."""
+    """Return the task of each attempt; for parts of a map the one that was split."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Both parts of a map that was split are one row: what the whole would have used."""
+    """Return both parts of a map that was split are one row: what the whole would have used."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

@@ -61,7 +61,7 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 
 
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
-    """The cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
+    """Return the cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
 
     `profile` measures the applications on this host, which takes seconds, as does an application that declares no
     costs, unless it was measured before (`own_costs`). BadInput when an application fails on a sample of its input.
@@ -165,7 +165,7 @@ class ScenarioCosts:
         )
 
     def _fetched(self, job: JobSpec) -> int:
-        """Bytes that each reduce of a synthetic job fetches."""
+        """Return bytes that each reduce of a synthetic job fetches."""
         known = self._shuffled.get(job.job)
         if known is None:
             known = sum(cost.write_bytes for cost in job.map_costs) // job.reduces

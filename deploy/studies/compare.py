@@ -37,12 +37,12 @@ class Pair:
 
     @property
     def measured(self) -> float:
-        """The median of the live repeats."""
+        """Return the median of the live repeats."""
         return median(self.live)
 
     @property
     def sim(self) -> float:
-        """The median of the simulated repeats."""
+        """Return the median of the simulated repeats."""
         return median(self.simulated)
 
     @property
@@ -172,7 +172,7 @@ def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
 
 
 def _node_local(run: RunTables) -> float:
-    """Runs without a map that reads are all local."""
+    """Run without a map that reads are all local."""
     share = metrics.locality(run.attempts)["tasks"]["node"]
     return 1.0 if np.isnan(share) else share
 
@@ -197,7 +197,7 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
-    """Mean seconds of each phase, by kind of task and by job and kind."""
+    """Return mean seconds of each phase, by kind of task and by job and kind."""
     means, played = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {
         group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in played])
@@ -220,7 +220,7 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def phases(run: RunTables) -> pd.DataFrame:
-    """The attempts that succeeded with a column of seconds for each of PHASES.
+    """Return the attempts that succeeded with a column of seconds for each of PHASES.
 
     `launch`: assignment to first line of code; `run`: to the end; `beyond CPU`: of this, what was not computing (at
     full speed); `shuffle`, `sort`, `reduce`: a reduce's parts; `next launch`: from the end to the next assignment on

@@ -151,7 +151,7 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """The first job of each workload that is of the application, or that bears the name."""
+    """Return the first job of each workload that is of the application, or that bears the name."""
     found: dict[str, PlannedJob] = {}
     for job in scenario.jobs:
         if app in (job.app, job.name, workload_of(job)) or _same_class(scenario, job, app):

@@ -50,7 +50,9 @@ class RecordedRun:
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """The record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is none."""
+    """Return the record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is
+    none.
+    """
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
@@ -166,7 +168,7 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """The record's; where a simulation took a trace's own times, these again.
+    """Return the record's; where a simulation took a trace's own times, these again.
 
     Those of a live record are fitted first, by replaying it as it was.
     """
@@ -204,7 +206,7 @@ class _Attempts(NoSink):
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """An attempt starts as fast as recorded; a simulation's record has the default already."""
+    """Return launches as fast as recorded; a simulation's record has the default already."""
     return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 

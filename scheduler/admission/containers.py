@@ -30,11 +30,11 @@ class Containers:
         self._free_cpu = 0.0  # on the node that was last asked for room
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """The CPU that a task of that kind of the job is to have, in percent of one core."""
+        """Return the CPU that a task of that kind of the job is to have, in percent of one core."""
         return CORE * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """The CPU that nobody holds or was promised, in percent of one core; may be negative."""
+        """Return the CPU that nobody holds or was promised, in percent of one core; may be negative."""
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:

@@ -139,7 +139,7 @@ class LoadTags:
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """The tags, beside the reason of each launch."""
+        """Return the tags, beside the reason of each launch."""
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:

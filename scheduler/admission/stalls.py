@@ -33,7 +33,7 @@ class Stalls:
         self._stalls_s: dict[str, float] = {}
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """The reduces to stop now; `takes_map` says whether a node has room for a map of a job."""
+        """Return the reduces to stop now; `takes_map` says whether a node has room for a map of a job."""
         kills: list[Kill] = []
         now_s, waits_s, stalls_s = view.now_s, self._waits_s, self._stalls_s
         self._waits_s, self._stalls_s = {}, {}

@@ -101,7 +101,7 @@ class Books:
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """The policy's and the speculation's, as far as there are any."""
+        """Return the policy's and the speculation's, as far as there are any."""
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return policies.together(hooks, answers=False) if hooks else None

@@ -295,7 +295,7 @@ class Core:
         return status(self._ledger)
 
     def active_jobs(self) -> list[str]:
-        """The jobs that have not ended, in order of submission."""
+        """Return the jobs that have not ended, in order of submission."""
         return list(self._ledger.jobs)
 
     def all_ended(self) -> bool:
@@ -321,7 +321,7 @@ class Core:
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Tells the node's reduces what is new among their jobs' map outputs."""
+    """Tell the node's reduces what is new among their jobs' map outputs."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

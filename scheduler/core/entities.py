@@ -76,7 +76,7 @@ class Task:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """The racks of its hosts that are known; made when first asked for."""
+        """Return the racks of its hosts that are known; made when first asked for."""
         racks = self._racks
         if racks is None:
             racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
@@ -94,12 +94,12 @@ class Task:
 
     @property
     def after(self) -> int | None:
-        """The index of the map behind which its records come, when it is not the one before."""
+        """Return the index of the map behind which its records come, when it is not the one before."""
         return self.part.after if self.part is not None else None
 
     @property
     def split_of(self) -> str:
-        """The task that was split, for either part of it; else empty."""
+        """Return the task that was split, for either part of it; else empty."""
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
@@ -272,7 +272,7 @@ class Job:
         self.wholes: WholeIndex[Task] | None = None  # the same
 
     def stage(self, kind: TaskKind) -> Stage:
-        """Its maps or its reduces."""
+        """Return its maps or its reduces."""
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
@@ -293,7 +293,7 @@ class Job:
         return self.maps.done == self.maps.total
 
     def whole_map(self, rack: str) -> Task | None:
-        """A map that may be split, in that rack if there is one."""
+        """Return a map that may be split, in that rack if there is one."""
         if self.wholes is None:
             self.wholes = WholeIndex(self.maps.tasks if self.maps.shuffled else ())
         return self.wholes.near(rack)

@@ -24,7 +24,7 @@ class Placed(Protocol):
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Those of the hosts."""
+        """Return those of the hosts."""
         ...
 
 
@@ -76,7 +76,7 @@ class TaskIndex(Generic[T]):
             by_rack[rack].append(task)
 
     def _racks(self) -> defaultdict[str, list[T]]:
-        """The racks' stacks. `_every` has all that was ever added, but for what nobody could take."""
+        """Return the racks' stacks. `_every` has all that was ever added, but for what nobody could take."""
         by_rack = self._by_rack
         if by_rack is None:
             by_rack = self._by_rack = defaultdict(list)
@@ -87,7 +87,7 @@ class TaskIndex(Generic[T]):
         return by_rack
 
     def on_host(self, node: NodeId) -> T | None:
-        """The next unstarted task with a replica on that node."""
+        """Return the next unstarted task with a replica on that node."""
         stack = self._by_host.get(node)
         while stack:
             task = stack[-1]
@@ -97,7 +97,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def on_rack(self, rack: str) -> T | None:
-        """The next unstarted task with a replica in that rack."""
+        """Return the next unstarted task with a replica in that rack."""
         by_rack = self._by_rack
         stack = (self._racks() if by_rack is None else by_rack).get(rack)
         while stack:
@@ -108,7 +108,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def anywhere(self) -> T | None:
-        """The next unstarted task that prefers no node."""
+        """Return the next unstarted task that prefers no node."""
         stack = self._anywhere
         while stack:
             task = stack[-1]
@@ -118,7 +118,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def first(self) -> T | None:
-        """The next unstarted task of all."""
+        """Return the next unstarted task of all."""
         stack = self._every
         while stack:
             task = stack[-1]
@@ -163,7 +163,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """The next one in that rack, else of all."""
+        """Return the next one in that rack, else of all."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 
@@ -180,5 +180,5 @@ def _is_whole(task: WholeTask) -> bool:
 
 
 def racks_of(hosts: Iterable[NodeId], rack_by_node: Mapping[NodeId, str]) -> tuple[str, ...]:
-    """The racks of those hosts that are known, each once, in the order of the hosts."""
+    """Return the racks of those hosts that are known, each once, in the order of the hosts."""
     return tuple(dict.fromkeys(filter(None, map(rack_by_node.get, hosts))))

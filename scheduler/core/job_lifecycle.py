@@ -60,7 +60,7 @@ class JobBooks(Books):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Makes two tasks of a whole map: itself with the first share of its bytes, and a new one with the rest."""
+        """Make two tasks of a whole map: itself with the first share of its bytes, and a new one with the rest."""
         stage = task.stage
         job = stage.job
         parts = cut(task.split, share)

@@ -123,8 +123,8 @@ class Ledger(JobBooks):
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Why the task of a running job cannot be launched as proposed; None when it can, and then it counts as checked
-        if it is what is launched next."""
+        """Return why the task of a running job cannot be launched as proposed; None when it can, and then it counts
+        as checked if it is what is launched next."""
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
             fault = self._uncut(task, proposal)
@@ -140,7 +140,7 @@ class Ledger(JobBooks):
 
     @staticmethod
     def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
-        """Why the task cannot be split as proposed."""
+        """Return why the task cannot be split as proposed."""
         share, split = proposal.split, task.split
         assert share is not None
         if not task.stage.shuffled or not task.hosts:

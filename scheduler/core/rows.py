@@ -50,7 +50,7 @@ class AttemptRow(NamedTuple):
 
 
 def attempt_row(attempt: Attempt) -> AttemptRow:
-    """The row of an attempt that has just ended."""
+    """Return the row of an attempt that has just ended."""
     task, node, counters = attempt.task, attempt.node, attempt.counters
     stage, split = task.stage, task.split
     values = (
@@ -95,7 +95,7 @@ class DecisionRow(NamedTuple):
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """The row of what was decided of a task."""
+    """Return the row of what was decided of a task."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 
@@ -121,7 +121,7 @@ class JobRow(NamedTuple):
 
 
 def job_row(job: Job) -> JobRow:
-    """The row of a job that has just ended."""
+    """Return the row of a job that has just ended."""
     spec = job.spec
     assert job.finish_s is not None
     return JobRow(

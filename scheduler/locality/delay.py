@@ -44,7 +44,7 @@ class Delay:
             self.scan = self._scan
 
     def awaits_beat(self) -> bool:
-        """Says whether a job was skipped in the last heartbeat: it waits from there to the next."""
+        """Say whether a job was skipped in the last heartbeat: it waits from there to the next."""
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
@@ -104,7 +104,9 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """A map that is not local, for a job that may run in its racks; or anywhere, if it has waited for that too."""
+        """Return a map that is not local, for a job that may run in its racks; or anywhere, if it has waited for
+        that too.
+        """
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:

@@ -123,7 +123,7 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """All of a map, as if it were split behind its end."""
+        """Return all of a map, as if it were split behind its end."""
         if task is None:
             return "no unstarted map"
         patience.level = 0

@@ -65,7 +65,7 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """The coefficients of eq. 9 for one of `BOUNDS` and the tasks that are left."""
+    """Return the coefficients of eq. 9 for one of `BOUNDS` and the tasks that are left."""
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":
         return low
@@ -93,7 +93,7 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 
 
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
-    """The fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
+    """Return the fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
 
     `most_maps` and `most_reduces` are what can be used: slots of the cluster, and tasks that are left (0 only
     when none are). Where eq. 15 asks more of one kind than that, all of it is taken and the other kind gets

@@ -14,12 +14,12 @@ UNKNOWN = -1
 
 
 def tag(cpu: bool, io: bool) -> int:
-    """The two bits as a number, 0 to 3."""
+    """Return the two bits as a number, 0 to 3."""
     return (CPU if cpu else 0) + (IO if io else 0)
 
 
 def words(tag: int) -> str:
-    """A tag for a reader: `3 (CPU, IO)`."""
+    """Return a tag for a reader: `3 (CPU, IO)`."""
     if tag == UNKNOWN:
         return "unknown"
     names = [name for bit, name in ((CPU, "CPU"), (IO, "IO")) if tag & bit]
@@ -27,7 +27,7 @@ def words(tag: int) -> str:
 
 
 def predict(history: Sequence[float]) -> float:
-    """The next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
+    """Return the next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
 
     The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. Where they are 0 (fewer than three
     values, or all equal) the last value is predicted; ValueError without any.

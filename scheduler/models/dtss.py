@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def best_share(local_s: float, remote_s: float, delay_s: float) -> float:
-    """The P at which both parts end at once, at most 1: P M = (1 - P) N + D. 0 when nothing takes any time."""
+    """Return the P at which both parts end at once, at most 1: P M = (1 - P) N + D. 0 when nothing takes any time."""
     both_s = local_s + remote_s
     return min(1.0, (local_s + delay_s) / both_s) if both_s > 0 else 0.0
 

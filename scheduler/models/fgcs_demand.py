@@ -77,7 +77,7 @@ class DemandMean:
         self.ran_s += ran_s
 
     def value(self, shortest_s: float) -> int:
-        """The mean in whole percent of a core, rounded up."""
+        """Return the mean in whole percent of a core, rounded up."""
         if not self.tasks or self.ran_s / self.tasks < shortest_s:
             return WHOLE_CORE
         return min(WHOLE_CORE, max(1, ceil(self.demand / self.tasks)))

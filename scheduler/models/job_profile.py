@@ -47,7 +47,7 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """The profile for tasks of another size: a task's durations grow with its input (footnote 6).
+        """Return the profile for tasks of another size: a task's durations grow with its input (footnote 6).
 
         `map_input_bytes` is a map's mean input now; what a reduce gets follows from the maps' selectivity.
         """
@@ -64,7 +64,7 @@ class JobProfile:
         )
 
     def at_scale(self, scale: float) -> JobProfile:
-        """The profile when all durations and amounts of data are multiplied by a scenario's `scale`."""
+        """Return the profile when all durations and amounts of data are multiplied by a scenario's `scale`."""
         phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
         return replace(
             self,
@@ -75,7 +75,7 @@ class JobProfile:
         )
 
     def merged(self, other: JobProfile) -> JobProfile:
-        """The mean of both, each by its runs."""
+        """Return the mean of both, each by its runs."""
         runs = self.runs + other.runs
 
         def mean(mine: float, others: float) -> float:
@@ -95,7 +95,7 @@ class JobProfile:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> JobProfile:
-        """The inverse of `to_json`; ValueError on foreign data."""
+        """Return the inverse of `to_json`; ValueError on foreign data."""
         try:
             values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
             values |= {name: float(raw[name]) for name in FIGURES}

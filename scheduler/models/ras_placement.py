@@ -122,7 +122,7 @@ class Placement:
             yield
 
     def _largest_map(self, kind: int) -> Amounts:
-        """The most of each resource that a map of any job takes on that kind of node."""
+        """Return the most of each resource that a map of any job takes on that kind of node."""
         maps = [job.demands[kind].map for job in self.jobs if job.pending]
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
@@ -140,7 +140,7 @@ class Placement:
         return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
 
     def _hold(self, job: PlacedJob, node: int) -> Amounts:
-        """The most that a reduce of the job takes in any of its phases."""
+        """Return the most that a reduce of the job takes in any of its phases."""
         demands = job.demands[self.kinds[node]]
         return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
 

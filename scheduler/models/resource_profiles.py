@@ -68,7 +68,7 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """The demands on such a node. What asks for more than there is gets the node alone."""
+        """Return the demands on such a node. What asks for more than there is gets the node alone."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies
@@ -80,7 +80,7 @@ class ResourceProfile:
         )
 
     def at_scale(self, scale: float) -> ResourceProfile:
-        """The profile in a scenario of that scale."""
+        """Return the profile in a scenario of that scale."""
         return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
 
     def to_values(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """A profile as a person or the store wrote it; ValueError says what is wrong."""
+    """Return a profile as a person or the store wrote it; ValueError says what is wrong."""
     known = dict(values)
     node = known.pop("node", None)
     made: dict[str, Any] = {

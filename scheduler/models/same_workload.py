@@ -23,7 +23,7 @@ class Run(Protocol):
 
 
 def workload_of(job: Run) -> str:
-    """The job's name (liu2015 2.2.1), without the number that copies of a scenario's job carry (`wc-2`)."""
+    """Return the job's name (liu2015 2.2.1), without the number that copies of a scenario's job carry (`wc-2`)."""
     return _COPY.sub("", job.name) or job.name
 
 

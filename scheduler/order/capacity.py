@@ -77,7 +77,7 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """The named queues when they are promised the whole cluster: others would starve. Else ()."""
+        """Return the named queues when they are promised the whole cluster: others would starve. Else ()."""
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
@@ -151,7 +151,7 @@ class Capacity:
         return self._memory_bytes
 
     def _share(self, queue: Queue) -> float:
-        """The part of the cluster that the queue is promised."""
+        """Return the part of the cluster that the queue is promised."""
         if queue.named:
             return (queue.settings.capacity or 0.0) / 100
         return self._unpromised / max(1, self._unnamed)

@@ -239,7 +239,7 @@ class Coshh:
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """The job's class and whether the node suits it, beside the reason of each launch."""
+        """Return the job's class and whether the node suits it, beside the reason of each launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:

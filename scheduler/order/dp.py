@@ -96,7 +96,7 @@ class DynamicPriority(PoolOrder):
     # Money
 
     def _bidders(self) -> list[Any]:
-        """The users who have jobs: only these bid and pay."""
+        """Return the users who have jobs: only these bid and pay."""
         return [pool for pool in self.pools.values() if pool.jobs]
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:

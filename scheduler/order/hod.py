@@ -141,7 +141,7 @@ class Hod:
                 view.skip(node, first, kind, why)
 
     def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
-        """The ready jobs that no living node of their own cluster can run."""
+        """Return the ready jobs that no living node of their own cluster can run."""
         roomy = any(
             self._could_hold(
                 view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]

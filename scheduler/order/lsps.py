@@ -135,7 +135,7 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """The user's slots and what they follow from, beside the reason of each launch."""
+        """Return the user's slots and what they follow from, beside the reason of each launch."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]
         return (

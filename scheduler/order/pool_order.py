@@ -27,7 +27,7 @@ class PoolOrder(ABC):
         """Return a pool for the first job of that user or queue."""
 
     def pool_of(self, job: JobView | JobSpec) -> str:
-        """Returns the name of the job's pool."""
+        """Return the name of the job's pool."""
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:

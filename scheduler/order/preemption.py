@@ -36,7 +36,7 @@ class Preemption:
 
     @staticmethod
     def shares(view: View, pools: Mapping[str, Pool], names: list[str], kind: TaskKind) -> dict[str, float]:
-        """Each pool's fair share of the slots of that kind."""
+        """Return each pool's fair share of the slots of that kind."""
         claims = [
             Claim(
                 slots_of(pools[name], kind) + pools[name].tallies[kind].unstarted,

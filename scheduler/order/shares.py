@@ -15,7 +15,7 @@ class Claim(NamedTuple):
 
 
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
-    """Each claim's share of `capacity` slots, in the order of the claims.
+    """Return each claim's share of `capacity` slots, in the order of the claims.
 
     A share is weight x level, but never above the demand and never below the min share (or the demand, if
     that is less); the level is such that the shares add up to the capacity or to the whole demand. Min shares

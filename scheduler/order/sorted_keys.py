@@ -26,7 +26,7 @@ class SortedKeys(Generic[H]):
         return iter(self._items)
 
     def first(self) -> H:
-        """The smallest; IndexError when there is none."""
+        """Return the smallest; IndexError when there is none."""
         return self._items[0]
 
     def __contains__(self, item: H) -> bool:

@@ -15,7 +15,7 @@ class Explained(Composed):
 
     @property
     def elidable(self) -> bool:
-        """Asks the axes: notes and reports need no heartbeat of their own."""
+        """Ask the axes: notes and reports need no heartbeat of their own."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -35,7 +35,7 @@ class Explained(Composed):
         return None if proposal is None else self.noted(view, node, proposal)
 
     def noted(self, view: View, node: NodeView, proposal: Proposal) -> Proposal:
-        """The proposal with the notes in its reason."""
+        """Return the proposal with the notes in its reason."""
         task = proposal.task
         notes = [note(view, node, task.job, task.kind) for note in self._notes]
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))

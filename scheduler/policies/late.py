@@ -109,7 +109,7 @@ class Late:
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
     ) -> Iterable[SlowAttempt]:
-        """The slow ones of a stage; adds to the speeds of the nodes."""
+        """Yield the slow ones of a stage; adds to the speeds of the nodes."""
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
         limit, usual = percentile(known, self._slow_task), percentile(known, 50)

@@ -302,7 +302,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """The I/O that its reduces need on top, by node, when one more map runs."""
+        """Return the I/O that its reduces need on top, by node, when one more map runs."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more

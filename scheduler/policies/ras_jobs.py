@@ -91,12 +91,12 @@ class KnownJob:
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Its own mean map; until one has finished its profile's, else the cluster's."""
+        """Return its own mean map; until one has finished its profile's, else the cluster's."""
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Seconds that its maps still need, one after the other; None when no mean is known."""
+        """Return seconds that its maps still need, one after the other; None when no mean is known."""
         if mean_s is None:
             return None
         running_s = sum(
@@ -115,7 +115,8 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """The job as the next control cycle takes it; what runs is its first placement. `numbers` are the nodes'.
+        """Return the job as the next control cycle takes it; what runs is its first placement. `numbers` are the
+        nodes'.
 
         Until a map of its own has finished, its goal counts as none: it needs a slot for each pending map (4.2: "no
         tasks from Job 7 have been completed", so it has a very low utility and gets most resources).

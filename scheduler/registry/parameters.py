@@ -29,13 +29,13 @@ class PolicyParameter:
     duration: bool = False
 
     def value(self, raw: object, scale: float) -> Any:
-        """The constructor's value."""
+        """Return the constructor's value."""
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """A time; `off` as the default makes it one that may be off."""
+    """Return a time; `off` as the default makes it one that may be off."""
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
@@ -54,7 +54,7 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """A whole number."""
+    """Return a whole number."""
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -66,7 +66,7 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
 
 
 def maybe_count(name: str, doc: str) -> PolicyParameter:
-    """A whole number above 0, or `off` (None), which is the default."""
+    """Return a whole number above 0, or `off` (None), which is the default."""
     plain = count(name, "off", doc, least=1)
 
     def read(raw: object) -> int | None:
@@ -76,7 +76,7 @@ def maybe_count(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_rate(name: str, doc: str) -> PolicyParameter:
-    """Bytes a second above 0, or `auto` (None), which is the default."""
+    """Return bytes a second above 0, or `auto` (None), which is the default."""
 
     def read(raw: object) -> float | None:
         rate = None if raw is None or raw == "auto" else parse_rate(raw)
@@ -95,7 +95,7 @@ def maybe_rate(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
-    """A share from 0 to 1, or `auto` (None)."""
+    """Return a share from 0 to 1, or `auto` (None)."""
 
     def read(raw: object) -> float | None:
         return None if raw == "auto" else share(raw)
@@ -147,7 +147,7 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """A number; `read` is one of the readers of this module."""
+    """Return a number; `read` is one of the readers of this module."""
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
@@ -240,7 +240,7 @@ def positive(raw: object) -> float:
 
 
 def at_least_one(raw: object) -> int:
-    """A whole number of 1 or more."""
+    """Return a whole number of 1 or more."""
     value = _float(raw)
     if value is None or value != int(value) or not 1 <= value < 1e6:
         raise ValueError(f"{raw!r} is not a whole number above 0")
@@ -274,7 +274,7 @@ def _parsed(raw: Mapping[Any, Any], parse: Callable[[Mapping[str, Any]], Any]) -
 
 
 def _float(raw: object) -> float | None:
-    """The number that YAML or text means, None when it is none."""
+    """Return the number that YAML or text means, None when it is none."""
     if isinstance(raw, str):
         try:
             raw = float(raw)
@@ -302,7 +302,7 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """The constructor's arguments, defaults filled in; BadInput names the parameter and what was expected."""
+    """Return the constructor's arguments, defaults filled in; BadInput names the parameter and what was expected."""
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:

@@ -82,7 +82,7 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """A name alone, or a one-key mapping of a name to its parameters."""
+    """Return a name alone, or a one-key mapping of a name to its parameters."""
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

@@ -73,7 +73,7 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """The policy that SPEC describes, its times multiplied by `scale`; BadInput in one line when it is none.
+    """Return the policy that SPEC describes, its times multiplied by `scale`; BadInput in one line when it is none.
 
     `store` is the profile store of a policy that names none: the user's own (store), none, or a path.
     """

@@ -40,7 +40,7 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 
 
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
-    """The policy, with what the scenario says of speculation beside it."""
+    """Return the policy, with what the scenario says of speculation beside it."""
     late = make_speculation(given, scale)
     if late is not None:
         late.admission = getattr(policy, "admission", None)

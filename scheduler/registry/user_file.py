@@ -20,7 +20,7 @@ from schedbed.tasks.units import parse_duration
 
 
 def is_policy_file(name: str) -> bool:
-    """Does the name of a SPEC mean a file?"""
+    """Tell whether the name of a SPEC means a file."""
     return name.endswith(".py") or ".py:" in name
 
 

@@ -33,7 +33,7 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def beat(self) -> bool:
-        """Asks for now."""
+        """Ask for now."""
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_beat(self, view: View, node: NodeView) -> None:

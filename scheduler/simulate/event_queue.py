@@ -32,5 +32,5 @@ class EventQueue:
 
     @property
     def passed(self) -> int:
-        """The nodes whose timers of this very time have had their turn: all with an index up to this."""
+        """Return the nodes whose timers of this very time have had their turn: all with an index up to this."""
         return self._passed if self._passed_s == self.now_s else -1

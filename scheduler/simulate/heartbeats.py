@@ -122,7 +122,7 @@ class Beats:
     # -------------------------------------------------------- what sets them off
 
     def take(self, now_s: float) -> None:
-        """Takes what has happened on the nodes."""
+        """Take what has happened on the nodes."""
         for name, what in self._emulation.advance(now_s):
             node = self._node_by_name[name]
             if isinstance(what, FetchFailure):

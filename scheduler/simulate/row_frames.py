@@ -40,7 +40,7 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """The same as a frame."""
+    """Return the same as a frame."""
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
@@ -55,7 +55,7 @@ def _series(column: Column) -> Any:
 
 
 def as_rows(table: str, columns: dict[str, Column]) -> Iterator[tuple[Any, ...]]:
-    """The same as rows."""
+    """Yield the same as rows."""
     kind = {"decisions": DecisionRow, "attempts": AttemptRow}.get(table, tuple)
     values = [_values(name, columns[name]) for name in COLUMNS[table]]
     rows = zip(*values, strict=True)

@@ -170,12 +170,12 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
-        """Seconds since the run's start."""
+        """Return seconds since the run's start."""
         return self.queue.now_s
 
     @property
     def core(self) -> Core:
-        """The present core; another one after the JobTracker has crashed."""
+        """Return the present core; another one after the JobTracker has crashed."""
         return self.master.core
 
     @property
@@ -185,7 +185,7 @@ class Simulation:
 
     @property
     def jobs(self) -> Sequence[JobSpec]:
-        """All jobs, by submit time."""
+        """Return all jobs, by submit time."""
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:
@@ -241,7 +241,7 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """Ends the simulation: the replicas get their rows, and the heartbeats that were not played are counted."""
+        """End the simulation: the replicas get their rows, and the heartbeats that were not played are counted."""
         self._ended = True
         self.upkeep.close()
         for node in self.nodes:
@@ -263,7 +263,7 @@ class Simulation:
             self.want_tick(now_too=True)
 
     def submit_due(self, now_s: float) -> None:
-        """Submits the jobs whose time has come."""
+        """Submit the jobs whose time has come."""
         if self.steps is None:
             self.statistics.events += self.master.submit_due(now_s)
         else:
@@ -315,7 +315,7 @@ class Simulation:
             self.wakes.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Sets off what the core asks for."""
+        """Set off what the core asks for."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1

@@ -69,7 +69,7 @@ class Storage:
         self.names.take_replica_changes()  # jobs are built from where the blocks are now
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
-        """The jobs as they are submitted."""
+        """Return the jobs as they are submitted."""
         found: dict[str, tuple[BlockRange, ...]] = {}
 
         def locate(path: str) -> tuple[BlockRange, ...]:
@@ -141,14 +141,14 @@ class Storage:
         return ""
 
     def discard(self, now_s: float, job: str, attempt: str) -> None:
-        """Deletes what an attempt wrote aside."""
+        """Delete what an attempt wrote aside."""
         self._dropped.setdefault(job, {})[attempt] = None
         if attempt in self._wrote.get(job, ()):
             self._writing.pop(aside(job, attempt), None)
             self.names.delete(now_s, aside(job, attempt))
 
     def job_ended(self, now_s: float, job: str) -> None:
-        """Deletes all that is still aside."""
+        """Delete all that is still aside."""
         self._ended[job] = None
         self._dropped.pop(job, None)
         wrote = self._wrote.pop(job, None)
@@ -172,7 +172,7 @@ class Storage:
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Rows of the blocks table since the last call; ask again until there are none."""
+        """Return rows of the blocks table since the last call; ask again until there are none."""
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:

@@ -74,7 +74,7 @@ class Wakes:
             books.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Notes a node for which an order to kill waits."""
+        """Note a node for which an order to kill waits."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:

@@ -118,7 +118,7 @@ class Ring:
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """The first timer of a member from now on, and whose it is.
+        """Return the first timer of a member from now on, and whose it is.
 
         At the very time `now_s` nodes with an index up to `passed` have had their turn.
         """
@@ -139,7 +139,7 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """The node's first timer from now on (its very first is one interval after its life began)."""
+    """Return the node's first timer from now on (its very first is one interval after its life began)."""
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)
     if number < 1:

@@ -76,7 +76,7 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters with defaults filled in; BadInput names an unknown or a missing one."""
+        """Return the parameters with defaults filled in; BadInput names an unknown or a missing one."""
         known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
         for name in given:
             if name not in known:

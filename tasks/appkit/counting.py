@@ -29,7 +29,7 @@ class KeyCounts:
         return len(self.counts) * ENTRY_BYTES
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """The keys of some whole lines; here the words."""
+        """Return the keys of some whole lines; here the words."""
         return text.split()
 
     def feed(self, chunk: bytes) -> None:

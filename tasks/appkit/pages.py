@@ -11,7 +11,7 @@ Page = tuple[bytes, bytes, bytes]
 
 
 def pages(chunk: bytes) -> Iterator[Page]:
-    """The pages of a chunk of whole lines, empty lines left out; BadInput shows a line that is no page."""
+    """Yield the pages of a chunk of whole lines, empty lines left out; BadInput shows a line that is no page."""
     for line in chunk.split(b"\n"):
         fields = line.split(b"\t", 2)
         if len(fields) == 3:

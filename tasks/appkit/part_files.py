@@ -22,7 +22,7 @@ class Ran:
 
 
 def records_of(pieces: Pieces) -> Iterator[bytes]:
-    """The 100-byte records of a file; raises ValueError when it does not end with a whole one."""
+    """Yield the 100-byte records of a file; raises ValueError when it does not end with a whole one."""
     rest = b""
     for piece in pieces:
         data = rest + bytes(piece)
@@ -35,7 +35,7 @@ def records_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def lines_of(pieces: Pieces) -> Iterator[bytes]:
-    """The lines of a file without their newlines; the last may lack one."""
+    """Yield the lines of a file without their newlines; the last may lack one."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + bytes(piece)).split(b"\n")
@@ -50,7 +50,7 @@ def shown(text: bytes) -> str:
 
 
 def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
-    """The first key, in order, that has another value than it should, in words; None when there is none."""
+    """Return the first key, in order, that has another value than it should, in words; None when there is none."""
     wrong = [key for key in wanted if wanted[key] != found.get(key)]
     wrong += [key for key in found if key not in wanted]
     if not wrong:

@@ -38,13 +38,15 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def group_at(first: int) -> int:
-    """The eight hexadecimal digits of pi that follow digit number `first` after the point, as one number."""
+    """Return the eight hexadecimal digits of pi that follow digit number `first` after the point, as one number."""
     value = sum(factor * _fraction(first, j) for j, factor in SERIES)
     return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
 
 
 def _fraction(first: int, j: int) -> int:
-    """The fractional part of the sum over k of 16^(first - k) / (8k + j) in units of 2^-64, each term rounded down."""
+    """Return the fractional part of the sum over k of 16^(first - k) / (8k + j) in units of 2^-64, each term rounded
+    down.
+    """
     total = 0
     for low in range(0, first + 1, TERMS_AT_ONCE):
         k = np.arange(low, min(low + TERMS_AT_ONCE, first + 1), dtype=np.uint64)

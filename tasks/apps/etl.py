@@ -45,7 +45,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """The rows of all documents, read by an XML parser, are the lines of the text in order."""
+    """Check that the rows of all documents, read by an XML parser, are the lines of the text in order."""
     wanted = lines_of(text)
     number = 0
     for cells in _rows(parts):

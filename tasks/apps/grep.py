@@ -24,14 +24,14 @@ class MatchCounts(KeyCounts):
         self._group = group
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """The matches in some whole lines; empty ones are none."""
+        """Return the matches in some whole lines; empty ones are none."""
         find, group = self._regex.finditer, self._group
         lines = text.removesuffix(b"\n").split(b"\n")
         return [match[group] for line in lines for match in find(line.removesuffix(b"\r")) if match[group]]
 
 
 def compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """The regular expression over UTF-8 bytes; BadInput says what is wrong with it."""
+    """Return the regular expression over UTF-8 bytes; BadInput says what is wrong with it."""
     try:
         return re.compile(str(pattern).encode())
     except re.error as error:

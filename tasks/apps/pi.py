@@ -18,7 +18,7 @@ BASES = (2, 3)
 
 
 def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
-    """Each index with its digits in `base` mirrored at the point: the Halton sequence of that base."""
+    """Return each index with its digits in `base` mirrored at the point: the Halton sequence of that base."""
     left = indices.copy()
     value = np.zeros(len(left))
     weight = 1.0

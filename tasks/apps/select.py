@@ -39,13 +39,15 @@ class Selector(RecordSorter):
 
 
 def kept(chunk: Buffer, limit: int) -> bytes:
-    """Those of some whole records whose key's hash is below `limit`."""
+    """Return those of some whole records whose key's hash is below `limit`."""
     rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
     return rows[hashes(rows) < limit].tobytes()
 
 
 def hashes(rows: Rows) -> np.ndarray:
-    """A number of 0 to 2^53 - 1 for each record's key: its 8 + 2 bytes as numbers, multiplied, folded, multiplied."""
+    """Return a number of 0 to 2^53 - 1 for each record's key: its 8 + 2 bytes as numbers, multiplied, folded,
+    multiplied.
+    """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)
@@ -54,7 +56,7 @@ def hashes(rows: Rows) -> np.ndarray:
 
 
 def limit_of(share: float) -> int:
-    """The hash below which that share of all keys lies; BadInput when it is no share."""
+    """Return the hash below which that share of all keys lies; BadInput when it is no share."""
     if not 0 <= share <= 1:
         raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
     return int(share * 2**HASH_BITS)
@@ -78,7 +80,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def limit_share(share: float) -> float:
-    """The share itself, once it is known to be one."""
+    """Return the share itself, once it is known to be one."""
     limit_of(share)
     return share
 
@@ -106,7 +108,7 @@ def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def key_hash(key: bytes) -> int:
-    """The number of 0 to 2^53 - 1 that decides about a record."""
+    """Return the number of 0 to 2^53 - 1 that decides about a record."""
     first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
     mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
     return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11

@@ -43,7 +43,7 @@ class RecordSorter:
         self.buffered = end
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """The sorted records of each partition; they must be read before the next chunk is fed."""
+        """Return the sorted records of each partition; they must be read before the next chunk is fed."""
         rows = self._array[: self.buffered].reshape(-1, RECORD_BYTES)
         self.buffered = 0
         return [take_rows(rows, part) for part in cut_by_key(rows, order_of(rows), self._boundaries)]
@@ -52,7 +52,7 @@ class RecordSorter:
 def sample_boundaries(
     read: ReadRange, file_length: int, reduces: int, seed: int, samples: int = SAMPLES
 ) -> list[str]:
-    """The keys (hex) that part the input evenly among `reduces`, from records sampled at a few places.
+    """Return the keys (hex) that part the input evenly among `reduces`, from records sampled at a few places.
 
     `read(offset, length)` gives bytes of the input. The same input and seed give the same keys.
     """
@@ -99,7 +99,7 @@ class RecordSum:
 
 
 def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
-    """The sum over a file that comes in pieces; raises ValueError when it does not end with a whole record."""
+    """Return the sum over a file that comes in pieces; raises ValueError when it does not end with a whole record."""
     count = checksum = 0
     for record in records_of(pieces):
         count += 1

@@ -58,7 +58,7 @@ class CostRun:
         burn(self._setup_cpu_s + self._burn_cpu_s * to, self._tick)
 
     def write(self, length: int) -> Iterator[memoryview]:
-        """The next `length` bytes of output, earned by the same share of the cost."""
+        """Yield the next `length` bytes of output, earned by the same share of the cost."""
         for piece in self._filler.take(length):
             self._written_bytes += len(piece)
             self.advance(self._written_bytes / self._cost.write_bytes)

@@ -70,7 +70,9 @@ class WordCounts(KeyCounts):
 
 
 def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
-    """The words of a text without zero bytes: the short ones as little-endian numbers, the long ones as they are."""
+    """Return the words of a text without zero bytes: the short ones as little-endian numbers, the long ones as they
+    are.
+    """
     data = b"".join((b" ", text, b" " * SHORT_BYTES))
     space = IS_SPACE.take(np.frombuffer(data, dtype=np.uint8))
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1

@@ -87,17 +87,17 @@ def stolen_files() -> Iterator[int]:
 
 
 def _parent_of(process: int) -> int:
-    """Returns the parent of a process. Raises OSError."""
+    """Return the parent of a process. Raises OSError."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _name_of(process: int, descriptor: int) -> str:
-    """Returns the name of a file that a process has open. Raises OSError."""
+    """Return the name of a file that a process has open. Raises OSError."""
     return Path(f"/proc/{process}/fd/{descriptor}").readlink().name
 
 
 def _lift(group: Path) -> None:
-    """Writes that there is no limit into a group of ours."""
+    """Write that there is no limit into a group of ours."""
     for name, text in UNLIMITED.items():
         if OURS in str(group) and (group / name).exists():
             with contextlib.suppress(OSError):

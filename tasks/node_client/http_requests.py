@@ -83,7 +83,7 @@ class AgentLink:
             self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """A small request to the own agent; raises Refused with the agent's words."""
+        """Return a small request to the own agent; raises Refused with the agent's words."""
         url = self.context.agent_url
         response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
         return json.loads(self.finish(url, response))
@@ -110,7 +110,7 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """The rest of a response; raises Refused unless its status is one of success."""
+        """Return the rest of a response; raises Refused unless its status is one of success."""
         try:
             body = response.read()
         except (http.client.HTTPException, OSError) as error:
@@ -136,7 +136,7 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """A connection for the caller alone."""
+        """Return a connection for the caller alone."""
         where = urlsplit(url)
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
@@ -181,7 +181,7 @@ class AgentLink:
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """A response's body in pieces; OSError when cut short. `charge` is from `receiving`."""
+        """Yield a response's body in pieces; OSError when cut short. `charge` is from `receiving`."""
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))
@@ -193,7 +193,7 @@ class AgentLink:
     def receive_all(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> bytearray:
-        """A response's whole body, charged like `receive`, read in place."""
+        """Return a response's whole body, charged like `receive`, read in place."""
         data = bytearray(response.length or 0)
         view = memoryview(data)
         for low in range(0, len(data), self._piece_bytes(node)):

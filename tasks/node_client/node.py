@@ -59,7 +59,7 @@ class AttemptNode(Protocol):
     meter: Meter
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """The bytes [start, end) of a file of the block store, in pieces."""
+        """Return the bytes [start, end) of a file of the block store, in pieces."""
         ...
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
@@ -83,7 +83,7 @@ class AttemptNode(Protocol):
         ...
 
     def need_room(self) -> None:
-        """Raises OSError (ENOSPC) when nothing can be written on the node's disk."""
+        """Raise OSError (ENOSPC) when nothing can be written on the node's disk."""
         ...
 
 
@@ -99,7 +99,7 @@ class HttpNode:
         self._full_disk = str(context.root / FULL_DISK)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """The bytes [start, end), verified, nearest replica first; OSError when no replica can be read."""
+        """Return the bytes [start, end), verified, nearest replica first; OSError when no replica can be read."""
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
@@ -112,7 +112,7 @@ class HttpNode:
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """A partition: from the own disk when the map ran here, else from the agent there."""
+        """Return a partition: from the own disk when the map ran here, else from the agent there."""
         try:
             if output.node == self._context.node:
                 return self._fetch_here(output.attempt, partition)
@@ -157,7 +157,7 @@ class HttpNode:
 
     @property
     def budget(self) -> Budget | None:
-        """The node's budget as this process has it open; None without limits."""
+        """Return the node's budget as this process has it open; None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:

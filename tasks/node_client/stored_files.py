@@ -36,7 +36,7 @@ class BlockReader:
             self._known[spec.file] = list(spec.blocks)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """The bytes [start, end) of the file; a replica that is bad or gone is left for the next one."""
+        """Yield the bytes [start, end) of the file; a replica that is bad or gone is left for the next one."""
         waits = iter(LOCATE_WAITS_S)
         located = False
         while start < end:
@@ -81,7 +81,7 @@ class BlockReader:
         return sorted(block.nodes, key=lambda node: (context.distance(node), toss[node], node))
 
     def _read_replica(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
-        """The bytes [low, high) of the block, `high` cut to its length."""
+        """Yield the bytes [low, high) of the block, `high` cut to its length."""
         high = min(high, block.length)
         here = node == self._link.context.node
         pieces = self._read_here(block, low, high) if here else self._read_there(block, node, low, high)

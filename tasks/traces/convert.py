@@ -133,7 +133,7 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """The mean task; a map's read and write are what all of them do together, dealt evenly."""
+    """Return the mean task; a map's read and write are what all of them do together, dealt evenly."""
     first = costs[0]
     if all(cost is first for cost in costs):
         mean_s, variation, read, written, lasted = (

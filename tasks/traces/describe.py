@@ -42,7 +42,7 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Rows of a table under QUANTILE_HEADS: what jobs and tasks are like."""
+    """Return rows of a table under QUANTILE_HEADS: what jobs and tasks are like."""
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]

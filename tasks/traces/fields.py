@@ -23,11 +23,13 @@ class Fields:
         return self.raw.get(key) is not None
 
     def fail(self, what: str) -> BadInput:
-        """An error about this object."""
+        """Return an error about this object."""
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """A number, also one that is written as text; BadInput when it is missing without default, or below `least`."""
+        """Return a number, also one that is written as text; BadInput when it is missing without default, or below
+        `least`.
+        """
         value = self.raw.get(key)
         if value is None and default is not None:
             return default
@@ -56,7 +58,7 @@ class Fields:
         return str(value).strip()[:200] or default
 
     def objects(self, key: str) -> list[Fields]:
-        """The objects of a list, none when it is missing."""
+        """Return the objects of a list, none when it is missing."""
         value = self.raw.get(key)
         if value is None:
             return []

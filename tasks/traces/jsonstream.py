@@ -14,7 +14,7 @@ _STRING_MAX = 1 << 18  # an error further than this from the end of what was rea
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file with their numbers from 1; BadInput names the number and byte of what is none."""
+    """Yield the objects of a file with their numbers from 1; BadInput names the number and byte of what is none."""
     stream = _Stream(path)
     number = 1
     while stream.skip_space():
@@ -51,7 +51,7 @@ class _Stream:
                 return False
 
     def decode(self, number: int) -> Any:
-        """The object that starts here."""
+        """Return the object that starts here."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)

@@ -20,7 +20,7 @@ _DEVIATION = 1 / 6  # of the mean, where the deviation is 0, as SLS has it
 
 
 def draw(spec: Fields) -> Trace:
-    """The jobs that a specification describes, in order of submission; BadInput names the part that is wrong."""
+    """Return the jobs that a specification describes, in order of submission; BadInput names the part that is wrong."""
     workloads = spec.objects("workloads")
     count, seed = spec.whole("num_jobs", 0, JOBS_MAX), spec.whole("rand_seed", 0, 2**53)
     if not workloads or not count:
@@ -132,7 +132,7 @@ def _old(fields: Fields, name: str, coin: Coin) -> float:
 
 
 def _sample(fields: Fields, key: str, coin: Coin) -> float:
-    """A number, `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
+    """Return a number, `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
     value: Any = fields.raw.get(key)
     if not isinstance(value, dict):
         return fields.number(key)

@@ -17,7 +17,7 @@ _LINE_MAX = 1 << 20
 
 
 def pieces(path: Path) -> Iterator[str]:
-    """The text of a file in pieces of up to about 1 MiB; BadInput when it cannot be read as UTF-8."""
+    """Yield the text of a file in pieces of up to about 1 MiB; BadInput when it cannot be read as UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     done = 0
     try:
@@ -37,7 +37,7 @@ def pieces(path: Path) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The file's lines with their numbers, line ends removed."""
+    """Yield the file's lines with their numbers, line ends removed."""
     number, rest = 0, ""
     for piece in pieces(path):
         *whole, rest = (rest + piece).split("\n")

@@ -9,7 +9,7 @@ from schedbed.tasks.traces.trace import Host
 
 
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
-    """A node for each host: sorted hosts dealt in turn, those of one traced rack inside one rack of ours.
+    """Return a node for each host: sorted hosts dealt in turn, those of one traced rack inside one rack of ours.
 
     `nodes` maps each node to its rack. A trace with fewer racks than we have is dealt over all nodes.
     """

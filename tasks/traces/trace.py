@@ -60,7 +60,7 @@ class Topology:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """The racks' names, sorted."""
+        """Return the racks' names, sorted."""
         return tuple(sorted({rack for rack, _ in self.hosts}))
 
 
@@ -85,7 +85,7 @@ class Trace:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """All machines that held input, sorted."""
+        """Return all machines that held input, sorted."""
         tasks = (task for job in self.jobs for task in job.maps)
         return tuple(sorted({host for task in tasks for host in task.hosts}))
 

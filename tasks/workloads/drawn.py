@@ -85,7 +85,7 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """A trace of jobs of which totals are known, as `tasks.workloads.from_trace.synthesize` takes it."""
+    """Return a trace of jobs of which totals are known, as `tasks.workloads.from_trace.synthesize` takes it."""
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -130,7 +130,7 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Each job with a deadline: its time alone times a factor, uniform in [least, most] (verma2011: [1, 3])."""
+    """Return each job with a deadline: its time alone times a factor, uniform in [least, most] (verma2011: [1, 3])."""
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
     factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]

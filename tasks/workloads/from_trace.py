@@ -85,7 +85,7 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """The selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
+    """Return the selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
     made = list(synthetic_jobs(jobs, assume))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
@@ -223,7 +223,9 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """The kept reduces: where relatively more of them than of the maps are kept, each has less to fetch and do."""
+    """Return the kept reduces: where relatively more of them than of the maps are kept, each has less to fetch and
+    do.
+    """
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))

@@ -95,7 +95,7 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
 
 
 def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
-    """The first lines, up to `wanted` bytes, as one piece."""
+    """Yield the first lines, up to `wanted` bytes, as one piece."""
     taken: list[bytes] = []
     for line in lines:
         wanted -= len(line)
@@ -115,7 +115,7 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 
 @cache
 def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
-    """The words of generated text, most frequent first; always the same. Frequent words are short."""
+    """Return the words of generated text, most frequent first; always the same. Frequent words are short."""
     coin = chance(0, "vocabulary")
     weights = [0.88**rank for rank in range(len(LETTERS))]
     words: dict[bytes, None] = {}
@@ -126,7 +126,7 @@ def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
 
 
 def zipf_table(count: int) -> Numbers:
-    """A table in which rank r fills a share of the slots in proportion to 1 / (r + 1), at least one slot."""
+    """Return a table in which rank r fills a share of the slots in proportion to 1 / (r + 1), at least one slot."""
     weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
     slots = np.maximum(1, np.floor(weights / weights.sum() * SLOTS)).astype(np.int64)
     slots[0] += SLOTS - slots.sum()
@@ -164,7 +164,7 @@ class Vocabulary:
             count += count // 16 * 2 + 2
 
     def join(self, picks: Numbers, separators: npt.NDArray[np.uint8]) -> bytes:
-        """The words, each followed by its separator."""
+        """Return the words, each followed by its separator."""
         rows = self._rows.take(picks, axis=0)
         rows[:, -1] = separators
         return rows.tobytes().translate(None, b"\0")

@@ -43,7 +43,7 @@ class InputFile:
 
     @property
     def length(self) -> int:
-        """Bytes of the whole file."""
+        """Return bytes of the whole file."""
         return sum(self.blocks)
 
 
@@ -80,7 +80,7 @@ class PlannedJob:
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
-    """The job as it is submitted, once its input is placed; `params` are added to the planned ones.
+    """Return the job as it is submitted, once its input is placed; `params` are added to the planned ones.
 
     (The driver adds sort's `boundaries` so.) ValueError when the file has not the planned blocks.
     """
@@ -163,7 +163,8 @@ def cut(length: int, block_bytes: int) -> tuple[int, ...]:
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """A task that is larger or smaller than the others: CPU, duration and written bytes times one lognormal factor.
+    """Return a task that is larger or smaller than the others: CPU, duration and written bytes times one lognormal
+    factor.
 
     The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a
     map reads stays, since blocks are equal.

@@ -182,6 +182,27 @@ def test_functions_are_small() -> None:
     )
 
 
+QUESTIONS = ("Whether", "How", "What", "Which", "Where", "When", "Who")
+"""Docstrings of functions begin with a verb, none with one of these words, nor with "As in"."""
+
+
+def test_docstrings_of_functions_begin_with_no_question_word() -> None:
+    found = (
+        (path, node.name, text)
+        for path in FILES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node))
+    )
+    assert (
+        _lists(
+            f"{name_of(path)}: {name}: {text.splitlines()[0]}"
+            for path, name, text in found
+            if text.startswith((*(f"{word} " for word in QUESTIONS), "As in "))
+        )
+        == []
+    )
+
+
 def _lists(found: Iterable[str]) -> list[str]:
     """Return each fault once, in order: one test looks at all files, since a test a file is half of all tests."""
     return sorted(set(found))

@@ -79,7 +79,7 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """All of them; none when the root has gone, whose id may be another's by now."""
+        """Return all of them; none when the root has gone, whose id may be another's by now."""
         found: dict[int, Seen] = {}
         todo = [self.root]
         for pid in todo:  # grows on the way
@@ -111,7 +111,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """A file below /proc in one piece: this is read many times a second."""
+    """Return a file below /proc in one piece: this is read many times a second."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)

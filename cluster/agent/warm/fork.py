@@ -77,7 +77,7 @@ def _go_first() -> None:
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """A spare's life: waits for its order and obeys; a closed line means that none will come."""
+    """Return a spare's life: waits for its order and obeys; a closed line means that none will come."""
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
         text, descriptors = _hear(line)
@@ -98,7 +98,7 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """The one line that comes, empty when the other end has closed, and the descriptors with it."""
+    """Return the one line that comes, empty when the other end has closed, and the descriptors with it."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)

@@ -79,7 +79,7 @@ class Spares:
             self._park()
 
     def take(self) -> Spare | None:
-        """A fork that waits, no longer kept here; another follows soon. None when there is none."""
+        """Return a fork that waits, no longer kept here; another follows soon. None when there is none."""
         while self._idle:
             spare = self._idle.pop(0)
             if spare.pid in self._living and spare.line is not None:

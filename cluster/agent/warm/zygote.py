@@ -42,13 +42,13 @@ FDS_MAX = 64  # descriptors that one reading may bring
 
 
 def context_from_json(raw: Message) -> NodeContext:
-    """A NodeContext from its JSON form."""
+    """Return a NodeContext from its JSON form."""
     paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk", "changes")}
     return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 
 def load(runner: str) -> Run:
-    """The function `module:name`, with numpy and all applications imported beside it.
+    """Return the function `module:name`, with numpy and all applications imported beside it.
 
     An application that cannot be imported is left cold: its attempts say why when they try.
     """
@@ -189,7 +189,7 @@ class Zygote:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Kills what attempts have left: the orphans of each come to itself while it lives, then to us."""
+        """Kill what attempts have left: the orphans of each come to itself while it lives, then to us."""
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
             for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):

@@ -105,7 +105,7 @@ class ZygoteLink:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Return its process."""
         return self._process.pid
 
     async def connect(

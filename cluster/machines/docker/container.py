@@ -99,7 +99,7 @@ class DockerMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """The node that this machine is."""
+        """Return the node that this machine is."""
         return self._config.node
 
     async def start(self) -> Hello:
@@ -143,7 +143,7 @@ class DockerMachine:
             await asyncio.to_thread(self._api.pause, self._name)
 
     async def thaw(self) -> None:
-        """Ends `freeze`."""
+        """End `freeze`."""
         if self._paused:
             self._paused = False
             with contextlib.suppress(APIError):  # it may have died
@@ -215,14 +215,14 @@ class DockerMachine:
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
-        """The image and the run's network, made by whichever node of this host comes first; the image's tag."""
+        """Return the image and the run's network, made by whichever node of this host comes first; the image's tag."""
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """The host's address, and the ports of which the engine takes a free one where they are limited."""
+        """Return the host's address, and the ports of which the engine takes a free one where they are limited."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
@@ -308,7 +308,7 @@ class DockerMachine:
 
 
 def _check_reachable(url: str) -> None:
-    """Raises BadInput when the containers' addresses lead nowhere from here."""
+    """Raise BadInput when the containers' addresses lead nowhere from here."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()

@@ -27,7 +27,7 @@ Labels = dict[str, str]
 
 
 def connect() -> docker.DockerClient:
-    """A client of the engine at DOCKER_HOST or its usual socket. Raises BadInput saying what to do."""
+    """Return a client of the engine at DOCKER_HOST or its usual socket. Raises BadInput saying what to do."""
     if why := docker_why():
         raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
     try:
@@ -37,7 +37,7 @@ def connect() -> docker.DockerClient:
 
 
 def require_local(client: docker.DockerClient) -> None:
-    """Raises BadInput when the engine runs in a virtual machine of its own."""
+    """Raise BadInput when the engine runs in a virtual machine of its own."""
     if client.info().get("OperatingSystem") == "Docker Desktop":
         raise BadInput(
             "--machines docker: Docker Desktop keeps containers in a virtual machine whose networks cannot be reached "
@@ -63,7 +63,7 @@ def labels(run_id: str, owner: str) -> Labels:
 
 
 def run_name(run_id: str) -> str:
-    """The bridge network of a run on this host; names of its nodes begin with it."""
+    """Return the bridge network of a run on this host; names of its nodes begin with it."""
     return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
 
 

@@ -46,7 +46,7 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """The socket where the agent gets the files of its attempts' groups; None when there are none."""
+        """Return the socket where the agent gets the files of its attempts' groups; None when there are none."""
         return None if self._groups.counters is None else self._groups.socket
 
     def prepare(self, api: Any) -> None:
@@ -94,7 +94,7 @@ class HostLimits:
 
     @property
     def pid(self) -> int:
-        """The container's first process, as this host numbers it; 0 before `hold`."""
+        """Return the container's first process, as this host numbers it; 0 before `hold`."""
         return self._pid
 
     def set_rates(self, disk: float, network: float) -> None:

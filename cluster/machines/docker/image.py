@@ -28,7 +28,7 @@ LABEL {LABEL}=node
 
 
 def base_image(client: docker.DockerClient) -> str:
-    """The id of the base image. Raises BadInput when there is none."""
+    """Return the id of the base image. Raises BadInput when there is none."""
     try:
         return str(client.images.get(BASE).id)
     except ImageNotFound:
@@ -38,7 +38,8 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """The tag of the image for the present sources, built when it is missing; those of older sources are removed.
+    """Return the tag of the image for the present sources, built when it is missing; those of older sources are
+    removed.
 
     Raises BadInput when there is no base image or the build fails, saying what to do.
     """
@@ -78,7 +79,7 @@ def _hash(sources: dict[str, bytes], base: str) -> str:
 
 
 def _context(sources: dict[str, bytes]) -> io.BytesIO:
-    """The build context as a compressed tar."""
+    """Return the build context as a compressed tar."""
     made = io.BytesIO()
     with gzip.open(made, "wb", compresslevel=1) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for name, data in {"Dockerfile": DOCKERFILE.encode(), **sources}.items():

@@ -24,7 +24,7 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """A shell script, run once inside the node's network namespace with NET_ADMIN; bytes/s each way."""
+    """Return a shell script, run once inside the node's network namespace with NET_ADMIN; bytes/s each way."""
     return "\n".join(
         [
             "set -e",
@@ -41,7 +41,7 @@ def shape(rate_bps: float, gateway: str) -> str:
 
 
 def change(rate_bps: float) -> str:
-    """A script that changes the rate of a NIC that `shape` has set up."""
+    """Return a script that changes the rate of a NIC that `shape` has set up."""
     return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
 
 

@@ -35,7 +35,7 @@ class Streams:
             self._socket.sendall(text.encode())
 
     def first(self, patience_s: float) -> bytes:
-        """The first line of standard output; empty when it ended or took longer."""
+        """Return the first line of standard output; empty when it ended or took longer."""
         with contextlib.suppress(queue.Empty):
             return self._lines.get(timeout=patience_s)
         return b""

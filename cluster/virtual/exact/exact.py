@@ -187,7 +187,7 @@ class ExactEmulation:
         self._go(run)
 
     def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
-        """The map outputs that cannot be fetched from that node."""
+        """Return the map outputs that cannot be fetched from that node."""
         missing: list[str] = []
         for output in board.latest.values():
             source = self._nodes.get(output.node)
@@ -296,7 +296,7 @@ class ExactEmulation:
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """The node's running attempts."""
+        """Return the node's running attempts."""
         where = self._nodes.get(node)
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 

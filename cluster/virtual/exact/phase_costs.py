@@ -28,7 +28,7 @@ class ExactCosts:
         self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Raises NoReplica."""
+        """Raise NoReplica."""
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)

@@ -48,7 +48,7 @@ class ExactRun:
         self.consumed: dict[int, str] | None = None
 
     def done(self, now_s: float) -> float:
-        """The share of its work that is done."""
+        """Return the share of its work that is done."""
         if not self.work_s:
             return 0.0
         left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
@@ -71,7 +71,7 @@ class ExactNode:
         self.outputs: dict[str, dict[str, None]] = {}  # by job, the attempts
 
     def count(self, now_s: float, run: ExactRun) -> None:
-        """Adds what an attempt used at the present speed since the node was asked."""
+        """Add what an attempt used at the present speed since the node was asked."""
         worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
         if worked_s > 0.0:
             self.cpu_s += run.cpu * worked_s

@@ -185,7 +185,7 @@ class FluidEmulation:
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """The node's running attempts."""
+        """Return the node's running attempts."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return [run.status(now_s) for run in host.runs.values()] if host else ()

@@ -61,7 +61,7 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Bytes written as map output and spills, and those of the spills that are read again."""
+        """Return bytes written as map output and spills, and those of the spills that are read again."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
@@ -175,7 +175,7 @@ class MapRun(RunningAttempt):
     # ------------------------------------------------------------- accounts
 
     def progress(self, now_s: float) -> float:
-        """The map's own share, 0.95 while a sort is to follow."""
+        """Return the map's own share, 0.95 while a sort is to follow."""
         if self.plan.cost.duration_s is not None:
             return self.done(now_s) if self.read_all else 0.0
         if self.phase == "sort":

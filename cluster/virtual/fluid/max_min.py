@@ -69,7 +69,7 @@ class Resource:
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """All units so far."""
+        """Return all units so far."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
@@ -238,7 +238,7 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """The flows that a change at `start` concerns, and the resources that bind them."""
+        """Return the flows that a change at `start` concerns, and the resources that bind them."""
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []

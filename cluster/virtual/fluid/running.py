@@ -148,7 +148,7 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """The rate that a stream of the phase never exceeds."""
+        """Return the rate that a stream of the phase never exceeds."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -289,7 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """The share of the phase that is done: its slowest stream's."""
+        """Return the share of the phase that is done: its slowest stream's."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
@@ -358,7 +358,7 @@ class RunningAttempt:
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """The bytes of each reduce's share, of a map that has succeeded."""
+        """Return the bytes of each reduce's share, of a map that has succeeded."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

@@ -228,7 +228,7 @@ class World:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """The other node, if it lives and a connection to it comes about."""
+        """Return the other node, if it lives and a connection to it comes about."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -258,7 +258,7 @@ class World:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
     def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
-        """The nearest node to read the block from that was not tried yet."""
+        """Return the nearest node to read the block from that was not tried yet."""
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
             return host
@@ -268,7 +268,9 @@ class World:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """The nodes that a block goes through, as far as each reaches the next; empty when the first is not reached."""
+        """Return the nodes that a block goes through, as far as each reaches the next; empty when the first is not
+        reached.
+        """
         first = self.reached_from(writer, names[0])
         if first is None:
             return []

@@ -55,7 +55,7 @@ class StretchRule:
 
     @property
     def stretch(self) -> float:
-        """The present one."""
+        """Return the present one."""
         return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:

@@ -34,7 +34,7 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """All combinations of four jobs one after the other in a run, each way; live as in the paper only."""
+    """Play all combinations of four jobs one after the other in a run, each way; live as in the paper only."""
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}
     series: dict[str, dict[tuple[str, ...], list[float]]] = {}

@@ -26,7 +26,7 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """The jobs with tasks of stress beside them on every node; CSLA reports how far its predictions were off."""
+    """Return the jobs with tasks of stress beside them on every node; CSLA reports how far its predictions were off."""
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less")
     }

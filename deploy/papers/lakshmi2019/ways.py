@@ -38,7 +38,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """The headline's pairs in other queues and on other disks, then the unlike ones in either order."""
+    """Return the headline's pairs in other queues and on other disks, then the unlike ones in either order."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

@@ -39,7 +39,7 @@ class Mix:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.cpu + self.io
 
 
@@ -55,7 +55,7 @@ MIXES = (
 
 
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
-    """A job of one benchmark, as in a scenario file; `mix` says whose map time a CPU-bound one has."""
+    """Return a job of one benchmark, as in a scenario file; `mix` says whose map time a CPU-bound one has."""
     each = _map(name, mix)
     made: dict[str, Any] = {
         "name": name,
@@ -117,7 +117,7 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench) -> Played:
-    """A job of 16 tasks of each benchmark, one after the other, under FGCS without any profile (2.3)."""
+    """Return a job of 16 tasks of each benchmark, one after the other, under FGCS without any profile (2.3)."""
     jobs = [
         {**job(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)

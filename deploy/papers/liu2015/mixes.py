@@ -72,7 +72,7 @@ def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
 
 
 def map_time(run: RunTables, name: str) -> float:
-    """Mean time of a job's maps, s."""
+    """Return mean time of a job's maps, s."""
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     done = useful(run.attempts)
     maps = done[(done["job"] == ids[name]) & (done["kind"] == "map")]
@@ -88,7 +88,7 @@ def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """The paper's sentences, repeat by repeat, of the patterns that were run."""
+    """Return the paper's sentences, repeat by repeat, of the patterns that were run."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
         of_cpu = _each_job(

@@ -50,7 +50,7 @@ def _fewer(fair: RunTables, ras: RunTables) -> float:
 
 
 def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
-    """The attempts' times with their applications."""
+    """Return the attempts' times with their applications."""
     apps = run.jobs.set_index("job")["name"].map(APPS)
     attempts = run.attempts if kind is None else run.attempts[run.attempts["kind"] == kind]
     return Intervals.of(attempts, attempts["job"].map(apps).to_numpy(str), run.end_s)

@@ -47,7 +47,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """The rows of the paper from both runs' ends."""
+    """Return the rows of the paper from both runs' ends."""
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)
     return {

@@ -27,7 +27,9 @@ GAP_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """The jobs one after the other, each with the cluster to itself; J3 and J4 again with their printed sizes."""
+    """Return the jobs one after the other, each with the cluster to itself; J3 and J4 again with their printed
+    sizes.
+    """
     size = size_of(bench)
     submits_s, now_s = {}, 0.0
     for name in JOBS:

@@ -29,7 +29,9 @@ TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Each repeat draws other jobs; under all bounds they are the same, and reduces start when all maps are done."""
+    """Play other jobs in each repeat; under all bounds they are the same, and reduces start when all maps are
+    done.
+    """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):

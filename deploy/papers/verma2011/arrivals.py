@@ -63,14 +63,14 @@ class Outcome:
 
     @property
     def exceeded(self) -> float:
-        """The paper's utility: the sum of (T - D) / D over late jobs, T and D since the submission."""
+        """Return the paper's utility: the sum of (T - D) / D over late jobs, T and D since the submission."""
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """The testbed's slots under ARIA with these jobs' profiles known; each task lasts as long as the job says.
+    """Return the testbed's slots under ARIA with these jobs' profiles known; each task lasts as long as the job says.
 
     Deadlines count from each job's submission, which is up to `play`.
     """
@@ -99,7 +99,7 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """A cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
+    """Return a cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(

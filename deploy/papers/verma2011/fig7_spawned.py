@@ -24,7 +24,7 @@ POINTS = 600  # in time, of the figure
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Each repeat draws other jobs; the figure is of the first."""
+    """Play other jobs in each repeat; the figure is of the first."""
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = {}

@@ -40,12 +40,12 @@ class Month:
 
 
 def play(bench: Bench) -> dict[str, list[Month]]:
-    """The four jobs (`sept_256`, `oct_64`, ...), each with its repeats."""
+    """Return the four jobs (`sept_256`, `oct_64`, ...), each with its repeats."""
     return _months(bench, {slots: f"months-{slots}" for slots in SLOTS}, FETCH_RATE)
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """The four jobs in at most three repeats where nothing but disks and NICs limits what a reduce fetches."""
+    """Return the four jobs in at most three repeats where nothing but disks and NICs limits what a reduce fetches."""
     return _months(bench, {slots: f"months-{slots}-unlimited" for slots in SLOTS}, None)
 
 
@@ -74,7 +74,7 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Both months one after the other on a part of the testbed; live with a tenth of the data to shuffle.
+    """Return both months one after the other on a part of the testbed; live with a tenth of the data to shuffle.
 
     Simulated under Hadoop 1's costs, where a reduce fetches at `fetch_rate` at most; live runs have neither.
     """

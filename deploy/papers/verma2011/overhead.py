@@ -34,7 +34,7 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Each repeat draws other jobs of W1."""
+    """Play W1 with other jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):

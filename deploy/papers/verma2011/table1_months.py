@@ -20,7 +20,7 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """The average of each phase by job, and how far runs and jobs are from each other."""
+    """Return the average of each phase by job, and how far runs and jobs are from each other."""
     jobs = play(bench)
     found = {f"{phase}_{job}": _averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": _spread([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}

@@ -46,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """The sizes that were drawn, in the paper's order; any other ones after them."""
+    """Return the sizes that were drawn, in the paper's order; any other ones after them."""
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 
 
 def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
-    """Mean and standard deviation of what W2 draws, over all repeats."""
+    """Return mean and standard deviation of what W2 draws, over all repeats."""
     jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
     drawn: Mapping[str, list[float]] = {
         "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],

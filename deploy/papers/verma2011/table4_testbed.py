@@ -32,7 +32,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 
 
 def measure(bench: Bench) -> Measured:
-    """Each repeat draws other jobs; a run each, since they are different workloads."""
+    """Play other jobs in each repeat; a run each, since they are different workloads."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """The jobs as CPU time, spawned as if each held its minimum pair until its deadline.
+    """Return the jobs as CPU time, spawned as if each held its minimum pair until its deadline.
 
     Live tasks of eight are one; all times are multiplied by the scale.
     """
@@ -82,7 +82,7 @@ def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool)
 
 
 def _load(run: RunTables) -> float:
-    """The mean share of slots in use from the first submission to the last finish."""
+    """Return the mean share of slots in use from the first submission to the last finish."""
     span_s = float(run.jobs["finish"].max() - run.jobs["submit"].min())
     return float((run.attempts["end"] - run.attempts["assigned"]).sum()) / (span_s * run.slots)
 

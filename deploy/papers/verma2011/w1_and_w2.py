@@ -41,7 +41,7 @@ class DueJob:
 
     @property
     def load(self) -> float:
-        """The load that its minimum pair is."""
+        """Return the load that its minimum pair is."""
         return load(*self.asks)
 
 
@@ -66,7 +66,10 @@ def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[floa
 
 
 def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
-    """A job of W2. Numbers of tasks below 1 are drawn again: the printed normal distributions often give them."""
+    """Return a job of W2.
+
+    Numbers of tasks below 1 are drawn again: the printed normal distributions often give them.
+    """
     sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
     map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
     return "yahoo", _durations(coin, sizes[0], *map_s), _durations(coin, sizes[1], *reduce_s)

@@ -23,7 +23,7 @@ LIVE = 8  # times smaller
 
 
 def measure(bench: Bench) -> Measured:
-    """Each allocation in a run of its own: machines have one slot of a kind, or none."""
+    """Play each allocation in a run of its own: machines have one slot of a kind, or none."""
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []
@@ -71,7 +71,7 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """The most tasks that one machine ran after each other; a machine has one slot of a kind."""
+    """Return the most tasks that one machine ran after each other; a machine has one slot of a kind."""
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
@@ -105,7 +105,7 @@ def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list
 
 
 def _overlapping(run: RunTables) -> float:
-    """The share of reduces that began to shuffle before the last map had ended, in %."""
+    """Return the share of reduces that began to shuffle before the last map had ended, in %."""
     done = useful(run.attempts)
     reduces = done[done["kind"] == "reduce"]
     return 100 * float((reduces["start"] < done[done["kind"] == "map"]["end"].max()).mean())

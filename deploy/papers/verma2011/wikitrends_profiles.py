@@ -11,7 +11,7 @@ MAPS, REDUCES = 71, 64
 
 
 def wikitrends(said: Values) -> JobProfile:
-    """The profile that Figure 5's table follows from.
+    """Return the profile that Figure 5's table follows from.
 
     The table depends on the sum of the four maxima only; here all of what is left over goes to the longest map.
     """
@@ -26,7 +26,10 @@ def wikitrends(said: Values) -> JobProfile:
 
 
 def profile_of(run: RunTables, job: str) -> JobProfile:
-    """The profile of a job that was run, as ARIA's profiler makes it of heartbeats. ValueError when no map ended."""
+    """Return the profile of a job that was run, as ARIA's profiler makes it of heartbeats.
+
+    ValueError when no map ended.
+    """
     profiler = Profiler()
     for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):
         if row["kind"] == "map":

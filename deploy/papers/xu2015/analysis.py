@@ -40,7 +40,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Mean seconds of maps that ran where their input was, and of those that did not (NaN without one)."""
+    """Return mean seconds of maps that ran where their input was, and of those that did not (NaN without one)."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
@@ -48,7 +48,7 @@ def whole_maps(run: RunTables) -> tuple[float, float]:
 
 
 def waited(run: RunTables) -> float:
-    """Mean seconds from the assignment of a split map's first part to that of a rest that found its input."""
+    """Return mean seconds from the assignment of a split map's first part to that of a rest that found its input."""
     parts = useful(run.attempts)
     parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")
     began = parts.groupby("split_of")["assigned"].first()

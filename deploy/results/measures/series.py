@@ -21,12 +21,12 @@ class Steps:
 
     @staticmethod
     def of(times: np.ndarray, deltas: np.ndarray) -> Steps:
-        """The running sum of `deltas`, which happen at `times` in any order."""
+        """Return the running sum of `deltas`, which happen at `times` in any order."""
         order = np.argsort(times, kind="stable")
         return Steps(times[order], np.cumsum(deltas[order]))
 
     def integral(self, at: np.ndarray) -> np.ndarray:
-        """The area below the function from its beginning up to each time in `at`."""
+        """Return the area below the function from its beginning up to each time in `at`."""
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -43,7 +43,7 @@ class Steps:
         return up_to
 
     def at(self, when: np.ndarray) -> np.ndarray:
-        """The value at each time."""
+        """Return the value at each time."""
         index = np.searchsorted(self.t, when, side="right") - 1
         return np.where(index < 0, 0.0, self.value[np.clip(index, 0, None)] if len(self.t) else 0.0)
 
@@ -72,13 +72,13 @@ class Intervals:
         return Steps.of(np.concatenate([start, end]), deltas)
 
     def groups(self) -> list[str]:
-        """The groups, those with the most running time first."""
+        """Return the groups, those with the most running time first."""
         names, index = np.unique(self.group, return_inverse=True)
         totals = np.bincount(index, self.end - self.start, len(names)) if len(names) else np.zeros(0)
         return [str(names[i]) for i in np.lexsort((names, -totals))]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Mean number running in each bin between `edges`."""
+        """Return mean number running in each bin between `edges`."""
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 
     def jain(self, active: Steps) -> float:
@@ -119,7 +119,7 @@ def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
 
 
 def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
-    """The times when any of these jobs is submitted and unfinished, joined where they touch."""
+    """Return the times when any of these jobs is submitted and unfinished, joined where they touch."""
     ends = jobs["finish"].fillna(end_s)
     spans: list[tuple[float, float]] = []
     for start, end in sorted(zip(jobs["submit"], ends, strict=True)):
@@ -131,7 +131,7 @@ def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
 
 
 def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int) -> dict[str, float]:
-    """Each user's running slots over (slots / active users), averaged over the time when the user is active.
+    """Return each user's running slots over (slots / active users), averaged over the time when the user is active.
 
     NaN for a user whose jobs took no time at all.
     """

@@ -78,7 +78,7 @@ def _percents(line: np.ndarray) -> list[int | None]:
 
 
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """A beat speaks for the time since the one before, unless that is long ago: then the node was away."""
+    """Return a beat speaks for the time since the one before, unless that is long ago: then the node was away."""
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
     area = _spread(t - spoken, t, value, edges)
@@ -88,7 +88,7 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The area of boxes of height `value` in each bin."""
+    """Return the area of boxes of height `value` in each bin."""
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))
 

@@ -36,7 +36,7 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the page's script needs."""
+    """Return all that the page's script needs."""
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
@@ -110,13 +110,13 @@ def _mean_of(leaf: Mapping[str, Any] | None) -> float | None:
 
 
 def first_runs(run: RunFile) -> list[Key]:
-    """The first repeat of every policy that was started."""
+    """Return the first repeat of every policy that was started."""
     keys = {policy: run_keys(run, policy) for policy in run.policies}
     return [(policy, repeats[0]) for policy, repeats in keys.items() if repeats]
 
 
 def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
-    """Every job of any policy once, in order of submission; names that several jobs share get the job's id."""
+    """Return every job of any policy once, in order of submission; names that several jobs share get the job's id."""
     jobs: dict[str, dict[str, Any]] = {}
     for mine in shown:
         for row in mine.jobs.sort_values(["submit", "job"], kind="stable").to_dict("records"):
@@ -128,7 +128,7 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
-    """The rows of the swim-lane (one a slot) and its attempts, column by column, with their offers."""
+    """Return the rows of the swim-lane (one a slot) and its attempts, column by column, with their offers."""
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
     rows = _lane_rows(placed, mine)
@@ -174,7 +174,7 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Every attempt that is wide enough to see, and of the others one for each spot on the screen."""
+    """Return every attempt that is wide enough to see, and of the others one for each spot on the screen."""
     if len(placed) <= most:
         return placed
     spot = max(end_s, 1e-9) / PIXELS
@@ -194,7 +194,7 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Mean running tasks in each bin, by job, user and queue: the biggest groups, the rest as `others`."""
+    """Return mean running tasks in each bin, by job, user and queue: the biggest groups, the rest as `others`."""
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         owner = dict(zip(mine.jobs["job"], mine.jobs[key], strict=True))
@@ -245,7 +245,7 @@ def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
 
 
 def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
-    """The known values of all repeats in order; of very many, evenly chosen quantiles."""
+    """Return the known values of all repeats in order; of very many, evenly chosen quantiles."""
     values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
     values = values[~np.isnan(values)]
     if len(values) > CDF_MAX:

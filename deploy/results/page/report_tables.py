@@ -147,7 +147,7 @@ def _groups(
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Per job with a deadline how long before (or after) it each policy finished."""
+    """Return per job with a deadline how long before (or after) it each policy finished."""
     found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
     rows = [
         TableRow(
@@ -176,7 +176,7 @@ def _margin(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Every job with its size and its completion time under each policy."""
+    """Return every job with its size and its completion time under each policy."""
     found = _by_job(shown, lambda job: True)
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
@@ -261,7 +261,7 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Each wanted job once, in order of submission, with its row under every policy."""
+    """Return each wanted job once, in order of submission, with its row under every policy."""
     tables = [_records(mine.jobs) for mine in shown]
     firsts: dict[str, Mapping[str, Any]] = {}
     for table in tables:

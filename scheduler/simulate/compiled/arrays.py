@@ -81,7 +81,7 @@ Pair = Annotated[Line[int], "i8", 2]
 
 
 def dtype_of(kind: type[Record]) -> np.dtype[Any]:
-    """Returns the layout of a record."""
+    """Return the layout of a record."""
     hints = get_type_hints(kind, include_extras=True)
     return np.dtype([(name, *hint.__metadata__) for name, hint in hints.items()], align=True)
 
@@ -92,7 +92,7 @@ def records(count: int, kind: type[R]) -> Table[R]:
 
 
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
-    """Makes a grid of zeros."""
+    """Make a grid of zeros."""
     return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))
 
 

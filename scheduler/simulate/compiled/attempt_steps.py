@@ -176,7 +176,7 @@ def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
 
 @compiled
 def writes_file(state: State, task: int) -> bool:
-    """Does the task leave bytes in the block store?"""
+    """Tell whether the task leaves bytes in the block store."""
     run = state.tasks[task]
     return state.costs[run.cost].output > 0 and (not run.is_map or state.jobs[run.job].reduces == 0)
 

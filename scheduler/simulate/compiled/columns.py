@@ -78,7 +78,7 @@ def _ids(job: JobSpec) -> Iterator[str]:
 
 
 def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
-    """Rows of decisions from `low` to `high`."""
+    """Return rows of decisions from `low` to `high`."""
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -92,7 +92,7 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
 
 
 def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
-    """The first rows of heartbeats."""
+    """Return the first rows of heartbeats."""
     rows = state.beat_rows[:count]
     return {
         "t": rows["t"],
@@ -108,7 +108,7 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
 
 
 def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Rows of those tasks' attempts, in that order; `splits` are all tasks' offsets and lengths."""
+    """Return rows of those tasks' attempts, in that order; `splits` are all tasks' offsets and lengths."""
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)
@@ -153,7 +153,7 @@ def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
 
 
 def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
-    """The row of a job that has ended."""
+    """Return the row of a job that has ended."""
     entry = state.jobs[number]
     return JobRow(
         spec.job,

@@ -292,7 +292,7 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Asks what plays the attempts."""
+    """Ask what plays the attempts."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)

@@ -19,7 +19,7 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Why the compiled loop cannot play a simulation that has not begun; None when it may be tried."""
+    """Return why the compiled loop cannot play a simulation that has not begun; None when it may be tried."""
     setup = simulation.setup
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:

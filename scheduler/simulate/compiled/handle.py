@@ -44,7 +44,7 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 
 
 def _make() -> Any:
-    """A constructor with as many arguments as a State has fields."""
+    """Return a constructor with as many arguments as a State has fields."""
     scope: dict[str, Any] = {"Handle": Handle}
     exec(_MADE, scope)  # numba takes no star arguments of a named tuple
     return scope["make"]

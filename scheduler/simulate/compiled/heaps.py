@@ -32,7 +32,7 @@ def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> 
 
 @compiled
 def heap_drop(times: Floats, codes: Ints, size: int) -> None:
-    """Takes the first entry out of a heap of `size`."""
+    """Take the first entry out of a heap of `size`."""
     last = size - 1
     at_s, code = times[last], codes[last]
     place = 0
@@ -83,7 +83,7 @@ def ring_remove(state: State, ring: int, node: int) -> None:
 
 @compiled
 def first_from(state: State, ring: int, rank: int) -> int:
-    """The first member from that rank on; -1 when there is none."""
+    """Return the first member from that rank on; -1 when there is none."""
     words = state.bits.shape[1]
     word = rank // WORD
     if word >= words:
@@ -104,7 +104,7 @@ def first_from(state: State, ring: int, rank: int) -> int:
 
 @compiled
 def last_before(state: State, ring: int, rank: int) -> int:
-    """The last member before that rank; -1 when there is none."""
+    """Return the last member before that rank; -1 when there is none."""
     word = rank // WORD
     words = state.bits.shape[1]
     found = 0

@@ -19,7 +19,7 @@ NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", 
 
 
 def _cache_dir() -> str | None:
-    """A folder that only serves these very sources; None where it cannot be written."""
+    """Return a folder that only serves these very sources; None where it cannot be written."""
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:
@@ -33,7 +33,7 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """The function as machine code, made when `entry` first reaches it; only compiled functions can call it."""
+    """Return the function as machine code, made when `entry` first reaches it; only compiled functions can call it."""
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 

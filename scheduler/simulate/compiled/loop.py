@@ -98,7 +98,7 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """The orders of a reply, as in `Beats.on_reply`, from where it was interrupted; False when it is again."""
+    """Return the orders of a reply, as in `Beats.on_reply`, from where it was interrupted; False when it is again."""
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
     while num.at_item < reply.count:
@@ -188,7 +188,7 @@ def _has_room(state: State) -> bool:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
 @compiled
 def _next(state: State) -> bool:
-    """The next event, of the driver's queue or of an attempt; False when there is none."""
+    """Return the next event, of the driver's queue or of an attempt; False when there is none."""
     num, sec = state.num, state.sec
     if num.is_fluid:
         emulated_s = contended.next_s(state)

@@ -25,7 +25,7 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """The next unstarted map of one host's or rack's, between those places of `near`; -1 when there is none."""
+    """Return the next unstarted map of one host's or rack's, between those places of `near`; -1 when there is none."""
     end = high
     while low < high:
         middle = (low + high) >> 1

@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """All as records."""
+        """Return all as records."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
@@ -125,7 +125,7 @@ def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
 
 
 def make_state(simulation: Simulation) -> State:
-    """The arrays at the run's start. Raises NotCovered when a task is not plain."""
+    """Return the arrays at the run's start. Raises NotCovered when a task is not plain."""
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -336,7 +336,7 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """The nodes, and their order by timers. Their lives begin as `Simulation._join` has them begin."""
+    """Return the nodes, and their order by timers. Their lives begin as `Simulation._join` has them begin."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing

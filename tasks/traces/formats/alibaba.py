@@ -40,7 +40,7 @@ class _Row:
 
 
 def read_alibaba(path: Path) -> Trace:
-    """The jobs of a file in order of submission; BadInput names the line that is not a task."""
+    """Return the jobs of a file in order of submission; BadInput names the line that is not a task."""
     notes: Notes = Counter()
     jobs: dict[str, list[_Row]] = {}
     instances = 0

@@ -17,7 +17,7 @@ _DEPTH_MAX = 50
 
 
 def read_rumen(path: Path) -> Trace:
-    """The jobs of a file in order of submission, or its topology; BadInput names the object that is neither.
+    """Return the jobs of a file in order of submission, or its topology; BadInput names the object that is neither.
 
     Costs are those of the successful attempt of each task; failed ones are only counted.
     """
@@ -116,7 +116,7 @@ def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """The first successful attempt (or nothing), and how many were not."""
+    """Return the first successful attempt (or nothing), and how many were not."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 
@@ -181,7 +181,7 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 
 
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
-    """A number of 0 or more; Rumen writes -1 for what it does not know."""
+    """Return a number of 0 or more; Rumen writes -1 for what it does not know."""
     value: Any = raw.get(key)
     return round(value) if _is_amount(value) else None
 

@@ -22,7 +22,7 @@ _LACKS = "no bytes, CPU times or outcomes in an SLS trace; a container's lifetim
 
 
 def read_sls(path: Path) -> Trace:
-    """The jobs of a file in order of submission, those drawn from a specification, or the nodes it lists.
+    """Return the jobs of a file in order of submission, those drawn from a specification, or the nodes it lists.
 
     BadInput names the object that is none of these, and what is wrong in it.
     """
@@ -72,7 +72,7 @@ def _nodes(fields: Fields, notes: Counter[str]) -> list[Host]:
 
 
 def _jobs(fields: Fields, number: int, notes: Counter[str]) -> list[TraceJob]:
-    """The job, as often as job.count says."""
+    """Return the job, as often as job.count says."""
     maps: list[TraceTask] = []
     reduces: list[TraceTask] = []
     for container in fields.objects("job.tasks"):
@@ -130,7 +130,7 @@ def _duration_s(container: Fields) -> float:
 
 
 def _host(container: Fields) -> tuple[Host, ...]:
-    """The host that the container asks for: /rack/name, or a name alone."""
+    """Return the host that the container asks for: /rack/name, or a name alone."""
     if "container.host" not in container:
         return ()
     rack, _, name = container.text("container.host", "").strip("/").rpartition("/")

@@ -25,7 +25,7 @@ CANCELLED = 5
 
 
 def read_swf(path: Path) -> Trace:
-    """The jobs of a file in order of submission; BadInput names the line that is not one."""
+    """Return the jobs of a file in order of submission; BadInput names the line that is not one."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     header: dict[str, int] = {}

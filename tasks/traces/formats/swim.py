@@ -16,7 +16,7 @@ _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "r
 
 
 def read_swim(path: Path) -> Trace:
-    """The jobs of a file in order of submission; BadInput names the line that is not one."""
+    """Return the jobs of a file in order of submission; BadInput names the line that is not one."""
     jobs = [_job(line, f"{path}:{number}") for number, line in lines(path) if line.strip() and line[0] != "#"]
     if not jobs:
         raise BadInput(

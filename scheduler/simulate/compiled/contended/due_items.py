@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
-    """An item, or a flow to be, of an attempt."""
+    """Return an item, or a flow to be, of an attempt."""
     state.num.free_items -= 1
     item = state.item_free[state.num.free_items]
     flow = state.flows[item]

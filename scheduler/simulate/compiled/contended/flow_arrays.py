@@ -46,7 +46,7 @@ def _sources(simulation: Simulation) -> int:
 
 
 def no_fluid() -> Arrays:
-    """The arrays where nothing contends."""
+    """Return the arrays where nothing contends."""
     small = np.zeros(1, np.int64)
     few = small.reshape(1, 1)
     two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
@@ -76,7 +76,7 @@ def _of_kind(name: str, values: Values) -> Values:
 
 
 def fluid(simulation: Simulation, tasks: int) -> Arrays:
-    """The arrays, with nothing running."""
+    """Return the arrays, with nothing running."""
     nodes = simulation.nodes
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
@@ -204,7 +204,7 @@ def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """The same state in arrays twice as long, as far as they may be full."""
+    """Return the same state in arrays twice as long, as far as they may be full."""
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: _longer(getattr(state, name))

@@ -55,7 +55,7 @@ def go_in(state: State, item: int, node: int, other: int) -> None:
 
 @compiled
 def narrowest(state: State, item: int) -> float:
-    """The least declared capacity on the flow's way."""
+    """Return the least declared capacity on the flow's way."""
     least = state.resources[state.way[item, 0]].declared
     for place in range(1, state.flows[item].ways):
         least = min(least, state.resources[state.way[item, place]].declared)
