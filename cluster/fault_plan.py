@@ -46,6 +46,7 @@ class FaultPlan:
         self._conditions = conditions
         self._effects = effects
         self._due: list[tuple[float, int, bool, PlannedFault]] = []  # the third says whether the fault ends
+        self._in_force: dict[int, tuple[PlannedFault, float | None]] = {}
         self._added = 0
         for fault in declared:
             self.add(fault)
@@ -67,19 +68,27 @@ class FaultPlan:
         """Return whether a fault, or the end of one, is still ahead."""
         return bool(self._due)
 
+    def in_force(self) -> list[tuple[PlannedFault, float | None]]:
+        """Return the faults that are in force, declared ones apart, each with its end; None for one without an end."""
+        return list(self._in_force.values())
+
     def step(self, now_s: float) -> Row | None:
         """Begin or end the fault that is due next; return the row of one that begins and is not declared."""
         _, number, ends, fault = heappop(self._due)
         if ends:
             self._conditions.end(fault)
+            self._in_force.pop(number, None)
             self._effects.end(now_s, fault)
             return None
         late_s = now_s - fault.at_s
-        if fault.back_s is not None:
+        end_s = None if fault.back_s is None else fault.back_s + late_s
+        if end_s is not None:
             # The end is planned before the effect, which may take long live: `more_to_come` must not miss it.
-            heappush(self._due, (fault.back_s + late_s, number, True, fault))
+            heappush(self._due, (end_s, number, True, fault))
         if fault.lasts:
             self._conditions.begin(fault)
+            if number > self._declared:
+                self._in_force[number] = fault, end_s
         hit = self._effects.begin(now_s, fault)
         if number <= self._declared:
             return None

@@ -72,7 +72,7 @@ class NodeUsage:
 
 
 def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
-    """Return those that the kernel counts: cpu, disk (reads and writes together), sent and received."""
+    """Return the totals that the kernel counts: cpu, disk (reads and writes together), sent and received."""
     found: dict[str, float] = {}
     if totals.cpu_s is not None:
         found["cpu"] = totals.cpu_s - launch_cpu_s

@@ -84,9 +84,7 @@ def scratch() -> Iterator[Path]:
 
 
 def base_folder() -> Path:
-    """Return where scratch folders lie: the folder for temporary files unless its path is too long for Ray's
-    sockets.
-    """
+    """Return where scratch folders lie: in the temporary folder unless its path is too long for Ray's sockets."""
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
 

@@ -189,8 +189,7 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
-    """Return a merged table as a frame, all of it or of one `run` (policy, repeat); memory is bounded by what is
-    returned.
+    """Return a merged table, or the rows of one `run` (policy, repeat); memory is bounded by what is returned.
 
     Raises BadInput when the file is missing or damaged.
     """

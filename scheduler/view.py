@@ -179,9 +179,7 @@ class JobView(Protocol):
         ...
 
     def whole_map(self, rack: str) -> TaskView | None:
-        """Return a map that may be split, in that rack if there is one: with input and reduces, never tried, and no
-        part.
-        """
+        """Return a splittable map, in that rack if there is one: with input and reduces, untried, and no part."""
         ...
 
     def any_reduce(self) -> TaskView | None:

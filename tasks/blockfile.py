@@ -56,7 +56,7 @@ class BlockWriter:
         _write_all(self._file.fileno(), view)
 
     def checksums(self) -> bytes:
-        """Return those of all that was written so far, as the file of checksums will hold them."""
+        """Return the checksums of all bytes written so far, in the format of the checksum file."""
         open_chunk = [self._crc] if self.length % CHUNK_BYTES else []
         return (self._crcs + array("I", open_chunk)).tobytes()
 

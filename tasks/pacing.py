@@ -44,9 +44,10 @@ SOCKET_MIN_BYTES = 16 * 1024
 
 
 def socket_bytes(rate_bps: float) -> int:
-    """Return what a socket's buffer may hold at a NIC of this rate, 0 for any. The kernel would take megabytes from a
-    sender
-    before the receiver's NIC has let them in, so that a transfer were not bound at both ends; it also doubles this.
+    """Return the buffer size of a socket at a NIC of this rate; 0 leaves the kernel's own.
+
+    The kernel would take megabytes from a sender before the receiver's NIC has let them in, so that a transfer were not
+    bound at both ends; it also doubles this.
     """
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 

@@ -31,7 +31,7 @@ class Part:
 
     @property
     def share(self) -> float:
-        """Return its bytes by those of the whole."""
+        """Return the part's bytes as a share of the whole's."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:

@@ -63,7 +63,7 @@ class CountLines:
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the word of the last line."""
+        """Return the key of the last line."""
         data = bytes(window)
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 

@@ -109,9 +109,7 @@ def setup_of(message: Message) -> float:
 
 
 def read_json(path: Path) -> Message:
-    """Return the object in a file that an attempt wrote; empty when there is none, it is not whole, or not a plain
-    file.
-    """
+    """Return the object in a plain file that an attempt wrote; empty when the file is missing or damaged."""
     try:
         value = json.loads(read_tail(path, REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -135,7 +133,7 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(counters: Message) -> Message:
-    """Return those that are plain numbers, or known to be missing."""
+    """Return the counters that are plain numbers, or known to be missing."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 

@@ -105,7 +105,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 
 
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of the controllers that children of a v2 group can have."""
+    """Return the controllers that child groups of a v2 group can use."""
     try:
         hand_on(group, controllers)
     except (OSError, CgroupError):

@@ -152,9 +152,7 @@ class NodeLimits:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """Return what the attempt that has ended there held at most, by the kernel; None where it does not count
-        that.
-        """
+        """Return the attempt's peak memory by the kernel's count; None where it does not count that."""
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:

@@ -55,9 +55,10 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """Return a good replica on one of `nodes` (any, when empty) that are `up`: of the block or file `target`, or,
-    when that is
-    empty, of any finished block that another node up holds too. `luck` (0 to 1) says which; None without one.
+    """Return a good replica of the block or file `target` on one of `nodes` (any, when empty) that are `up`.
+
+    Without a target it is one of any finished block that another node up holds too. `luck`, 0 to 1, chooses; None when
+    there is none.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks

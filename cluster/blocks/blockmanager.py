@@ -99,9 +99,7 @@ class BlockManager:
         return commands
 
     def settling(self, now_s: float) -> bool:
-        """Tell whether replicas may be there that are not reported yet: a declared node is still to come and has
-        time.
-        """
+        """Tell whether replicas may exist that are not reported yet, since a declared node may still register."""
         if all(node in self.map.nodes for node in self.order):
             return False
         return self._copies_from_s is None or now_s < self._copies_from_s

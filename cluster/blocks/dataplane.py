@@ -69,9 +69,7 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a node's replica; BlockUnavailable when they end early, after what was
-        good.
-        """
+        """Yield bytes [start, end) of a node's replica; BlockUnavailable, after the good part, when it ends early."""
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start

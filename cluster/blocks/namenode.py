@@ -96,7 +96,7 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return an attempt on a node fetches an input's block: {"keep"}, whether a replica of it shall stay there.
+        """Say whether a node keeps a replica of the input block that an attempt on it fetches: {"keep": bool}.
 
         `budget` is what such replicas may take, as a share of the bytes of all inputs with their replicas.
         """
@@ -181,8 +181,7 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return an input file of blocks of these lengths, still to be uploaded: [{"block", "offset", "length",
-        "nodes"}].
+        """Return a file of blocks of these lengths, to be uploaded: [{"block", "offset", "length", "nodes"}].
 
         `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all; the replication is
         cut to their number); `preferred` names nodes for each block, which come first. An unfinished upload

@@ -95,7 +95,7 @@ class Replication:
                     self._end_copy(block, target)
 
     def replica_came(self, block: str, node: NodeId) -> bool:
-        """Return a replica arrived; whether it was one of our copies."""
+        """Note that a replica arrived; tell whether it was a copy that was ordered here."""
         self._leaving.get(block, {}).pop(node, None)
         ours = node in self._pending.get(block, {})
         if ours:

@@ -25,9 +25,7 @@ class Latencies:
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
-        """Return seconds from a launch order to the first line of task code; what the driver puts into a plan's
-        `start_s`.
-        """
+        """Return seconds from a launch order to the first line of task code (a plan's `start_s`)."""
         return self.launch_s + self.launch_cpu_s / core_speed
 
     def end(self, core_speed: float) -> float:

@@ -47,7 +47,7 @@ class TaskCost:
 
     def on_core(self, core_speed: float) -> TaskCost:
         """Return the cost on emulated cores of that share of a host's core."""
-        if self.core_speed is None or self.core_speed == core_speed:
+        if self.core_speed is None:
             return self
         factor = self.core_speed / core_speed
         return replace(

@@ -143,9 +143,7 @@ class _Caller(asyncio.Protocol):
         self._gate.strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`; what follows a refused request is dropped, so that its sender hears the
-        answer.
-        """
+        """Implement `asyncio.Protocol`; drop what follows a refused request, so that its sender reads the answer."""
         if self._refused:
             return
         looked_at = max(0, len(self._held) - len(HEAD_END) + 1)

@@ -39,7 +39,7 @@ class Achieved:
 
     @property
     def error(self) -> float:
-        """Return how far off, as a share."""
+        """Return the relative error of the achieved rate."""
         return self.ratio - 1
 
     @property

@@ -68,6 +68,10 @@ class FaultInjector:
         self._orders.settle()
         return rows
 
+    def in_force(self) -> list[tuple[PlannedFault, float | None]]:
+        """See `FaultPlan.in_force`; from any thread."""
+        return self._plan.in_force()
+
     def next_s(self) -> float:
         """Return when `advance` has something to do next; infinite when nothing is due."""
         return -inf if self._added else self._plan.next_s()

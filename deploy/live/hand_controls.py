@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedbed.cluster.faults import PlannedFault
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.live_session import Session
 from schedbed.deploy.scenario.planned_faults import fault_now
@@ -16,19 +15,14 @@ from schedbed.tasks.errors import BadInput
 
 def inject_by_hand(
     given: Any, scenario: ResolvedScenario, now_s: float, faults: FaultInjector
-) -> PlannedFault:
-    """Apply a fault, an entry of a scenario's `faults`, now (or `at` so much later), and return it."""
+) -> dict[str, Any]:
+    """Apply a fault, an entry of a scenario's `faults`, now (or `at` so much later); return what is to happen."""
     if not isinstance(given, Mapping):
         raise BadInput(f"fault: {given!r} is not a mapping, such as {{kill: n3, for: 30s}}")
     luck = chance(scenario.seed, "fault by hand", now_s).random()
     planned = fault_now(given, scenario.cluster, now_s=now_s, luck=luck)
     faults.add(planned)
-    return planned
-
-
-def told(fault: PlannedFault) -> dict[str, Any]:
-    """Return what is to happen, as a row of faults.parquet says it."""
-    return {"kind": fault.kind, "target": fault.shown, "t": fault.at_s, "until": fault.until_s}
+    return {"kind": planned.kind, "target": planned.shown, "t": planned.at_s, "until": planned.until_s}
 
 
 class HandControls:
@@ -44,8 +38,8 @@ class HandControls:
         self._session.kill([job], "killed from the live page")
 
     def fault(self, fault: Any) -> dict[str, Any]:
-        """See `inject_by_hand`; return what is to happen."""
-        return told(inject_by_hand(fault, self._scenario, self._session.duration_s, self._faults))
+        """See `inject_by_hand`."""
+        return inject_by_hand(fault, self._scenario, self._session.duration_s, self._faults)
 
     def submit(self, request: dict[str, Any]) -> list[str]:
         """Raise BadInput: a run compares policies on the same jobs."""

@@ -59,7 +59,7 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Return which host each node lies on: each gets the share of the declared cores that it has of all hosts' CPUs.
+    """Assign each node to a host; a host gets declared cores in proportion to its CPUs.
 
     Nodes that name a host lie there, and count as a part of its share. Nodes are dealt in runs of the same rack, so
     that racks stay whole where the shares allow it. Raises BadInput when a host that is named does not exist, and when
@@ -101,9 +101,7 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return what each host is to get beside the nodes that name it, in cores; by the CPUs alone when nothing is
-    left.
-    """
+    """Return the cores that each host is still to get beside nodes that name it; its CPUs when none are left."""
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
         host.name: sum(
@@ -313,7 +311,7 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Return when the image is there. Raises BadInput when it was not taken."""
+        """Wait until the image is there. Raises BadInput when it was not taken."""
         image, self._image = self._image, None
         if image is not None:
             image.end()

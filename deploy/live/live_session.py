@@ -271,7 +271,7 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Return a node that came back serves at another port: tells all others which.
+        """Tell all nodes the new ports of nodes that came back; return those nodes.
 
         Nodes of a lost host stay away.
         """

@@ -61,7 +61,7 @@ class Experiment:
     size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
 
     def runs_on(self, machines: str) -> bool:
-        """Tell whether it can run there."""
+        """Tell whether the experiment can run on that kind of machines."""
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:

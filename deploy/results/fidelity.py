@@ -176,21 +176,23 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 def _shares(
     resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Return per node what it used of what it was declared, in each window."""
+    """Return, by node, the used share of the declared rate in each window."""
     if resource == "memory":
         return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
     return window_shares(heartbeats, UTIL_COLUMN[resource])
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return per node what its attempts held at each heartbeat, as a share of its memory; where the agent counts it,
-    with what they share with the warm process that they were forked from."""
+    """Return, by node, the share of its memory that attempts held at each heartbeat.
+
+    Where the agent counts pages shared with the warm process that attempts were forked from, these are included.
+    """
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return per node the mean of a share over each window of WINDOW_S; windows mostly without beats are left out."""
+    """Return, by node, the mean of a share in each window of WINDOW_S; windows with few heartbeats are left out."""
     import pandas as pd
 
     covered = beat_intervals(heartbeats)

@@ -24,8 +24,7 @@ def assess_hosts(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run as `assess` gives it, with `hosts` beside: each with its nodes and its own
-    verdict.
+    """Return the `fidelity` of one run as `assess` gives it, with `hosts`: each with its nodes and its verdict.
 
     `hosts` are those of run.json, `loads` those of the run's record. A host that had no part in the run is left out.
     """

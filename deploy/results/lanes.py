@@ -15,9 +15,7 @@ TOUCH_S = 0.002  # an attempt may be recorded as beginning this much before the 
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the nodes that are drawn one by one: all of them, or an even choice where they or their attempts are
-    too many.
-    """
+    """Return the nodes that get a lane each: all, or an even choice when nodes or attempts are too many."""
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))
     return [names[place * len(names) // count] for place in range(count)]

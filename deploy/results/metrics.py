@@ -97,9 +97,7 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """Return all figures as nested mappings of floats, with the keys of summary.json; see `measures.window` for a
-    window.
-    """
+    """Return all figures, nested by the keys of summary.json; of a window, see `measures.window`."""
     counted, during, tasks = run.counted, run.during, _task_times(run)
     return {
         "makespan_s": makespan(counted.jobs),
@@ -222,7 +220,7 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
 
 def user_intervals(run: RunTables) -> Intervals:
-    """Return when which user's attempts ran."""
+    """Return the intervals in which attempts ran, grouped by user."""
     users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
     owners = run.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str)
     return Intervals.of(run.attempts, owners, run.end_s)
@@ -243,7 +241,7 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return mean use of the declared rates, 0 to 1, over nodes and time: a beat speaks for the time since the last."""
+    """Return the mean use of the declared rates, 0 to 1, of all heartbeats, weighted by the time since the last."""
     covered = beat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
@@ -254,7 +252,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Return seconds since the same node's beat before, for each row; 0 for a node's first."""
+    """Return, for each row, seconds since the node's previous heartbeat; 0 for its first."""
     times = heartbeats["t"]
     order = heartbeats.sort_values(["node", "t"], kind="stable").index
     gaps = times.loc[order].groupby(heartbeats["node"].loc[order]).diff().fillna(0.0)

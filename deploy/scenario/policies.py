@@ -20,9 +20,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return the store by its path, unless it is the user's own; complains when it is not there and nothing makes
-    it.
-    """
+    """Return the store by its path, unless it is the user's own; complain when it neither exists nor is created."""
     if given.store == "none" and given.learn:
         complaints.add(
             ("profiles", "learn"), "there is no store to keep anything in, expected store: default or a path"

@@ -104,7 +104,7 @@ class ResolvedScenario:
         raise KeyError(path)
 
     def without_learning(self) -> ResolvedScenario:
-        """Return the same, for a run that is a measurement of something else: it adds nothing to the profile store."""
+        """Return the scenario with `profiles.learn` off, for runs that must add nothing to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Suite(Section):
 
 @cache
 def suites() -> dict[str, Suite]:
-    """Return all of them by name."""
+    """Return all suites by name."""
     files = resources.files("schedbed.deploy").joinpath(FOLDER).iterdir()
     names = sorted(file.name.removesuffix(".yaml") for file in files)
     return {name: Suite.model_validate(load_text(suite_text(name), name).value) for name in names}

@@ -144,7 +144,7 @@ def mark_failed(folder: Path, why: str) -> None:
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and a line for each that has gone by itself, by name; of these nothing stays."""
+    """Return the clusters that are up, and a line for each that ended unasked, by name; remove their files."""
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -190,7 +190,7 @@ def find(name: str | None) -> ClusterRecord:
 
 
 def has_ended(record: ClusterRecord) -> bool:
-    """Tell whether the cluster's service has ended, by order or by itself."""
+    """Tell whether the cluster's service process has ended, for any reason."""
     folder = home() / record.name
     known = read_record(folder)
     if known is None or known.token != record.token:

@@ -191,9 +191,7 @@ def _document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """Return a job as a scenario would give it that runs it again: submitted when it was, its input found from
-    anywhere.
-    """
+    """Return a job as a scenario gives it to run it again: with its submit time, and absolute paths of inputs."""
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):

@@ -21,12 +21,11 @@ from typing import Any, ClassVar
 
 import yaml
 
-from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.live.fault_injector import FaultInjector
-from schedbed.deploy.live.hand_controls import inject_by_hand, told
+from schedbed.deploy.live.hand_controls import inject_by_hand
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.live_runs import LiveRuns
 from schedbed.deploy.live.live_session import OnStatus, Session
@@ -70,7 +69,6 @@ class ClusterService:
         self._desk = desk
         self._session = session
         self._faults = faults
-        self._by_hand: list[PlannedFault] = []
         self._states = JobStates()
         self._down: str | None = None  # now or wait
         self._quiet = False  # when it was last asked, no submission was under way
@@ -81,9 +79,9 @@ class ClusterService:
     def status(self) -> Json:
         """See `service_status.picture`."""
         about = {**self._about, "state": "up" if self._down is None else "going down"}
-        found = picture(about, self._session.last_status, self._desk.scenario.jobs, self._states)
-        nodes = with_faults(found["nodes"], self._by_hand, self._session.duration_s)
-        return {**found, "nodes": nodes}
+        status = self._session.last_status
+        nodes = with_faults(status["nodes"], self._faults.in_force(), self._session.duration_s)
+        return picture(about, {**status, "nodes": nodes}, self._desk.scenario.jobs, self._states)
 
     def job(self, job: str) -> Json:
         """Return what is known of a job; BadInput when there is none."""
@@ -102,9 +100,7 @@ class ClusterService:
 
     def fault(self, fault: Any) -> Json:
         """Applies a fault, an entry of a scenario's `faults`, now (or `at` so much later): what is to happen."""
-        planned = inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
-        self._by_hand.append(planned)
-        return told(planned)
+        return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
         """End the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
@@ -288,7 +284,7 @@ class _Answer:
 
 
 def main() -> int:
-    """Return the process: told by a line, answers by a line; the exit code."""
+    """Run the service process: read its order as a line, answer by a line; return the exit code."""
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from typing import Any
 
 from schedbed.cluster.faults import KINDS, PlannedFault
@@ -64,21 +63,24 @@ def picture(
     }
 
 
-def with_faults(nodes: Iterable[Json], faults: Sequence[PlannedFault], now_s: float) -> list[Json]:
-    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for one without an end."""
-    in_force = [
-        fault
-        for fault in faults
-        if fault.lasts
-        and not KINDS[fault.kind].hits_master
-        and fault.at_s <= now_s < (inf if fault.back_s is None else fault.back_s)
+def with_faults(
+    nodes: Iterable[Json], in_force: Iterable[tuple[PlannedFault, float | None]], now_s: float
+) -> list[Json]:
+    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for one without an end.
+
+    `in_force` is `FaultPlan.in_force`; faults of masters are on no node.
+    """
+    on_nodes = [
+        (fault, None if end_s is None else max(0.0, end_s - now_s))
+        for fault, end_s in in_force
+        if not KINDS[fault.kind].hits_master
     ]
     return [
         {
             **node,
             "faults": [
-                {"kind": fault.kind, "left_s": None if fault.back_s is None else fault.back_s - now_s}
-                for fault in in_force
+                {"kind": fault.kind, "left_s": left_s}
+                for fault, left_s in on_nodes
                 if fault.hits(node["node"])
             ],
         }

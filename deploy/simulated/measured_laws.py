@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
-    """Return the laws of each job that is no synthetic one, by job, its CPU the mean over all its attempts that were
-    of use.
+    """Return the law of each job that is not synthetic, by job; its CPU is the mean of all useful attempts.
 
     An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
     core), so that what `deploy.simulated.measure_apps` finds is too little.

@@ -55,9 +55,7 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`; of the CPU some is the shuffle's, and what fits into the recorded merge is the
-        merge's.
-        """
+        """Implement `CostModel`; of the CPU, a part is the shuffle's, and what fits into the merge is the merge's."""
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
         left_s = max(0.0, row["cpu"] - fetching_s)
@@ -153,7 +151,7 @@ def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return both parts of a map that was split are one row: what the whole would have used."""
+    """Merge the parts of a split map into one row that holds their sum."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

@@ -50,9 +50,7 @@ class RecordedRun:
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Return the record of `policy` (a SPEC of the run, or its name) or of the first one; BadInput when there is
-    none.
-    """
+    """Return the record of `policy` (SPEC or name), else of the first policy; BadInput when there is none."""
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
@@ -168,7 +166,7 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """Return the record's; where a simulation took a trace's own times, these again.
+    """Return the costs of the record; of a simulation with a trace's times, the costs of the trace.
 
     Those of a live record are fitted first, by replaying it as it was.
     """

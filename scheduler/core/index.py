@@ -24,7 +24,7 @@ class Placed(Protocol):
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return those of the hosts."""
+        """Return the racks of the hosts."""
         ...
 
 

@@ -104,9 +104,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a map that is not local, for a job that may run in its racks; or anywhere, if it has waited for
-        that too.
-        """
+        """Return a rack-local map, or any map once the job has waited for that; None when there is none."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:

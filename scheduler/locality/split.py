@@ -123,7 +123,7 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Return all of a map, as if it were split behind its end."""
+        """Propose the whole map at once, or say why not."""
         if task is None:
             return "no unstarted map"
         patience.level = 0

@@ -118,9 +118,7 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return what the user pays for the interval that ends: the bid, for the part of its slots that the user
-        holds.
-        """
+        """Return what the user pays for the interval that ends: the bid, for the slots of it that the user holds."""
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())

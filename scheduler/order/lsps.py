@@ -85,9 +85,7 @@ class Lsps(PoolOrder):
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: the job's size is known better; other sizes that hang on its tasks follow at the next
-        tick.
-        """
+        """Implement `Hooks`: the job's size is known better; sizes that depend on its tasks follow at the next tick."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))

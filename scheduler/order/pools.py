@@ -36,7 +36,7 @@ class Pool:
         self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Return where it stands among the pools; only for a pool with a ready job."""
+        """Return the sort key of the pool, least first; the pool must have a ready job."""
         running, settings = self.tallies[kind].running, self.settings
         submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
         if running < settings.min_share:

@@ -67,8 +67,7 @@ def over_max(held: Held, need: int, most: float) -> bool:
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return how much one user may hold before the queue gives him nothing more (CapacitySchedulerQueue in Hadoop
-    0.20).
+    """Return the slots at which the queue gives one user no more (CapacitySchedulerQueue in Hadoop 0.20).
 
     The larger of an equal part among the queue's users and the minimum percentage, both of the queue's capacity
     or of what it would hold if that is more; at most `factor` times its capacity. A queue that is promised

@@ -35,9 +35,7 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return how high the water stands once `left` slots above the floors are poured; there is demand for all of
-    them.
-    """
+    """Return the level up to which `left` slots above the floors raise all; there is demand for all of them."""
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
     level = width = 0.0

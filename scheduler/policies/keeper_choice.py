@@ -17,14 +17,12 @@ class Keeping(NamedTuple):
     budget: float
 
     def asks(self, seed: int, attempt: str) -> bool:
-        """Tell whether this attempt does, if it has to fetch its block."""
+        """Tell whether this attempt asks to keep the block that it fetches."""
         return self.share >= 1 or chance(seed, "keeps a copy", attempt).random() < self.share
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return what the policy (or its locality) says as `keeping`, else what the cluster's blocks say; None for
-    never.
-    """
+    """Return `keeping` of the policy or its locality, else that of the cluster's blocks; None for never."""
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)
         if own is not None:

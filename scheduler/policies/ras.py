@@ -53,7 +53,7 @@ class Cycle:
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
-        """Return what it gives the job."""
+        """Return the job's share in this placement."""
         return Share(
             utility=job.utility,
             placed=job.placed,
@@ -260,9 +260,7 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return what is used there and, before maps, what reduces wait for that are placed there: they were placed
-        first.
-        """
+        """Return what is used there and, before maps, what waiting reduces need that were placed there first."""
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job

@@ -115,8 +115,7 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job as the next control cycle takes it; what runs is its first placement. `numbers` are the
-        nodes'.
+        """Return the job for the next control cycle, placed first where it runs. `numbers` are the nodes'.
 
         Until a map of its own has finished, its goal counts as none: it needs a slot for each pending map (4.2: "no
         tasks from Job 7 have been completed", so it has a very low utility and gets most resources).

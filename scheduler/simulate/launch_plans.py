@@ -43,7 +43,7 @@ class Plans:
                 blocks = ((split.block, cost.read_bytes),)
         else:
             cost = self._costs.reduce_cost(job, told.cost_index)
-        if cost.core_speed is not None:
+        if cost.core_speed not in (None, core_speed):
             cost = self._on_core(cost, core_speed)
         if runs := self._cpu_factors.get((launch.job, told.kind)):
             cost = self._drawn(launch.attempt, cost, runs[self._play % len(runs)])

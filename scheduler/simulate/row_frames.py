@@ -40,7 +40,7 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the same as a frame."""
+    """Return the columns as a frame with the types of that table."""
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)

@@ -44,9 +44,7 @@ def group_at(first: int) -> int:
 
 
 def _fraction(first: int, j: int) -> int:
-    """Return the fractional part of the sum over k of 16^(first - k) / (8k + j) in units of 2^-64, each term rounded
-    down.
-    """
+    """Return frac(sum over k of 16^(first - k) / (8k + j)) in units of 2^-64, each term rounded down."""
     total = 0
     for low in range(0, first + 1, TERMS_AT_ONCE):
         k = np.arange(low, min(low + TERMS_AT_ONCE, first + 1), dtype=np.uint64)

@@ -39,15 +39,13 @@ class Selector(RecordSorter):
 
 
 def kept(chunk: Buffer, limit: int) -> bytes:
-    """Return those of some whole records whose key's hash is below `limit`."""
+    """Return the records of a chunk of whole records whose key's hash is below `limit`."""
     rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
     return rows[hashes(rows) < limit].tobytes()
 
 
 def hashes(rows: Rows) -> np.ndarray:
-    """Return a number of 0 to 2^53 - 1 for each record's key: its 8 + 2 bytes as numbers, multiplied, folded,
-    multiplied.
-    """
+    """Return a hash of 0 to 2^53 - 1 of each record's key: its 8 + 2 bytes multiplied, folded, multiplied."""
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)

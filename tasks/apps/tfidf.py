@@ -33,7 +33,7 @@ class TermCounts(KeyCounts):
         self._pages = 0
 
     def group(self, key: bytes) -> bytes:
-        """Return the word."""
+        """Return the word of a key, without its document."""
         return key.partition(b"\t")[0]
 
     def feed(self, chunk: bytes) -> None:

@@ -70,9 +70,7 @@ class WordCounts(KeyCounts):
 
 
 def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
-    """Return the words of a text without zero bytes: the short ones as little-endian numbers, the long ones as they
-    are.
-    """
+    """Return the words of a text without zero bytes: short ones as little-endian numbers, long ones as bytes."""
     data = b"".join((b" ", text, b" " * SHORT_BYTES))
     space = IS_SPACE.take(np.frombuffer(data, dtype=np.uint8))
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1

@@ -27,9 +27,7 @@ class Fields:
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a number, also one that is written as text; BadInput when it is missing without default, or below
-        `least`.
-        """
+        """Return a number, also from text; BadInput when it is missing without default, or below `least`."""
         value = self.raw.get(key)
         if value is None and default is not None:
             return default

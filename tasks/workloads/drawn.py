@@ -28,8 +28,7 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 
 
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
-    """Return when each job (its load, how long it lasts in s) is submitted so that the sum of loads stays within
-    `threshold`.
+    """Return the submit time of each (load, seconds) such that the sum of loads stays within `threshold`.
 
     Jobs come in their order, each as soon as there is room for it; one above the threshold comes when nothing else runs
     (verma2011, 7.2, where the load is the share of slots that a job's minimum allocation takes).
@@ -115,9 +114,7 @@ def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: fl
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return how long each map and each reduce about takes: as in the trace, or its CPU time and its bytes at
-    `io_rate`.
-    """
+    """Return about how long each map and each reduce takes: as traced, or its CPU time and bytes at `io_rate`."""
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
     return maps, [_task_s(cost, fetched, io_rate) for cost in job.reduces]
@@ -130,7 +127,7 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return each job with a deadline: its time alone times a factor, uniform in [least, most] (verma2011: [1, 3])."""
+    """Return the jobs with deadlines: time alone times a factor uniform in [least, most] (verma2011: [1, 3])."""
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
     factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]

@@ -223,9 +223,7 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the kept reduces: where relatively more of them than of the maps are kept, each has less to fetch and
-    do.
-    """
+    """Return the kept reduces; where relatively more of them than of maps are kept, each fetches and does less."""
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))

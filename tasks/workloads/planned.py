@@ -163,8 +163,7 @@ def cut(length: int, block_bytes: int) -> tuple[int, ...]:
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """Return a task that is larger or smaller than the others: CPU, duration and written bytes times one lognormal
-    factor.
+    """Return a task of another size: CPU, duration and written bytes times one lognormal factor.
 
     The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a
     map reads stays, since blocks are equal.

@@ -79,7 +79,7 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """Return all of them; none when the root has gone, whose id may be another's by now."""
+        """Return all processes of the tree; none when the root has ended, since its pid may be reused."""
         found: dict[int, Seen] = {}
         todo = [self.root]
         for pid in todo:  # grows on the way

@@ -137,9 +137,7 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return what each has used and paid for: one that is stopped, or runs on for a slice, so uses just its
-        share.
-        """
+        """Return the CPU seconds each place has used, less what it still owes for running beyond its share."""
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
             if self._shares.crowded:  # what one used until its last look says little of now

@@ -77,7 +77,7 @@ def _go_first() -> None:
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """Return a spare's life: waits for its order and obeys; a closed line means that none will come."""
+    """Wait for the order of a spare fork and obey it; return 0 when the connection closes first."""
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
         text, descriptors = _hear(line)

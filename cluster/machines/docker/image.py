@@ -38,8 +38,7 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """Return the tag of the image for the present sources, built when it is missing; those of older sources are
-    removed.
+    """Return the tag of the image for the present sources, built when missing; remove those of older sources.
 
     Raises BadInput when there is no base image or the build fails, saying what to do.
     """

@@ -306,7 +306,7 @@ class ReduceRun(RunningAttempt):
             self.stream_over()
 
     def progress(self, now_s: float) -> float:
-        """Return a third each for shuffle, sort and reduce."""
+        """Return the progress, 0 to 1: shuffle, sort and reduce are a third each."""
         if self.phase == "shuffle":
             return len(self.fetched) / max(1, self.plan.maps) / 3
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3

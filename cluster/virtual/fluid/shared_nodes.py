@@ -126,7 +126,7 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Tell whether nothing comes from it."""
+        """Tell whether the node is frozen and sends nothing."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> Board:
@@ -268,9 +268,7 @@ class World:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the nodes that a block goes through, as far as each reaches the next; empty when the first is not
-        reached.
-        """
+        """Return the nodes of a block's pipeline that can be reached; empty when the first cannot."""
         first = self.reached_from(writer, names[0])
         if first is None:
             return []

@@ -55,7 +55,7 @@ class StretchRule:
 
     @property
     def stretch(self) -> float:
-        """Return the present one."""
+        """Return the stretch in force, in real seconds per emulated second."""
         return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:

@@ -34,7 +34,7 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Play all combinations of four jobs one after the other in a run, each way; live as in the paper only."""
+    """Run all combinations of four jobs one after the other, in each order; live only the paper's order."""
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}
     series: dict[str, dict[tuple[str, ...], list[float]]] = {}

@@ -26,7 +26,7 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the jobs with tasks of stress beside them on every node; CSLA reports how far its predictions were off."""
+    """Run the jobs beside stress tasks on every node, and read the errors that CSLA reports for its predictions."""
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less")
     }

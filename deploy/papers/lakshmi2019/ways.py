@@ -38,7 +38,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the headline's pairs in other queues and on other disks, then the unlike ones in either order."""
+    """Run the headline's pairs in other queues and on other disks, then the unlike pairs in both orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

@@ -39,7 +39,7 @@ class Mix:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Return all of them."""
+        """Return the names of all jobs."""
         return self.cpu + self.io
 
 
@@ -117,7 +117,7 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench) -> Played:
-    """Return a job of 16 tasks of each benchmark, one after the other, under FGCS without any profile (2.3)."""
+    """Run a job of 16 tasks of each benchmark, one after the other, under FGCS without profiles (2.3)."""
     jobs = [
         {**job(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)

@@ -88,7 +88,7 @@ def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the paper's sentences, repeat by repeat, of the patterns that were run."""
+    """Return the figures that the paper states in words, a value per repeat, for the patterns that were run."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
         of_cpu = _each_job(

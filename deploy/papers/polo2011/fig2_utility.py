@@ -19,7 +19,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the surface: a row for each number of map slots, a column for each of reduce slots."""
+    """Compute the surface: a row for each number of map slots, a column for each number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -38,7 +38,7 @@ def utility(maps: int, reduces: int) -> float:
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Return where one more slot of either kind is worth less."""
+    """Count the places where one more map or reduce slot lowers the utility."""
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())
 

@@ -23,7 +23,7 @@ USUAL_SLOTS = 4  # the paper's best
 
 
 def measure(bench: Bench) -> Measured:
-    """Return all of them on the same jobs; gains are paired by repeat."""
+    """Run all policies on the same jobs; gains are paired by repeat."""
     size = size_of(bench)
     played = bench.play("experiment1", experiment1(size))
     *fairs, ras = played.policies

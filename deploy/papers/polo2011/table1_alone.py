@@ -27,9 +27,7 @@ GAP_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the jobs one after the other, each with the cluster to itself; J3 and J4 again with their printed
-    sizes.
-    """
+    """Run the jobs one after the other, each alone on the cluster; J3 and J4 also with their printed sizes."""
     size = size_of(bench)
     submits_s, now_s = {}, 0.0
     for name in JOBS:

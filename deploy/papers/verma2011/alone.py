@@ -29,9 +29,7 @@ TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Play other jobs in each repeat; under all bounds they are the same, and reduces start when all maps are
-    done.
-    """
+    """Play other jobs in each repeat, the same under all bounds; reduces start when all maps have ended."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):

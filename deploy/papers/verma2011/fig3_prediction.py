@@ -21,7 +21,7 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Return each repeat predicts its own three jobs from its own September."""
+    """Predict the three jobs of each repeat from that repeat's September."""
     jobs = play(bench)
     found: dict[str, list[float]] = {}
     series: dict[str, tuple[list[float], list[Bounds]]] = {}

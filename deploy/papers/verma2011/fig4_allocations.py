@@ -20,7 +20,7 @@ SLO_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the curve by whole map slots, and the points A, B and C on it."""
+    """Compute the curve by whole map slots, and the points A, B and C on it."""
     model = curve(wikitrends(paper_file.load("verma2011").experiments["fig5"].values), MAPS, REDUCES)
     left_s = SLO_S - model.c
     on_curve = [

@@ -32,7 +32,7 @@ APART_S = 600  # from one job's submission to the next: each runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the model's table; then the job is profiled, and run with the slots that its own profile asks for."""
+    """Compute the model's table, profile the job, and run it with the slots that its own profile asks for."""
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
         f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
@@ -103,7 +103,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job of about the paper's profile; live it has half the tasks and a tenth of the data to shuffle."""
+    """Return a job with about the paper's profile; live, with half the tasks and a tenth of the shuffle data."""
     size = 2 if live else 1
     return {
         "name": "wikitrends",
@@ -116,7 +116,7 @@ def job(*, live: bool) -> dict[str, Any]:
 
 
 def _jobs(profile: JobProfile, *, live: bool) -> list[dict[str, Any]]:
-    """Return the job for each bound and deadline, named after its slots, long enough after the one before."""
+    """Return the job once for each bound and deadline, named after its slots and submitted `APART_S` apart."""
     plain, made = job(live=live), []
     for bound in TRIED:
         for slo_s in SLOS_S:

@@ -45,7 +45,7 @@ def play(bench: Bench) -> dict[str, list[Month]]:
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Return the four jobs in at most three repeats where nothing but disks and NICs limits what a reduce fetches."""
+    """Run the four jobs, at most three repeats, with fetches of a reduce limited by disks and NICs only."""
     return _months(bench, {slots: f"months-{slots}-unlimited" for slots in SLOTS}, None)
 
 
@@ -74,7 +74,7 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return both months one after the other on a part of the testbed; live with a tenth of the data to shuffle.
+    """Return a scenario of both months one after the other on a part of the testbed; live, a tenth is shuffled.
 
     Simulated under Hadoop 1's costs, where a reduce fetches at `fetch_rate` at most; live runs have neither.
     """

@@ -32,9 +32,7 @@ AT_FIRST = 95
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Play other jobs in each repeat, which are the same under each threshold but for deadlines that cannot be
-    met.
-    """
+    """Play other jobs in each repeat, the same under each threshold but for deadlines that cannot be met."""
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)

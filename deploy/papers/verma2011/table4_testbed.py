@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return the jobs as CPU time, spawned as if each held its minimum pair until its deadline.
+    """Return a scenario of the jobs as CPU time, submitted as if each held its minimum slots until its deadline.
 
     Live tasks of eight are one; all times are multiplied by the scale.
     """

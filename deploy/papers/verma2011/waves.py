@@ -23,7 +23,7 @@ LIVE = 8  # times smaller
 
 
 def measure(bench: Bench) -> Measured:
-    """Play each allocation in a run of its own: machines have one slot of a kind, or none."""
+    """Run each allocation separately: machines have one slot of a kind, or none."""
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []

@@ -14,9 +14,9 @@ from schedbed.deploy.results.metrics import RunTables, locality, useful
 SHOWN = (DELAY, QUARTER)
 LAYOUTS = ("even", "random", "whole")
 NOTE = (
-    "All rests find their input within T1, so that P=0.25 cannot read less than 75% of the bytes, or 50% by tasks, at "
-    "home, wherever the blocks lie: 39% need another count. Where each block lies on a node at random and only whole "
-    "maps count as local, as many are local as in the thesis."
+    "The second part of every split map finds its input within T1, so that P=0.25 reads at least 75% of the bytes (50% "
+    "of the tasks) node-locally, wherever the blocks lie: the printed 39% needs another count. With blocks on random "
+    "nodes, and only whole maps counted as local, the share is that of the thesis."
 )
 
 

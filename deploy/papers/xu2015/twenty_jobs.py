@@ -154,7 +154,7 @@ def held_slots(played: Played, policy: str) -> RunTables:
 
 
 def makespans(played: Played, policy: str) -> Mapping[str, float]:
-    """Return each user's, s before scale."""
+    """Return the makespan of each user, in seconds before `scale`."""
     by_user = makespan(played.of(policy).jobs)["per_user"]
     return {user: took_s / played.run.scenario["scale"] for user, took_s in by_user.items()}
 

@@ -78,7 +78,7 @@ def _percents(line: np.ndarray) -> list[int | None]:
 
 
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return a beat speaks for the time since the one before, unless that is long ago: then the node was away."""
+    """Return the mean use in each bin; after a long silence a heartbeat counts only for the usual interval."""
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
     area = _spread(t - spoken, t, value, edges)

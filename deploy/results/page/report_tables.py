@@ -261,7 +261,7 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return each wanted job once, in order of submission, with its row under every policy."""
+    """Return the wanted jobs in order of submission, each with its row under every policy."""
     tables = [_records(mine.jobs) for mine in shown]
     firsts: dict[str, Mapping[str, Any]] = {}
     for table in tables:

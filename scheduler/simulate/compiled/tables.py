@@ -51,7 +51,7 @@ class Costs:
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Return where it is."""
+        """Return the row of the cost in the table; add it when it is new."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -129,6 +129,9 @@ def make_state(simulation: Simulation) -> State:
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
+    speeds = {node.spec.core_speed for node in nodes}
+    if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in costs.kept):
+        raise NotCovered("tasks take longer on some nodes than on others")
     contention = simulation.setup.contention
     if contention and (why := flow_arrays.why_not(simulation, costs.kept)):
         raise NotCovered(why)
@@ -233,9 +236,6 @@ def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCos
         limit = demand.memory_bytes
         if any(cost.memory_peak_bytes > limit for cost in costs):
             raise NotCovered(f"a task of {job.job} exceeds its memory")
-    speeds = {node.spec.core_speed for node in simulation.nodes}
-    if any(cost.core_speed is not None and speeds != {cost.core_speed} for cost in (*maps, *reduces)):
-        raise NotCovered(f"tasks of {job.job} take longer on some nodes than on others")
     if any(split.index != place for place, split in enumerate(job.splits)):
         raise NotCovered(f"{job.job} misnumbers its splits")
     inputs.add(job.splits, maps, job.reduces)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.cli import cluster_commands, main
+from schedbed.deploy.live.fault_injector import FaultInjector
+from schedbed.deploy.live.instant_faults import Hands
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.service import show
 from schedbed.deploy.service.job_intake import Desk
@@ -56,8 +59,13 @@ class FakeFaults:
     def add(self, fault: Any) -> None:
         self.added.append(fault)
 
+    def in_force(self) -> list[Any]:
+        return []
 
-def service(session: FakeSession, faults: FakeFaults | None = None) -> tuple[ClusterService, Desk]:
+
+def service(
+    session: FakeSession, faults: FakeFaults | FaultInjector | None = None
+) -> tuple[ClusterService, Desk]:
     desk = Desk(resolve(SCENARIO, idle=True), session)
     return ClusterService({"name": "lab"}, desk, session, faults or FakeFaults()), desk  # type: ignore[arg-type]
 
@@ -180,9 +188,13 @@ def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.Ca
     session.last_status["nodes"] = [
         {"node": node, "rack": "r1", "state": state} | usage for node, state in states
     ]
-    up, _ = service(session)
+    hands = Mock(spec=Hands)
+    hands.on_node.return_value = ""
+    faults = FaultInjector((), ["n1", "n2"], hands)
+    up, _ = service(session, faults)
     for fault in ({"kill": "n2", "for": "30s"}, {"fill_disk": "n1"}, {"kill_attempt": "any"}):
         up.fault(fault)
+    faults.advance(10.0)
     session.duration_s = 28.0
     first, second = up.status()["nodes"]
     assert first["faults"] == [{"kind": "fill_disk", "left_s": None}]
@@ -191,6 +203,7 @@ def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.Ca
     shown = capsys.readouterr().out
     assert "fault: kill, over in 12 s" in shown and "fault: fill_disk" in shown
     session.duration_s = 41.0
+    faults.advance(41.0)
     assert up.status()["nodes"][1]["faults"] == []
 
 
