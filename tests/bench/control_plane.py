@@ -1,18 +1,18 @@
-"""What the control plane costs: at rest with six and more nodes, for each heartbeat, and the core alone.
+"""What the control plane costs: at rest with six and more nodes, and for each heartbeat.
 
     python tests/bench/control_plane.py [--repeats 5] [--seconds 20] [--nodes 6,24]
 
 At rest: `schedbed run` with one job that is submitted in an hour; CPU of every process of the command, in percent of
 one core, and the time from the command to the last node's first heartbeat. Ray's floor is the same Ray with as many
 actors that do nothing. A heartbeat: what masters and TaskTrackers take more when nodes beat five times as often, so
-that what they take anyway is left out. Beside them the same minute's loop of bare forks. The core: `core_heartbeat.py`.
+that what they take anyway is left out. Beside them the same minute's loop of bare forks. `core_heartbeat.py` measures
+the core alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -30,8 +30,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.workspace import scratch
 from schedbed.scheduler.history import read_tables
-from schedbed.scheduler.registry.registry import POLICIES
-from tests.bench import core_heartbeat
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.proctree import SCHEDBED, adopt_orphans, reap, started
 
@@ -43,8 +41,6 @@ BEAT_S, OFTEN = 0.5, 5
 FORKS = 300
 ACTORS = 3
 SETTLE_S = 8.0
-CASES = {"66 nodes, 500 jobs": (66, 500, 40), "1,000 nodes, 500 jobs": (1000, 500, 200)}
-FLAT = 1.5
 GROUPS: tuple[str, ...] = ("Ray's own processes", "masters", "TaskTrackers", "agents", "command")
 BOTH_ENDS = ("masters", "TaskTrackers")
 
@@ -235,42 +231,14 @@ def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
     ]
 
 
-def core_alone(repeats: int, beats: int) -> list[Figure]:
-    """Median time of a heartbeat in each run, for every policy and a composition."""
-    figures = []
-    for policy in (*POLICIES, *core_heartbeat.COMPOSED):
-        medians: dict[str, list[float]] = {}
-        for case, (nodes, jobs, maps) in CASES.items():
-            runs = [core_heartbeat.run(policy, nodes, jobs, maps, beats) for _ in range(repeats)]
-            medians[case] = [statistics.median(times) * 1e6 for times in runs]
-            high = 200 if nodes == 66 else None
-            figures.append(
-                Figure(name=f"heartbeat, {policy}, {case}", values=medians[case], unit="us", high=high)
-            )
-        small, large = medians.values()
-        growth = [b / a for a, b in zip(small, large, strict=True)]
-        figures.append(
-            Figure(name=f"heartbeat, {policy}, 1,000 / 66 nodes", values=growth, unit="x", high=FLAT)
-        )
-        say(f"{policy}: {statistics.median(small):.0f} us, {statistics.median(large):.0f} us")
-    return figures
-
-
 def main() -> None:
     """Measures and prints."""
     options = parser(__doc__)
     options.add_argument("--seconds", type=float, default=20.0, help="of rest (default 20)")
-    options.add_argument("--beats", type=int, default=4000, help="heartbeats timed in a run (default 4000)")
     options.add_argument("--nodes", default=SIZES, help=f"at rest, the first in detail (default {SIZES})")
-    options.add_argument("--only", choices=["rest", "core"], help="one of the two halves")
     asked = options.parse_args()
     adopt_orphans()
-    figures = (
-        []
-        if asked.only == "core"
-        else at_rest(asked.repeats, asked.seconds, [int(size) for size in asked.nodes.split(",")])
-    )
-    figures += [] if asked.only == "rest" else core_alone(asked.repeats, asked.beats)
+    figures = at_rest(asked.repeats, asked.seconds, [int(size) for size in asked.nodes.split(",")])
     publish("control_plane", "Control plane", figures, asked.out)
 
 

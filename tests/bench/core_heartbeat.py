@@ -1,108 +1,216 @@
-"""What a heartbeat costs the core alone: python -m tests.bench.core_heartbeat [--beats N]
+"""What a heartbeat and a tick cost the core alone under each policy of the registry, on a full cluster.
 
-Prints CPU microseconds a heartbeat (median, p99; medians of 5 runs) for each policy, at 66 nodes and 500 jobs
-and at 1,000 nodes. Trackers are kept by hand so that only `Core.heartbeat` is timed; each heartbeat ends a task.
+    python tests/bench/core_heartbeat.py [--repeats 5] [--beats 4000] [--policies fifo,fair] [--out FOLDER]
+
+500 jobs of 20 users in 10 queues, with deadlines and profiles, run on 66 nodes and on 1,000 nodes. Each heartbeat ends
+the oldest map of its node. Trackers are kept by hand, so that only `Core.heartbeat` and `Core.tick` are timed, in CPU
+time of the thread. A tick comes every emulated half second; solvers and placements work on ticks, beside heartbeats.
+The maps that a heartbeat starts are counted, since refusing costs less than starting. `first round` places maps on all
+empty nodes once (verma2011, section 7.3: under a second).
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
+import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, Launch, Usage
+from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core.core import Core, CoreConfig
 from schedbed.scheduler.core.records import NoSink
+from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
-from tests.bench.core_throughput import make_node
+from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
+from tests.bench.figures import Figure, parser, publish, say
+from tests.harness.declared_costs import TABLE_2
 
-CASES = {"66 nodes, 500 jobs": (66, 500, 40), "1,000 nodes, 500 jobs": (1000, 500, 200)}
+JOBS, USERS, QUEUES, HEARTBEAT_S = 500, 20, 10, 0.5
+GIB = 2**30
+CASES: Mapping[str, tuple[int, int]] = {"66 nodes": (66, 40), "1,000 nodes": (1000, 200)}
+"""Nodes, and the mean number of maps a job."""
+MAP_SLOTS, REDUCE_SLOTS = 8, 4
+SLOTS = MAP_SLOTS + REDUCE_SLOTS
+FULL, MOST_ROUNDS = 0.95, 40
+"""Heartbeats are timed once this share of all slots is taken, or after that number of rounds if slots stay free."""
 COMPOSED = ("order=fair,locality=delay,admission=containers",)
+PROFILE = JobProfile(map=Times(20, 30), typical_shuffle=Times(5, 8), reduce=Times(20, 25)).to_json()
+SHARES = {
+    "queues": {f"q{number}": {"capacity": 100 / QUEUES, "max_capacity": 40} for number in range(QUEUES)}
+}
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "capacity": SHARES | {"user_limit_factor": 4},
+    "csla": SHARES | {"user_limit_factor": 4},
+    "aria": {"profiles": {f"u{number}/{app}": PROFILE for number in range(USERS) for app in TABLE_2}},
+    "fgcs": {"profiles": "none"},
+    "ras": {"profiles": TABLE_2},
+}
+"""What policies need to have work to do here; the others run with their defaults."""
+NEWER = ("hod", "dp", "lsps", "coshh", "pd", "balancedpool", "mrcp", "mimp", "lsap", "lsap-fair", "easy")
+OLDER_US, NEWER_US, FIRST_ROUND_MS, FLAT = 200, 1000, 1000, 1.5
 
 
-def make_core(policy: str, nodes: int, jobs: int, maps: int) -> Core:
-    """A cluster in four racks with all jobs submitted; a job's maps have three replicas each, at random."""
-    core = Core(CoreConfig(), build_policy(policy), NoSink())
+@dataclass(slots=True)
+class Costs:
+    """CPU seconds of heartbeats and ticks of a full cluster, and of the first heartbeats of all nodes together."""
+
+    first_round_s: float = 0.0
+    heartbeats_s: list[float] = field(default_factory=list[float])
+    ticks_s: list[float] = field(default_factory=list[float])
+    launched: int = 0
+
+
+def make_core(policy: str, nodes: int, maps: int) -> Core:
+    """Return a cluster in four racks with all jobs submitted; a job's maps have three replicas each, at random."""
+    built = build_policy({policy: dict(ARGUMENTS.get(policy, {}))} if policy in POLICIES else policy)
+    core = Core(CoreConfig(slowstart=0.0), built, NoSink())
     names = [f"n{number}" for number in range(nodes)]
     for number, name in enumerate(names):
         core.register(0.0, make_node(name, f"r{number % 4}"), 1)
     luck = chance(1, "bench")
-    demand = Demand(memory_bytes=2**30)
-    for number in range(jobs):
+    for number in range(JOBS):
         splits = tuple(
-            Split(index=index, hosts=tuple(luck.sample(names, 3)), block=f"b{number}_{index}", length=1)
+            Split(index=index, hosts=tuple(luck.sample(names, 3)), block=f"b{number}_{index}", length=2**26)
             for index in range(luck.randint(maps // 2, maps * 3 // 2))
         )
-        core.submit(
-            0.0,
-            JobSpec(
-                job=f"job_{number:04d}",
-                name="bench",
-                app="synthetic",
-                user=f"u{number % 20}",
-                priority=list(Priority)[number % 5],
-                splits=splits,
-                reduces=4,
-                map_demand=demand,
-                reduce_demand=demand,
-            ),
-        )
+        core.submit(0.0, make_job(number, splits, luck.uniform(100, 4000)))
     return core
 
 
-def run(policy: str, nodes: int, jobs: int, maps: int, beats: int) -> list[float]:
-    """Seconds of each heartbeat, once every node is full."""
-    core = make_core(policy, nodes, jobs, maps)
-    running: list[list[str]] = [[] for _ in range(nodes)]
-    reducers: list[set[str]] = [set() for _ in range(nodes)]
-    times: list[float] = []
-    warm = 2 * nodes
+def make_node(name: str, rack: str) -> NodeSpec:
+    """Return a node with eight map slots and four reduce slots, and a core for each."""
+    return NodeSpec(
+        node=name,
+        rack=rack,
+        cores=13,
+        core_speed=1.0,
+        memory_bytes=16 * GIB,
+        disk_bps=1e8,
+        network_bps=1e8,
+        map_slots=MAP_SLOTS,
+        reduce_slots=REDUCE_SLOTS,
+    )
+
+
+def make_job(number: int, splits: tuple[Split, ...], deadline_s: float) -> JobSpec:
+    """Return a job of one of the profiled applications, whose users and queues take turns."""
+    app = list(TABLE_2)[number % len(TABLE_2)]
+    demand = Demand(memory_bytes=GIB)
+    return JobSpec(
+        job=f"job_{number:04d}",
+        name=app,
+        app=app,
+        user=f"u{number % USERS}",
+        queue=f"q{number % QUEUES}",
+        priority=list(Priority)[number % 5],
+        deadline_s=deadline_s,
+        splits=splits,
+        reduces=4,
+        map_demand=demand,
+        reduce_demand=demand,
+    )
+
+
+def run(policy: str, nodes: int, maps: int, beats: int) -> Costs:
+    """Fill a cluster by rounds of heartbeats, then time `beats` heartbeats and the ticks between them."""
+    core = make_core(policy, nodes, maps)
+    held: list[list[tuple[str, TaskKind]]] = [[] for _ in range(nodes)]
+    luck, costs, full_from = chance(2, "load"), Costs(), MOST_ROUNDS * nodes
     gc.collect()
-    for count in range(warm + beats):
-        place, sequence = count % nodes, count // nodes
-        now_s = count * 0.5 / nodes
-        # The oldest map ends; reduces stay, as they do while maps run.
-        ended = next((name for name in running[place] if name not in reducers[place]), None)
-        finished = ()
-        if ended is not None:
-            running[place].remove(ended)
-            finished = (AttemptReport(attempt=ended, state="succeeded", start_s=0.0, end_s=now_s),)
-        beat = Heartbeat(
-            node=f"n{place}",
-            incarnation=1,
-            sequence=sequence,
-            finished=finished,
-            running=tuple(AttemptStatus(attempt=name, progress=0.5, phase="map") for name in running[place]),
-        )
+    count = 0
+    while count < full_from + beats:
+        place, now_s = count % nodes, count * HEARTBEAT_S / nodes
+        if place == 0:
+            full = sum(map(len, held)) >= FULL * SLOTS * nodes and count >= nodes
+            full_from = min(full_from, count) if full else full_from
+            start_s = time.thread_time()
+            core.tick(now_s)
+            costs.ticks_s.append(time.thread_time() - start_s)
+        beat = _heartbeat(count, nodes, now_s, held[place], luck, ends=count >= nodes)
         start_s = time.thread_time()
         reply = core.heartbeat(now_s, beat)
         took_s = time.thread_time() - start_s
-        if count >= warm:
-            times.append(took_s)
-        for action in reply.actions:
-            if isinstance(action, Launch):
-                running[place].append(action.attempt)
-                if action.kind == "reduce":
-                    reducers[place].add(action.attempt)
-    return times
+        started = [(each.attempt, each.kind) for each in reply.actions if isinstance(each, Launch)]
+        held[place] += started
+        if count < nodes:
+            costs.first_round_s += took_s
+        elif count >= full_from:
+            costs.heartbeats_s.append(took_s)
+            costs.launched += len(started)
+        count += 1
+    return costs
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--beats", type=int, default=4000, help="heartbeats timed in each run")
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
-    print(f"{'policy':50} {'cluster':24} {'median us':>10} {'p99 us':>10}")
-    for policy in (*POLICIES, *COMPOSED):
-        for case, (nodes, jobs, maps) in CASES.items():
-            runs = [sorted(run(policy, nodes, jobs, maps, options.beats)) for _ in range(options.runs)]
-            median = statistics.median(statistics.median(times) for times in runs)
-            p99 = statistics.median(times[int(len(times) * 0.99)] for times in runs)
-            print(f"{policy:50} {case:24} {median * 1e6:10.1f} {p99 * 1e6:10.1f}", flush=True)
+def _heartbeat(
+    count: int, nodes: int, now_s: float, held: list[tuple[str, TaskKind]], luck: Any, *, ends: bool
+) -> Heartbeat:
+    """Return a node's next heartbeat, in which its oldest map has ended; reduces stay, as they do while maps run."""
+    oldest = next((entry for entry in held if entry[1] is TaskKind.MAP), None) if ends else None
+    finished: tuple[AttemptReport, ...] = ()
+    if oldest is not None:
+        held.remove(oldest)
+        counters = Counters(cpu_s=luck.uniform(0, 10), read_local_bytes=luck.randint(0, 10**9))
+        finished = (
+            AttemptReport(
+                attempt=oldest[0], state="succeeded", start_s=now_s - 10, end_s=now_s, counters=counters
+            ),
+        )
+    return Heartbeat(
+        node=f"n{count % nodes}",
+        incarnation=1,
+        sequence=count // nodes,
+        finished=finished,
+        running=tuple(AttemptStatus(attempt=name, progress=0.5, phase="map") for name, _ in held),
+        usage=Usage(cpu_util=luck.random(), disk_util=luck.random()),
+    )
+
+
+def measured(policy: str, repeats: int, beats: int) -> list[Figure]:
+    """Return the figures of a policy, named `POLICY | COLUMN`; a value a repeat."""
+    figures: list[Figure] = []
+    medians: list[list[float]] = []
+    for case, (nodes, maps) in CASES.items():
+        runs = [run(policy, nodes, maps, beats) for _ in range(repeats)]
+        medians.append([statistics.median(each.heartbeats_s) * 1e6 for each in runs])
+        high_us = (NEWER_US if policy in NEWER else OLDER_US) if nodes == 66 else None
+        columns: dict[str, tuple[list[float], str, float | None]] = {
+            "median": (medians[-1], "us", high_us),
+            "p99": ([statistics.quantiles(each.heartbeats_s, n=100)[-1] * 1e6 for each in runs], "us", None),
+            "maps started": ([each.launched / beats for each in runs], "", None),
+            "first round": (
+                [each.first_round_s * 1e3 for each in runs],
+                "ms",
+                FIRST_ROUND_MS if nodes == 66 else None,
+            ),
+            "longest tick": ([max(each.ticks_s) * 1e3 for each in runs], "ms", None),
+        }
+        figures += [
+            Figure(name=f"{policy} | {case}: {column}", values=values, unit=unit, high=high)
+            for column, (values, unit, high) in columns.items()
+        ]
+    growth = [large / small for small, large in zip(*medians, strict=True)]
+    figures.append(Figure(name=f"{policy} | 1,000 / 66 nodes", values=growth, unit="x", high=FLAT))
+    say("; ".join(f"{each.name} {each.measured}" for each in figures))
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    options = parser(__doc__)
+    options.add_argument("--beats", type=int, default=4000, help="heartbeats timed in a run (default 4000)")
+    options.add_argument("--policies", help="only these names (default: all of the registry)")
+    asked = options.parse_args(arguments)
+    names = asked.policies.split(",") if asked.policies else (*POLICIES, *COMPOSED)
+    figures = [each for name in names for each in measured(name, asked.repeats, asked.beats)]
+    publish("core_heartbeat", "The core alone", figures, asked.out)
 
 
 if __name__ == "__main__":

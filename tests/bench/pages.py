@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench import claims, limit_tables
-from tests.bench.figures import ROOT, ResultFile
+from tests.bench.figures import ROOT, Figure, ResultFile, show
 
+PIVOT = " | "
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
 DO_NOT_EDIT = (
@@ -68,9 +69,11 @@ def table(kept: ResultFile) -> str:
     """Return a result file as markdown: a heading, how the figures were measured, a row a figure."""
     when = f"Carried over from {kept.carried_over}." if kept.carried_over else f"Measured on {kept.date}."
     how = "To measure again" if kept.carried_over else "Command"
+    head = [f"### {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]
+    if all(PIVOT in figure.name for figure in kept.figures):
+        return "\n".join(head + pivoted(kept)) + "\n"
     lines = [
-        f"### {kept.title}\n",
-        f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n",
+        *head,
         "| figure | target | median (min..max) | repeats | |",
         "|---|---|---|---|---|",
     ]
@@ -80,6 +83,32 @@ def table(kept: ResultFile) -> str:
             f"| {name} | {figure.target} | {figure.measured} | {figure.repeats} | {figure.verdict} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def pivoted(kept: ResultFile) -> list[str]:
+    """Return the lines of a table with a row for each name before `PIVOT` and a column for each name behind it.
+
+    A cell is a median, with the target beside it where it is missed.
+    """
+    cells: dict[str, dict[str, Figure]] = {}
+    for figure in kept.figures:
+        row, _, column = figure.name.partition(PIVOT)
+        cells.setdefault(row, {})[column] = figure
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    repeats = ", ".join(sorted({str(figure.repeats) for figure in kept.figures}))
+    lines = [
+        f"| medians of {repeats} runs | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for row, mine in cells.items():
+        texts = [_cell(mine[column]) if column in mine else "" for column in columns]
+        lines.append(f"| {row} | " + " | ".join(texts) + " |")
+    return lines
+
+
+def _cell(figure: Figure) -> str:
+    missed = f" (missed: {figure.target})" if figure.verdict == "missed" else ""
+    return f"{show(figure.median)} {figure.unit}".rstrip() + missed
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

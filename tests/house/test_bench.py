@@ -144,7 +144,7 @@ def test_all_scenarios_are_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["isolation", "task_scale", "overhead", "control_plane", "datapath", "scale"]
+    "name", ["isolation", "task_scale", "overhead", "control_plane", "core_heartbeat", "datapath", "scale"]
 )
 def test_each_benchmark_says_what_it_does(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
