@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 OWN_FILE = re.compile(r"`((?:tasks|cluster|scheduler|deploy|tests|docs)/[\w./-]+)`")
-BLOCK = re.compile(r"```(?:console)?\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
 IN_LINE = re.compile(r"`(schedbed [^`]+)`")
 COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
 SCHEDBED = typer.main.get_command(app)

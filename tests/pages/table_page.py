@@ -79,4 +79,4 @@ def _places(tree: ast.Module, name: str) -> Iterator[tuple[str, int]]:
                 if isinstance(key, ast.Constant) and key.value == name and isinstance(value, ast.Dict):
                     for column, kind in zip(value.keys, value.values, strict=True):
                         if isinstance(column, ast.Constant):
-                            yield column.value, kind.end_lineno or 0
+                            yield str(column.value), kind.end_lineno or 0
