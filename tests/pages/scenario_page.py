@@ -104,7 +104,7 @@ def _kind(value: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     if "const" in value:
         return f"`{value['const']}`"
     if "unit" in value:
-        return UNITS.get(value["unit"], value["unit"])
+        return UNITS[str(value["unit"])]
     if value.get("type") == "array":
         items = _kind(value["items"], titles) if value.get("items") else ""
         return f"list of {items}" if items else "list"
@@ -112,8 +112,8 @@ def _kind(value: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _plain_kind(value: Mapping[str, Any]) -> str:
-    kind = value.get("type")
-    words = [WORDS.get(each, each) for each in (kind if isinstance(kind, list) else [kind]) if each]
+    kind = value.get("type", [])
+    words = [WORDS.get(each, each) for each in map(str, kind if isinstance(kind, list) else [kind])]
     if not words:
         return "text or mapping"
     said = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
