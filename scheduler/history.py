@@ -34,27 +34,32 @@ COLUMNS: dict[str, dict[str, str]] = {
     "jobs": _columns(JobRow),
     "attempts": _columns(AttemptRow),
     "heartbeats": {
-        "t": FLOAT,
-        "node": STR,
-        "running_maps": INT,
-        "running_reduces": INT,
-        "cpu_util": FLOAT,
-        "disk_util": FLOAT,
-        "net_util": FLOAT,
-        "memory_bytes": INT,
-        "service_s": FLOAT,
+        "t": FLOAT,  # when the JobTracker took the heartbeat
+        "node": STR,  # node that reported
+        "running_maps": INT,  # maps running on the node
+        "running_reduces": INT,  # reduces running on the node
+        "cpu_util": FLOAT,  # share of the node's CPU in use since its last heartbeat, 0 to 1
+        "disk_util": FLOAT,  # share of its disk's rate
+        "net_util": FLOAT,  # share of its NIC's rate, the busier direction
+        "memory_bytes": INT,  # memory of its attempts
+        "service_s": FLOAT,  # time that the answer took
     },
     "decisions": _columns(DecisionRow),
     "blocks": {
-        "block": STR,
-        "file": STR,
-        "node": STR,
-        "bytes": INT,
-        "added": FLOAT,
-        "removed": FLOAT,
-        "cause": STR,
+        "block": STR,  # id of the block
+        "file": STR,  # file that the block belongs to
+        "node": STR,  # node that holds the replica
+        "bytes": INT,  # length of the block
+        "added": FLOAT,  # when the replica came
+        "removed": FLOAT,  # when the replica went; missing while it is there
+        "cause": STR,  # `write`, `pipeline`, `repair`, `dare`, `scarlett` and so on
     },
-    "faults": {"t": FLOAT, "kind": STR, "target": STR, "until": FLOAT},
+    "faults": {
+        "t": FLOAT,  # when the fault began
+        "kind": STR,  # kind of the fault, as in docs/faults.md
+        "target": STR,  # what was hit
+        "until": FLOAT,  # when it ended; missing for good
+    },
 }
 """Each table's columns in the contract's order, with their types; files have `policy, repeat` before them."""
 

@@ -23,30 +23,30 @@ class AttemptRow(NamedTuple):
     both of its parts: its own id for the first, which keeps it.
     """
 
-    job: str
-    task: str
-    attempt: str
-    kind: str
-    split_of: str
-    node: NodeId
-    rack: str
-    locality: str
-    speculative: bool
-    assigned: float
-    start: float | None
-    end: float
-    state: str
-    reason: str
-    offset: int
-    length: int
-    cpu_s: float
-    read_local_bytes: int
-    read_remote_bytes: int
-    shuffle_bytes: int
-    spill_bytes: int
-    output_bytes: int
-    shuffle_end: float | None
-    sort_end: float | None
+    job: str  # id of the job, such as `job_0001`
+    task: str  # id of the task, such as `job_0001_m_000003`
+    attempt: str  # id of the attempt, such as `job_0001_m_000003_0`
+    kind: str  # `map` or `reduce`
+    split_of: str  # the task that was split, for both of its parts; empty for a whole task
+    node: NodeId  # node that ran the attempt
+    rack: str  # rack of that node
+    locality: str  # where the input was: `node`, `rack` or `off`; `off` for reduces and maps without input
+    speculative: bool  # a copy of a task that ran elsewhere
+    assigned: float  # when the JobTracker launched the attempt
+    start: float | None  # first line of task code; missing when it never ran
+    end: float  # when the attempt ended, by its node
+    state: str  # `succeeded`, `failed`, `killed` or `lost`
+    reason: str  # why it failed or was killed; empty otherwise
+    offset: int  # first byte of the map's input in its file
+    length: int  # bytes of the map's input
+    cpu_s: float  # CPU time in core-seconds of the host
+    read_local_bytes: int  # input read from the node's own disk
+    read_remote_bytes: int  # input read from other nodes
+    shuffle_bytes: int  # map output that a reduce fetched
+    spill_bytes: int  # sorted runs written to the node's disk
+    output_bytes: int  # bytes that the attempt wrote as its output
+    shuffle_end: float | None  # when a reduce had fetched all map outputs; missing for maps
+    sort_end: float | None  # when a reduce had merged them; missing for maps
 
 
 def attempt_row(attempt: Attempt) -> AttemptRow:
@@ -85,13 +85,13 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 class DecisionRow(NamedTuple):
     """An offer and its answer (launch, split, skip, kill); `task` is empty when a whole job was skipped."""
 
-    t: float
-    node: NodeId
-    job: str
-    task: str
-    kind: str
-    answer: str
-    reason: str
+    t: float  # when the slot was offered
+    node: NodeId  # node whose slot was offered
+    job: str  # id of the job
+    task: str  # id of the task; empty when a whole job was skipped
+    kind: str  # `map` or `reduce`
+    answer: str  # `launch`, `split`, `skip`, `reject` or `kill`
+    reason: str  # the reason that the policy or the core gives, for people
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
@@ -104,20 +104,20 @@ class JobRow(NamedTuple):
     """An ended job; `start` is its first launch, None when it never had one; `maps` counts both parts of a map that
     was split."""
 
-    job: str
-    name: str
-    user: str
-    queue: str
-    app: str
-    submit: float
-    start: float | None
-    finish: float
-    deadline: float | None
-    maps: int
-    reduces: int
-    input_bytes: int
-    output_bytes: int
-    state: str
+    job: str  # id of the job, such as `job_0001`
+    name: str  # name that the scenario gives
+    user: str  # user who submitted the job
+    queue: str  # queue that the job was submitted to
+    app: str  # application
+    submit: float  # when the job was submitted
+    start: float | None  # first launch of a task; missing when there was none
+    finish: float  # when the job ended
+    deadline: float | None  # when the job should have ended; missing without a deadline
+    maps: int  # maps, both parts of a split one counted
+    reduces: int  # reduces
+    input_bytes: int  # bytes of input
+    output_bytes: int  # bytes of committed output
+    state: str  # `succeeded`, `failed` or `killed`
 
 
 def job_row(job: Job) -> JobRow:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from schedbed.deploy.python_face import Result, connect, run
     from schedbed.tasks.errors import BadInput
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 __all__ = ["BadInput", "Result", "RunFailed", "__version__", "connect", "policy", "run"]
 
 _HOMES = {

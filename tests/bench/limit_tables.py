@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from schedbed.deploy.doctor.trials import BREAKS, HOLDS, TRUSTING, UNLIMITED, UN
 
 WORST_FIRST = (BREAKS, UNTRIED, UNLIMITED, TRUSTING, HOLDS)
 RESOURCES = ("cpu", "memory", "disk", "network", "processes")
-PLACE = re.compile(r"(<!-- limits: [^\n]* -->\n).*?(<!-- /limits -->)", re.DOTALL)
 
 
 def load_all(folder: Path) -> Mapping[str, LimitsFile]:
@@ -45,13 +43,6 @@ def short_table(files: Mapping[str, LimitsFile]) -> str:
             cells += [_cell([row for row in rows if row.hostile is hostile]) for hostile in (False, True)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def put_into(text: str, short: str) -> str:
-    """Return a page's text with the short table between its marks. ValueError when it has none."""
-    if not PLACE.search(text):
-        raise ValueError("the page has no <!-- limits: ... --> and <!-- /limits -->")
-    return PLACE.sub(lambda place: f"{place[1]}{short}{place[2]}", text)
 
 
 def _cell(rows: list[LimitRow]) -> str:

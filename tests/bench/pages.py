@@ -1,4 +1,4 @@
-"""Render the pages of docs that show results, and README's table of limits, from the result files in docs/results.
+"""Render the pages of docs that show results from the result files in docs/results.
 
     python -m tests.bench.pages                    # writes all of them
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
@@ -30,6 +30,7 @@ def performance(results: Path = RESULTS) -> str:
     """Return the text of docs/performance.md."""
     files = sorted((results / "figures").glob("*.json"))
     tables = {path.stem: table(ResultFile.load(path)) for path in files}
+    tables["limits"] = limit_tables.short_table(limit_tables.load_all(results / "limits"))
     return fill((results / "performance.template.md").read_text(encoding="utf-8"), tables)
 
 
@@ -44,12 +45,6 @@ def limits(results: Path = RESULTS) -> str:
     files = limit_tables.load_all(results / "limits")
     tables = {name: limit_tables.table(kept) for name, kept in files.items()}
     return fill((results / "limits.template.md").read_text(encoding="utf-8"), tables)
-
-
-def readme(results: Path = RESULTS) -> str:
-    """Return the text of README.md with its table of limits made again."""
-    short = limit_tables.short_table(limit_tables.load_all(results / "limits"))
-    return limit_tables.put_into((ROOT / "README.md").read_text(encoding="utf-8"), short)
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -115,7 +110,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
     "docs/reproduce.md": reproduce,
     "docs/limits.md": limits,
-    "README.md": readme,
 }
 
 

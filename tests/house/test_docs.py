@@ -1,26 +1,28 @@
-"""The pages point to existing files and commands, show real output, and use the words of the glossary."""
+"""The pages point to existing files and commands, and use the words of the glossary; `tests/pages` runs them."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 from typer.core import TyperGroup
-from typer.testing import CliRunner
 
 from schedbed.deploy.cli.main import app
 from tests.bench.figures import ROOT
 from tests.house.test_rules import FILES, name_of
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP = ("README.md", "CHANGELOG.md", "SECURITY.md")
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    path for path in PAGES if "results" not in path.parts
+]  # Templates are looked at as the pages they make.
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 OWN_FILE = re.compile(r"`((?:tasks|cluster|scheduler|deploy|tests|docs)/[\w./-]+)`")
-BLOCK = re.compile(r"```(?:console)?\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
 IN_LINE = re.compile(r"`(schedbed [^`]+)`")
 COMMAND = re.compile(r"^(?:\$ )?schedbed ([a-z][^#\n]*)", re.MULTILINE)
 SCHEDBED = typer.main.get_command(app)
@@ -76,24 +78,3 @@ def options_of(words: list[str]) -> tuple[set[str], list[str]]:
         assert words[0] in command.commands, f"schedbed has no command {' '.join(words)}"
         command, words = command.commands[words[0]], words[1:]
     return {name for parameter in command.params for name in parameter.opts} | {"--help"}, words
-
-
-@pytest.mark.long  # it runs some twenty simulations
-@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```console\n" in text])
-def test_the_output_that_a_page_shows_is_real(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each command of the `console` blocks runs, in order and in one folder, and prints the lines shown below it."""
-    monkeypatch.chdir(tmp_path)
-    for code in re.findall(r"```python\n(.*?)```", TEXTS[page], re.DOTALL):
-        if "class ShortestFirst" in code:
-            (tmp_path / "my_policy.py").write_text(code)
-    for block in re.findall(r"```console\n(.*?)```", TEXTS[page], re.DOTALL):
-        for called in block.split("$ schedbed ")[1:]:
-            command, *shown = called.splitlines()
-            words = shlex.split(command)
-            words += ["--no-plots"] if words[0] == "run" else []  # no page shows one
-            ran = CliRunner().invoke(app, words)
-            assert ran.exit_code == 0, f"{command}\n{ran.output}"
-            printed = {" ".join(line.split()) for line in ran.stdout.splitlines()}
-            assert [line for line in shown if " ".join(line.split()) not in printed] == [], command

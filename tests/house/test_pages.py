@@ -80,13 +80,6 @@ def test_limits_are_shown_row_by_row_and_by_their_worst() -> None:
     assert "| disk | not measured | not measured |" in short
 
 
-def test_a_page_without_a_place_for_limits_is_refused() -> None:
-    page = "a\n<!-- limits: x -->\nold\n<!-- /limits -->\nb\n"
-    assert limit_tables.put_into(page, "new\n") == "a\n<!-- limits: x -->\nnew\n<!-- /limits -->\nb\n"
-    with pytest.raises(ValueError, match="limits"):
-        limit_tables.put_into("a\n", "new\n")
-
-
 @pytest.mark.parametrize("template", ["{{old}}\n", "{{new}}\n{{old}}\n", "no place\n", "{{new}}\n{{new}}\n"])
 def test_a_result_without_its_place_is_refused(template: str) -> None:
     assert pages.fill("a\n{{new}}\nb\n", {"new": "table\n"}).endswith("a\ntable\nb\n")

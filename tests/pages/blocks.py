@@ -1,0 +1,86 @@
+"""The code blocks of README and docs, what each says it is, and which commands no test of this folder runs.
+
+`sh` and `console` hold commands, `console` with what they print; `python`, `yaml`, `json` and `diff` are what they say;
+`text` is for people. A class goes to the file that the page names as `FILE.py:Class`, a YAML block to the file that the
+sentence before it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if "results" not in page.parts and "reference" not in page.parts]
+LANGUAGES = {"sh", "console", "python", "yaml", "json", "diff", "text"}
+BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+
+NOT_RUN = {
+    r"^(\./deploy/quickstart|\./tests/run|source )": "makes the environment in which the tests run",
+    r"^pip install ": "installs packages; tests/live/test_installed.py does",
+    r"--machines docker|^deploy/image/build|^docker ": "needs an engine; tests/live/test_docker.py",
+    r"^(export RAY|ray )|--address": "needs hosts; tests/live/test_hosts.py emulates them",
+    r"^schedbed run .*--(web|metrics) ": "a live run that serves a port; tests/live/test_pages_live.py does",
+    r"^schedbed (up|submit|status|fault|down|kill)\b": "a live cluster; tests/live/test_pages_live.py runs them",
+    r"^schedbed doctor\b": "measures the host; tests/live/test_hostile.py, tests/deploy/doctor",
+    r"^schedbed (reproduce|arena)\b": "minutes of simulations; tests/deploy/papers, tests/deploy/arena run small ones",
+    r"^schedbed validate\b": "minutes of live runs; tests/deploy/simulated runs it on records",
+    r"^(tests/bench/run|python -m tests\.bench|python tests/search)": "an hour, or a search without end",
+}
+"""Commands that are not run as they stand, with the reason."""
+FRAGMENTS = {
+    "def state(self)": "methods of a class that the page does not show",
+    "def measure(bench": "an outline of the two functions that the text explains",
+    'lab = schedbed.connect("lab")': "a live cluster; tests/live/test_pages_live.py runs it",
+}
+"""Python blocks that are compiled but not run, by what they contain, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block with the page that it is on, the text before it, and its own text without indentation."""
+
+    page: Path
+    language: str
+    before: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """Return the commands of a shell block, comments left out."""
+        lines = self.text.splitlines()
+        if self.language == "console":
+            return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        return [
+            part for line in lines for part in re.sub(r"(^| +)# .*$", "", line).split("; ") if part.strip()
+        ]
+
+    @property
+    def file(self) -> str | None:
+        """Return the name of the file that the page tells a reader to put the block into."""
+        if self.language == "yaml":
+            named = re.findall(r"into `([\w-]+\.yaml)`", self.before.strip().rpartition("\n\n")[2])
+            return named[-1] if named else None
+        text = self.page.read_text(encoding="utf-8")
+        for name in CLASS.findall(self.text):
+            if found := re.search(rf"([\w/-]+\.py):{name}\b", text):
+                return found[1]
+        return None
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """Yield the blocks of a page in order."""
+    text = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        indent = len(found["indent"])
+        lines = (line[indent:] for line in found["text"].splitlines(keepends=True))
+        yield Block(page, found["language"], text[: found.start()], "".join(lines))
+
+
+def why_not_run(command: str) -> str | None:
+    """Return the reason why a command is not run as it stands; None when it is."""
+    return next((reason for pattern, reason in NOT_RUN.items() if re.search(pattern, command)), None)

@@ -1,0 +1,116 @@
+"""docs/reference/python.md: what `schedbed` and `schedbed.policy` offer, from signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import schedbed
+from schedbed import policy
+from schedbed.deploy.service.client import Cluster, SubmittedJob
+
+HEAD = """# Python
+
+```python
+import schedbed
+
+result = schedbed.run("quickstart", policies=["fifo", "fair"], machines="sim")
+print(result.jobs.groupby("policy")["finish"].max(), result.trusted)
+```
+
+The package is typed (`py.typed`). What this page lists stays within 1.x ([what stays](../stability.md));
+modules below `schedbed.tasks`, `.cluster`, `.scheduler` and `.deploy` are not part of that.
+"""
+POLICY = """## schedbed.policy
+
+What a policy of your own is written against. The fields of the views and the hooks are tables of their own in [Your own
+policy](../your-policy.md).
+"""
+SHOWN_ELSEWHERE = {"View", "JobView", "TaskView", "AttemptView", "NodeView", "Hooks"}
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD, "## schedbed\n"]
+    for name in schedbed.__all__:
+        if name not in ("__version__", "policy"):
+            parts += _thing(f"schedbed.{name}", getattr(schedbed, name))
+    parts += [
+        "## What `connect` returns\n",
+        *_thing("Cluster", Cluster),
+        *_thing("SubmittedJob", SubmittedJob),
+    ]
+    parts.append(POLICY)
+    for name in policy.__all__:
+        thing = getattr(policy, name)
+        parts += _thing(f"schedbed.policy.{name}", thing, members=name not in SHOWN_ELSEWHERE)
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _thing(name: str, thing: Any, *, members: bool = True) -> Iterator[str]:
+    yield f"### {name}\n"
+    if not isinstance(thing, type):
+        yield f"```text\n{_wrapped(name.rpartition('.')[2], thing)}\n```\n"
+        yield f"{_text(thing)}\n"
+        return
+    yield f"{_text(thing)}\n"
+    rows = list(_members(thing)) if members else []
+    if rows:
+        yield "| | |\n|---|---|"
+        yield "\n".join(rows) + "\n"
+
+
+def _members(thing: type) -> Iterator[str]:
+    for key, kind in inspect.get_annotations(thing).items():
+        if not key.startswith("_"):
+            default = getattr(thing, key, None)
+            shown = f" = {default}" if isinstance(default, bool | int | float) else ""
+            kind = getattr(kind, "__forward_arg__", kind)
+            yield f"| `{key}: {_cell(str(kind))}{shown}` | |"
+    for key, member in vars(thing).items():
+        if key.startswith("_"):
+            continue
+        if isinstance(member, Enum):
+            yield f"| `{key}` | `{member.value}` |"
+        elif isinstance(member, property | cached_property):
+            read: Any = member.fget if isinstance(member, property) else member.func
+            kind = inspect.get_annotations(read).get("return", "")
+            yield f"| `{key}: {_cell(str(kind))}` | {_prose(read)} |"
+        elif inspect.isfunction(member):
+            yield f"| `{_cell(key + _signature(member))}` | {_prose(member)} |"
+
+
+def _signature(function: Any) -> str:
+    """Return the signature without `self` and without quotes around names of types."""
+    shown = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()")
+    return re.sub(r"(: |-> )'([^']+)'", r"\1\2", shown)
+
+
+def _wrapped(name: str, function: Any) -> str:
+    """Return the call, a parameter a line where one line is too long."""
+    shown = name + _signature(function)
+    if len(shown) <= 100:
+        return shown
+    inside, _, returns = shown.partition("(")[2].rpartition(") -> ")
+    parameters = re.split(r", (?=\w+:|\*)", inside)
+    lines = ",\n".join(f"    {each}" for each in parameters)
+    return f"{name}(\n{lines},\n) -> {returns}"
+
+
+def _text(thing: Any) -> str:
+    """Return the docstring as Markdown; indented code in it becomes a block."""
+    return textwrap.dedent(inspect.getdoc(thing) or "").strip()
+
+
+def _prose(thing: Any) -> str:
+    """Return the docstring in one line, with no `<` that Markdown would take for HTML."""
+    return _cell(_text(thing)).replace("<", "&lt;")
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

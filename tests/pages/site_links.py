@@ -1,0 +1,28 @@
+"""A hook of mkdocs.yml: links that leave docs lead to the repository, on the site as well."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+LEFT_OUT = "results"
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Return the page's text with its links out of docs made absolute."""
+    return outward(markdown, page.file.src_uri, config.repo_url)
+
+
+def outward(markdown: str, name: str, repository: str) -> str:
+    """Return the text of the page `name`, a path below docs, with links to the repository where they leave the site."""
+
+    def link(found: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
+        if not path.startswith("../") and path.split("/")[0] != LEFT_OUT:
+            return found[0]
+        below = posixpath.normpath(posixpath.join("docs", path))
+        return f"]({repository}/blob/main/{below}{found['anchor'] or ''})"
+
+    return LINK.sub(link, markdown)
