@@ -86,7 +86,7 @@ class Result:
     def trusted(self) -> bool:
         """Return whether the host provided the rates that the scenario declares.
 
-        If not, `summary["fidelity"]["why"]` gives the reasons. A simulated run is trusted as long as its model applies.
+        If not, `summary["fidelity"]["why"]` gives the reasons. A simulated run is trusted unless a limit was exceeded.
         """
         return bool(self.summary["fidelity"]["trusted"])
 
