@@ -1,9 +1,10 @@
-"""ARIA (verma2011): as many slots for each job as its deadline asks, earliest deadline first.
+"""ARIA (verma2011): as many slots for each job as its deadline needs, earliest deadline first.
 
 Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a
-deadline and no profile asks for everything until its first map has ended; one that lacks slots asks again on every
-tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
-with a deadline is there, a spare slot takes no reduce whose job has maps to start yet: it would hold the slot and wait.
+deadline and no profile asks for all slots until its first map has ended; a job that lacks slots is evaluated
+again on every tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those
+without. While a job with a deadline is active, a spare slot takes no reduce whose job has unstarted maps,
+since the reduce would hold the slot and wait.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ PROFILES = "aria"  # the kind of its profiles in the store
 
 
 def profile_name(spec: Run) -> str:
-    """Return what a job's profile is kept under: the paper's (user, job name)."""
+    """Return the name of a job's profile: the paper's (user, job name)."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
 class Contract:
-    """What a job with a deadline asks for: the most tasks of each kind that it runs at once, and why."""
+    """The slots that a job with a deadline asks for: the most tasks of each kind at once, with the reason."""
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
 
