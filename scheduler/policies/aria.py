@@ -51,7 +51,9 @@ class Contract:
 
 
 class Waiting:
-    """The ready jobs of one kind: those with a deadline that lack slots, all with a deadline, and the others."""
+    """The ready jobs of one kind: with a deadline and too few slots, all with a deadline, and without a
+    deadline.
+    """
 
     __slots__ = ("due", "lacking", "others")
 
@@ -62,14 +64,14 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy. `bound` is the estimate that is held against the deadline: avg, low or up, or `waves`.
+    """A whole policy.
 
-    With `reduce_start` all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done;
-    with first_map (Algorithm 1, line 15) as soon as the core's slow-start lets them.
-
-    `spare` says who gets the slots that no job with a deadline lacks: all, deadline (jobs that have one), others
-    (those that have none) or none. Jobs without a deadline that are left out run when no other job is there.
-    `profiles` by kind and name: those of kind `aria` are of earlier runs, by `profile_name`.
+    `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
+    all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
+    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: who gets the slots that no job
+    with a deadline lacks: all, deadline (jobs with a deadline), others (jobs without) or none. Excluded jobs
+    without a deadline run when no other job is there. `profiles`: by kind and name; those of kind `aria` are
+    from earlier runs, by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -115,7 +117,9 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks` (lines 22 to 24): the job is measured and asks again."""
+        """Implement `Hooks` (lines 22 to 24): add the attempt to the job's profile and recompute the job's
+        slots.
+        """
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -125,7 +129,7 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: a success is one more run to average."""
+        """Implement `Hooks`: add a successful job to the mean profile of its name."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -138,9 +142,8 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: jobs that lack slots ask again, since no task of theirs may end for long.
-
-        When the cluster has grown or shrunk all do.
+        """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for
+        long. Recompute all jobs when the cluster has grown or shrunk.
         """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
@@ -154,7 +157,7 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """The slots that the rest of the job needs for its deadline."""
+        """Compute the slots that the rest of the job needs for its deadline."""
         job, deadline_s = contract.job, contract.job.deadline_s
         assert deadline_s is not None
         profile = contract.profile or contract.profiler.profile()
@@ -247,7 +250,9 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """Implement `Hooks`: profiles of the jobs that succeeded, to be kept, and what was predicted at submission."""
+        """Implement `Hooks`: return the profiles of successful jobs, to be kept, and the predictions made at
+        submission.
+        """
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -268,10 +273,10 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return slots that end the rest in whole waves, and the completion.
+    """Return the slots that end the rest in whole waves, and the completion time.
 
-    Running maps are a wave that is under way. Reduces keep what they asked for once no map is left: how far the
-    running ones are is not known.
+    Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the
+    progress of the running ones is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]
@@ -286,7 +291,7 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """Return when the job will end with the slots that it asks for; seconds since the run's start."""
+    """Return the predicted end of the job with the slots it asks for, in seconds since the run's start."""
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,
