@@ -1,5 +1,5 @@
-"""The content of an attempt's order, computed once for both forms: AttemptSpec for live agents, AttemptPlan
-for simulated nodes.
+"""The content of an attempt's order, computed once for both forms: AttemptSpec for live agents, AttemptPlan for
+simulated nodes.
 
 AttemptPlan is built in `scheduler.simulate.launch_plans`, because a simulated node needs costs and no bytes.
 """
@@ -20,9 +20,9 @@ from schedbed.tasks.values import value
 class Assignment:
     """The task of one attempt, with its input and its output.
 
-    `split` is the input of a map, possibly a part of a split; None for a reduce. `cost_index` is the index of
-    the task whose declared cost applies; a `part` has its share of that cost. `output` is the path that is
-    written before the commit; None if the output is shuffled.
+    `split` is the input of a map, possibly a part of a split; None for a reduce. `cost_index` is the index of the
+    task whose declared cost applies; a `part` has its share of that cost. `output` is the path that is written before
+    the commit; None if the output is shuffled.
     """
 
     attempt: str
@@ -76,9 +76,7 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the assignment as an AttemptSpec for a live agent. `file` holds the blocks of the split's
-    file.
-    """
+    """Return the assignment as an AttemptSpec for a live agent. `file` holds the blocks of the split's file."""
     job, part = told.job, told.part
     costs = job.map_costs if told.split is not None else job.reduce_costs
     cost = costs[told.cost_index] if costs else None
@@ -104,9 +102,7 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the input of a map: its split and the blocks it may read (its own, the one before and the one
-    after).
-    """
+    """Return the input of a map: its split and the blocks it may read (its own, the one before and the one after)."""
     if split.file is None:
         return {"offset": split.offset, "length": split.length}
     end = split.offset + split.length

@@ -1,8 +1,8 @@
 """The JobTracker without its network: the core, its journal, and the plan of jobs.
 
-This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate`
-with an event queue in virtual time, and the tests' world by hand. The core is deterministic: a driver that
-restores the last snapshot and replays the later events is in the state that the crashed driver was in.
+This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` with an
+event queue in virtual time, and the tests' world by hand. The core is deterministic: a driver that restores the last
+snapshot and replays the later events is in the state that the crashed driver was in.
 """
 
 from __future__ import annotations
@@ -56,11 +56,10 @@ class Plan:
 class Driver:
     """The core, its journal and its jobs; without clocks, sockets and disks.
 
-    `make_policy` returns a new policy, so that a replay starts from nothing. A driver without a journal
-    cannot recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `jobs` are
-    the jobs that have not ended, `waiting` those that are not submitted yet, by submit time; `submit_times_s`
-    holds all jobs ever planned or submitted. A policy or sink that has state outside of the object has
-    `keep_state` and `restore_state`.
+    `make_policy` returns a new policy, so that a replay starts from nothing. A driver without a journal cannot
+    recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `jobs` are the jobs that
+    have not ended, `waiting` those that are not submitted yet, by submit time; `submit_times_s` holds all jobs ever
+    planned or submitted. A policy or sink that has state outside of the object has `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -134,9 +133,7 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Write the answers of a user's policy to the last event into the journal, before any node receives
-        them.
-        """
+        """Write the answers of a user's policy to the last event into the journal, before any node receives them."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.books.now_s, ANSWERED, replies)
@@ -154,8 +151,8 @@ class Driver:
     def take_effects(self) -> list[Effect]:
         """Return the effects to carry out, in order.
 
-        Each is returned once, and again after a recovery unless `carried_out` was called. The end of a commit
-        is an event of its own.
+        Each is returned once, and again after a recovery unless `carried_out` was called. The end of a commit is an
+        event of its own.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -213,12 +210,10 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Restore the state from the journal. Return the effects that may not have been carried out, oldest
-        first.
+        """Restore the state from the journal. Return the effects that may not have been carried out, oldest first.
 
-        A commit stays among them until its end is in the journal or the attempt's output is discarded. Live
-        trackers have the whole expiry time from `now_s` on to be heard again. Raises ValueError if no
-        snapshot is readable.
+        A commit stays among them until its end is in the journal or the attempt's output is discarded. Live trackers
+        have the whole expiry time from `now_s` on to be heard again. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -278,9 +273,7 @@ class Driver:
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
-        """Take over more jobs during the run. Their times count from now; jobs that are already known are
-        ignored.
-        """
+        """Take over more jobs during the run. Their times count from now; jobs that are already known are ignored."""
         new: list[JobSpec] = []
         for job in plan.jobs:
             if job.job not in self.submit_times_s:

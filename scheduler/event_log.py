@@ -23,9 +23,7 @@ class EventLog(Protocol):
         ...
 
     def keep(self, snapshot: bytes) -> None:
-        """Keep a snapshot of the state after the last event. Forget the events before the previous
-        snapshot.
-        """
+        """Keep a snapshot of the state after the last event. Forget the events before the previous snapshot."""
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
@@ -78,8 +76,8 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with the policy's answers to it; None if the policy was not asked or the answers were
-    not kept.
+    """Yield each event with the policy's answers to it; None if the policy was not asked or the answers were not
+    kept.
     """
     waiting: Event | None = None
     for event in events:

@@ -97,8 +97,8 @@ class History:
         self._count = _next_part_number(self._parts, _slug(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows whose values are in the order of `COLUMNS[table]`; None is a missing value. Raises
-        ValueError for a wrong number of values.
+        """Add rows whose values are in the order of `COLUMNS[table]`; None is a missing value. Raises ValueError for
+        a wrong number of values.
         """
         width = len(COLUMNS[table])
         for row in rows:
@@ -111,9 +111,7 @@ class History:
             del kept[: self._part_rows]
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Add a frame of the table's columns as a part file of its own. Raises ValueError for wrong
-        columns.
-        """
+        """Add a frame of the table's columns as a part file of its own. Raises ValueError for wrong columns."""
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
         rows = self._rows[table]
@@ -167,10 +165,10 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
     """Merge all part files into `out_dir/<table>.parquet` and remove them.
 
-    Returns the names of unreadable parts, which are moved to `out_dir/parts.broken`. Tables without rows are
-    also written. Without part files existing tables stay as they are, so merging twice, or again after an
-    interrupted merge, is harmless. `written` is called with the names while the parts still exist; after an
-    interruption it is called again.
+    Returns the names of unreadable parts, which are moved to `out_dir/parts.broken`. Tables without rows are also
+    written. Without part files existing tables stay as they are, so merging twice, or again after an interrupted
+    merge, is harmless. `written` is called with the names while the parts still exist; after an interruption it is
+    called again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -306,8 +304,8 @@ def _plain(column: pd.Series, kind: str) -> pd.Series:
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """Return values in the type for writing: integers are nullable, other numbers become integers where the
-    type is one.
+    """Return values in the type for writing: integers are nullable, other numbers become integers where the type is
+    one.
     """
     import pandas as pd
 

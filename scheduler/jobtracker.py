@@ -1,7 +1,7 @@
 """The live JobTracker: passes events and the time to the pure driver, and carries out its effects.
 
-An asyncio class without threads; the launcher makes a Ray actor of it. After a crash it continues from its
-journal; trackers see only a late reply.
+An asyncio class without threads; the launcher makes a Ray actor of it. After a crash it continues from its journal;
+trackers see only a late reply.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The sink of the live core: keeps each row until the driver has fetched it. Rows are numbered from the
-    run's start.
+    """The sink of the live core: keeps each row until the driver has fetched it. Rows are numbered from the run's
+    start.
     """
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
@@ -89,9 +89,7 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return the rows that may not have been fetched yet and the number of dropped ones, for a
-        snapshot.
-        """
+        """Return the rows that may not have been fetched yet and the number of dropped ones, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, books: Ledger, state: Any) -> None:
@@ -100,8 +98,8 @@ class Recorder:
 
 
 class JobTracker:
-    """The JobTracker of one run. `make_policy` returns a new policy, so that a replay starts from nothing.
-    `changes` is the run's `StretchFile` if its stretch may change.
+    """The JobTracker of one run. `make_policy` returns a new policy, so that a replay starts from nothing. `changes`
+    is the run's `StretchFile` if its stretch may change.
     """
 
     def __init__(
@@ -168,8 +166,8 @@ class JobTracker:
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
 
     def _leave(self, why: str) -> NoReturn:
-        """Exit because of a policy that cannot be interrupted. The restarted JobTracker reports `why` and
-        does not ask the policy again.
+        """Exit because of a policy that cannot be interrupted. The restarted JobTracker reports `why` and does not
+        ask the policy again.
         """
         self._last_words.write_text(why)
         os._exit(1)
@@ -196,8 +194,8 @@ class JobTracker:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
 
     def _submit_due(self) -> None:
-        """Submit the jobs whose submit time has come. Called before each heartbeat, since nothing starts
-        between two heartbeats.
+        """Submit the jobs whose submit time has come. Called before each heartbeat, since nothing starts between two
+        heartbeats.
         """
         self._guarded(self._driver.submit_due)
 
@@ -215,8 +213,8 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Submit more jobs during the run, with times that count from now. Return the submit times of the
-        plan's jobs, in seconds since the run's start.
+        """Submit more jobs during the run, with times that count from now. Return the submit times of the plan's
+        jobs, in seconds since the run's start.
 
         A job that is already known is ignored, so that the call can be repeated.
         """
@@ -229,8 +227,8 @@ class JobTracker:
         return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the named jobs, or all if None, including jobs that wait for their submit time. Ended and
-        unknown jobs are ignored.
+        """Kill the named jobs, or all if None, including jobs that wait for their submit time. Ended and unknown jobs
+        are ignored.
         """
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
@@ -239,9 +237,7 @@ class JobTracker:
         self._do("register", node, incarnation)
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Serve a heartbeat. Return the actions for the node, with the specifications of the attempts to
-        start.
-        """
+        """Serve a heartbeat. Return the actions for the node, with the specifications of the attempts to start."""
         self._submit_due()
         reply = self._do("heartbeat", beat)
         if reply is None:
@@ -259,8 +255,7 @@ class JobTracker:
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, the rows since the cursors, whether all jobs have ended, and a fatal error if
-        any.
+        """Return the status, the rows since the cursors, whether all jobs have ended, and a fatal error if any.
 
         The policy's own report is added once all jobs have ended.
         """
@@ -344,8 +339,8 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete what an attempt wrote before its commit, and keep later writes out: an attempt that was
-        given up may still run.
+        """Delete what an attempt wrote before its commit, and keep later writes out: an attempt that was given up may
+        still run.
         """
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
@@ -364,9 +359,7 @@ class JobTracker:
                 await asyncio.sleep(RETRY_S)
 
     async def _keep_time(self) -> None:
-        """Send ticks to the core and submit due jobs every heartbeat interval, even if no heartbeat
-        arrives.
-        """
+        """Send ticks to the core and submit due jobs every heartbeat interval, even if no heartbeat arrives."""
         while True:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()

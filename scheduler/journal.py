@@ -1,7 +1,7 @@
 """The JobTracker's journal: every event is written to SQLite before the core applies it.
 
-The core is deterministic: replaying the events after a snapshot through a core in the snapshot's state gives
-the current state. The file holds two snapshots and the events since the older one, so its size is bounded.
+The core is deterministic: replaying the events after a snapshot through a core in the snapshot's state gives the
+current state. The file holds two snapshots and the events since the older one, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, s
 
 
 class Journal:
-    """Events in the order in which they were applied, as (time, method of the core, arguments), and
-    snapshots.
+    """Events in the order in which they were applied, as (time, method of the core, arguments), and snapshots.
 
-    Written without fsync: the journal survives the end of the process but not of the host, as does the run.
-    The file is in the run's private folder and never comes from a socket.
+    Written without fsync: the journal survives the end of the process but not of the host, as does the run. The file
+    is in the run's private folder and never comes from a socket.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,8 +64,8 @@ class Journal:
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """Implement `EventLog`: return true when the later events cost as much time to replay as a snapshot
-        takes to write.
+        """Implement `EventLog`: return true when the later events cost as much time to replay as a snapshot takes to
+        write.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 

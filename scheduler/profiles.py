@@ -1,7 +1,7 @@
 """The profile store: measurements of jobs in earlier runs, as JSON values by kind and name, in SQLite.
 
-Policies never open it. The registry reads it once and passes plain values to policies, so that a replay of a
-journal makes the same decisions.
+Policies never open it. The registry reads it once and passes plain values to policies, so that a replay of a journal
+makes the same decisions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """Return the path of the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not
-    exist.
-    """
+    """Return the path of the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
     named = os.environ.get("SCHEDBED_PROFILES")
     if named:
         return Path(named)
@@ -42,8 +40,7 @@ def named_store(name: str) -> Path:
 def frozen_store(name: str, copy: Path) -> str:
     """Return the path of a copy of the store, to be used by a run; `none` if the store does not exist.
 
-    Other processes may write to the store meanwhile, and a JobTracker that restarts must read the same values
-    again.
+    Other processes may write to the store meanwhile, and a JobTracker that restarts must read the same values again.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -56,8 +53,8 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """A profile store, opened for each call. `kind` names the meaning of the values (resources, demand, ...),
-    `name` their owner.
+    """A profile store, opened for each call. `kind` names the meaning of the values (resources, demand, ...), `name`
+    their owner.
 
     Every method raises BadInput if the file is not a profile store.
     """

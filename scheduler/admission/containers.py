@@ -18,8 +18,8 @@ CORE = 100
 class Containers:
     """Admission axis: declared memory and vcores.
 
-    `reserved_cores`: cores of each node reserved for daemons; an idle node takes any task. `stall_timeout_s`:
-    seconds without room for a job's maps after which one of the job's reduces is stopped.
+    `reserved_cores`: cores of each node reserved for daemons; an idle node takes any task. `stall_timeout_s`: seconds
+    without room for a job's maps after which one of the job's reduces is stopped.
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
@@ -35,9 +35,7 @@ class Containers:
         return CORE * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Return the node's unclaimed CPU in percent of one core; may be negative because of
-        `reserved_cores`.
-        """
+        """Return the node's unclaimed CPU in percent of one core; may be negative because of `reserved_cores`."""
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:

@@ -1,10 +1,9 @@
-"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that earlier tasks of its job
-name used (liu2015).
+"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that earlier tasks of its job name used
+(liu2015).
 
-The first job of a workload is its sample: its tasks ask for a whole core. When the sample has succeeded, the
-mean demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared.
-The demand of a job is fixed when the job is submitted (section 2.2.1). Memory and stalled maps are handled as
-under containers.
+The first job of a workload is its sample: its tasks ask for a whole core. When the sample has succeeded, the mean
+demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared. The demand of
+a job is fixed when the job is submitted (section 2.2.1). Memory and stalled maps are handled as under containers.
 """
 
 from __future__ import annotations
@@ -95,8 +94,8 @@ class Fgcs(Containers):
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`: return whether the ready job with the least demand fits, so that a full node
-        is not offered to every job.
+        """Implement `Admission`: return whether the ready job with the least demand fits, so that a full node is not
+        offered to every job.
         """
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
@@ -116,17 +115,15 @@ class Fgcs(Containers):
         sample.hardware = sample.hardware or hardware_of(spec)
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
-        """Return the full speeds of the local disk and of the block store, bytes/s: as given, else as
-        measured, else as declared.
+        """Return the full speeds of the local disk and of the block store, bytes/s: as given, else as measured, else
+        as declared.
         """
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: log a sample that succeeded, unless another sample of that name was logged
-        before.
-        """
+        """Implement `Hooks`: log a sample that succeeded, unless another sample of that name was logged before."""
         self._demands.pop(job.job, None)
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)

@@ -16,9 +16,7 @@ MAP = TaskKind.MAP
 
 
 class Gang:
-    """Admission axis: typed slots, all maps of a job together. A job that has been admitted keeps its
-    slots.
-    """
+    """Admission axis: typed slots, all maps of a job together. A job that has been admitted keeps its slots."""
 
     limits = Limits(slots=True)
 

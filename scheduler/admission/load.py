@@ -1,8 +1,7 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes whose CPU will be busy, IO-heavy tasks avoid
-busy disks.
+"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes whose CPU will be busy, IO-heavy tasks avoid busy disks.
 
-A job's tag comes from its first finished maps, a node's tag from a regression on its heartbeats. All other
-limits of the node are left to another admission: slots, or containers as in the paper's YARN.
+A job's tag comes from its first finished maps, a node's tag from a regression on its heartbeats. All other limits of
+the node are left to another admission: slots, or containers as in the paper's YARN.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ class LoadTags:
     """Admission axis. All shares are from 0 to 1.
 
     `sample_maps`: number of maps by which a job is tagged. `cpu_share`: share of a core above which a job is
-    CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are
-    0.05 of a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above which the node is tagged
-    busy. `window`: number of heartbeats from which a node's load is predicted. `room`: the other admission,
-    slots or containers. `host_disk`: count a node as being as busy as its host's disk while the node uses
-    that disk, as `iostat` shows the disk of a virtual machine. Without it only the node's own bytes count,
-    which are a quarter of the disk's rate where four nodes write.
+    CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are 0.05 of
+    a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above which the node is tagged busy. `window`:
+    number of heartbeats from which a node's load is predicted. `room`: the other admission, slots or containers.
+    `host_disk`: count a node as being as busy as its host's disk while the node uses that disk, as `iostat` shows the
+    disk of a virtual machine. Without it only the node's own bytes count, which are a quarter of the disk's rate
+    where four nodes write.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Stops reduces that hold the room that their own job's maps need.
 
-Reduces that wait for maps could hold all the room that those maps need, for example after a node is lost. A
-job whose maps find no room therefore gives up its youngest reduce, as YARN's RMContainerAllocator does.
+Reduces that wait for maps could hold all the room that those maps need, for example after a node is lost. A job whose
+maps find no room therefore gives up its youngest reduce, as YARN's RMContainerAllocator does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PATIENCE = 3
 class Stalls:
     """Waiting times of maps that wait while reduces of the same job run.
 
-    After `timeout_s` seconds without room for the maps, one reduce is stopped. After `patience` timeouts one
-    is stopped even if there is room; None for never.
+    After `timeout_s` seconds without room for the maps, one reduce is stopped. After `patience` timeouts one is
+    stopped even if there is room; None for never.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:
@@ -34,9 +34,7 @@ class Stalls:
         self._stalls_s: dict[str, float] = {}
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """Return the reduces to stop now. `takes_map(job)` returns whether any node has room for a map of the
-        job.
-        """
+        """Return the reduces to stop now. `takes_map(job)` returns whether any node has room for a map of the job."""
         kills: list[Kill] = []
         now_s, waits_s, stalls_s = view.now_s, self._waits_s, self._stalls_s
         self._waits_s, self._stalls_s = {}, {}

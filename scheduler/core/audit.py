@@ -9,9 +9,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 def check_books(ledger: Ledger) -> None:
-    """Raise AssertionError if the books are inconsistent: held + free = capacity, counters, indices,
-    states.
-    """
+    """Raise AssertionError if the books are inconsistent: held + free = capacity, counters, indices, states."""
     for node in ledger.nodes.values():
         _check_node(ledger, node)
     for job in ledger.jobs.values():

@@ -1,5 +1,5 @@
-"""The nodes that one job avoids, with the reason: a full disk, too many failures, or a failed task that waits
-to run again.
+"""The nodes that one job avoids, with the reason: a full disk, too many failures, or a failed task that waits to run
+again.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Avoidance:
-    """The nodes that one job avoids. `excluded` holds each node that is avoided for at least one kind of
-    task.
+    """The nodes that one job avoids. `excluded` holds each node that is avoided for at least one kind of task.
 
-    Reasons, strongest first: the node's disk is full and an attempt failed for that reason; `often` attempts
-    of the job failed there; a task of the kind in question failed there and waits to run again.
+    Reasons, strongest first: the node's disk is full and an attempt failed for that reason; `often` attempts of the
+    job failed there; a task of the kind in question failed there and waits to run again.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")

@@ -1,6 +1,4 @@
-"""The base of the core's books: their attributes, the view for policies, and the steps that all other modules
-use.
-"""
+"""The base of the core's books: their attributes, the view for policies, and the steps that all other modules use."""
 
 from __future__ import annotations
 
@@ -103,8 +101,8 @@ class Books:
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return one function that calls the hook of the policy and of the speculation, or None if neither
-        has the hook.
+        """Return one function that calls the hook of the policy and of the speculation, or None if neither has the
+        hook.
         """
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
@@ -142,9 +140,7 @@ class Books:
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return which resource of the node is too small for another task of the stage; None if a task
-        fits.
-        """
+        """Return which resource of the node is too small for another task of the stage; None if a task fits."""
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -195,8 +191,8 @@ class Books:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Report all pending changes of stages to the policy. Several changes of one stage are reported by
-        one call.
+        """Report all pending changes of stages to the policy. Several changes of one stage are reported by one
+        call.
         """
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
@@ -204,8 +200,8 @@ class Books:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Set `observer`, which is called with the node of each attempt that is ordered to stop, also if it
-        was ordered before.
+        """Set `observer`, which is called with the node of each attempt that is ordered to stop, also if it was
+        ordered before.
         """
         self._on_kill = observer
 

@@ -1,9 +1,7 @@
-"""The scheduler as a state machine without I/O. Events with their time go in; replies, rows and effects come
-out.
+"""The scheduler as a state machine without I/O. Events with their time go in; replies, rows and effects come out.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat gets the same reply, an unknown
-incarnation is told to register again, and what a reply launches is held from then on. The books are in
-`scheduler.core.ledger`.
+Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat gets the same reply, an unknown incarnation
+is told to register again, and what a reply launches is held from then on. The books are in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -76,9 +74,7 @@ class Core:
         ledger.add_node(node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Mark the node as lost, with its attempts and map outputs. Does nothing if the node is already
-        lost.
-        """
+        """Mark the node as lost, with its attempts and map outputs. Does nothing if the node is already lost."""
         self._ledger.now_s = now_s
         known = self._ledger.nodes.get(node)
         if known is not None and known.alive:
@@ -89,17 +85,15 @@ class Core:
         self._ledger.effects.append(NodeLost(node.node))
 
     def recovered(self, now_s: float) -> None:
-        """Count every live tracker as heard now, because no heartbeat could arrive while the JobTracker was
-        down.
-        """
+        """Count every live tracker as heard now, because no heartbeat could arrive while the JobTracker was down."""
         self._ledger.now_s = now_s
         for node in self._ledger.nodes.values():
             if node.alive:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark silent trackers as lost and ask the policy for attempts to preempt. Called about once a
-        heartbeat interval.
+        """Mark silent trackers as lost and ask the policy for attempts to preempt. Called about once a heartbeat
+        interval.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -115,8 +109,8 @@ class Core:
                 ledger.preempt(proposal)
 
     def _expire(self, latest_s: float) -> None:
-        """Mark trackers as lost that were last heard before `latest_s`. All trackers are searched only if one
-        can be found.
+        """Mark trackers as lost that were last heard before `latest_s`. All trackers are searched only if one can be
+        found.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -126,18 +120,14 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Note that a block's replicas are now on those nodes. Unstarted maps that read the block prefer
-        them.
-        """
+        """Note that a block's replicas are now on those nodes. Unstarted maps that read the block prefer them."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
     # Jobs
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job; ordering and tables use its `submit_s`. Raises ValueError if the id was used
-        before.
-        """
+        """Submit a job; ordering and tables use its `submit_s`. Raises ValueError if the id was used before."""
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
 
@@ -156,9 +146,7 @@ class Core:
             self._ledger.commit_succeeded(task)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """Note that the attempt's output is unusable: the attempt counts as failed and its task runs
-        again.
-        """
+        """Note that the attempt's output is unusable: the attempt counts as failed and its task runs again."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
@@ -184,8 +172,8 @@ class Core:
     # Heartbeats
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """Process a tracker's heartbeat and return the reply. A sequence that was answered before gets the
-        last reply again.
+        """Process a tracker's heartbeat and return the reply. A sequence that was answered before gets the last reply
+        again.
         """
         ledger = self._ledger
         node = ledger.nodes.get(beat.node)
@@ -257,8 +245,8 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Discard the output of a report that the core did not expect: of an attempt given up earlier, or a
-        repeated report.
+        """Discard the output of a report that the core did not expect: of an attempt given up earlier, or a repeated
+        report.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -339,8 +327,8 @@ class Core:
         self._ledger.moved.pop(block, None)
 
     def check_books(self) -> None:
-        """Raise AssertionError if an invariant of the books does not hold. Takes time proportional to the
-        cluster; for tests.
+        """Raise AssertionError if an invariant of the books does not hold. Takes time proportional to the cluster;
+        for tests.
         """
         check_books(self._ledger)
 

@@ -94,9 +94,7 @@ class Task:
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records come before this part's; None unless the task is a later
-        part.
-        """
+        """Return the index of the map whose records come before this part's; None unless the task is a later part."""
         return self.part.after if self.part is not None else None
 
     @property
@@ -305,8 +303,8 @@ class Job:
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
-        """Drop what only a running job needs, and break reference cycles, so that memory is freed without a
-        garbage collection.
+        """Drop what only a running job needs, and break reference cycles, so that memory is freed without a garbage
+        collection.
         """
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:

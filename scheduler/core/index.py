@@ -1,6 +1,4 @@
-"""Unstarted maps of a job by replica host and rack: stacks with lazy deletion, so that a lookup costs
-O(1).
-"""
+"""Unstarted maps of a job by replica host and rack: stacks with lazy deletion, so that a lookup costs O(1)."""
 
 from __future__ import annotations
 
@@ -36,9 +34,8 @@ T = TypeVar("T", bound=Placed)
 class TaskIndex(Generic[T]):
     """Unstarted tasks of one job.
 
-    A task that starts stays in the stacks until a lookup meets it there. At first the lowest index is on top;
-    a task that must run again goes on top. The racks' stacks are built at the first lookup, since many jobs
-    never need them.
+    A task that starts stays in the stacks until a lookup meets it there. At first the lowest index is on top; a task
+    that must run again goes on top. The racks' stacks are built at the first lookup, since many jobs never need them.
     """
 
     __slots__ = ("_anywhere", "_by_host", "_by_rack", "_every")

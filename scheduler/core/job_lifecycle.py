@@ -60,8 +60,8 @@ class JobBooks(Books):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Split a whole map into two tasks: itself with the first share of its bytes, and a new task with the
-        rest. Return the new task.
+        """Split a whole map into two tasks: itself with the first share of its bytes, and a new task with the rest.
+        Return the new task.
         """
         stage = task.stage
         job = stage.job
@@ -142,9 +142,7 @@ class JobBooks(Books):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """Note that the rack of a host became known, so that maps with input on the host can be
-        rack-local.
-        """
+        """Note that the rack of a host became known, so that maps with input on the host can be rack-local."""
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None

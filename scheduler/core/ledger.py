@@ -63,8 +63,8 @@ class Ledger(JobBooks):
         node.outbox = []
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
-        """Note whether the node's disk is full. Jobs stop avoiding the node for that reason when the disk is
-        not full.
+        """Note whether the node's disk is full. Jobs stop avoiding the node for that reason when the disk is not
+        full.
         """
         known = self.nodes.get(node)
         if known is not None:
@@ -74,8 +74,8 @@ class Ledger(JobBooks):
             self._avoids_now(job)
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
-        """Launch the proposed task on the node and return the attempt. Raises PolicyError if the proposal
-        cannot be carried out.
+        """Launch the proposed task on the node and return the attempt. Raises PolicyError if the proposal cannot be
+        carried out.
         """
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
@@ -237,8 +237,8 @@ class Ledger(JobBooks):
 
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
-        """Tell the node again to forget an ended job, since a killed map may have written output after the
-        first order.
+        """Tell the node again to forget an ended job, since a killed map may have written output after the first
+        order.
         """
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
@@ -293,9 +293,7 @@ class Ledger(JobBooks):
             self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
-        """End an attempt that is no longer on its node. Its task runs again unless another attempt of it
-        lives.
-        """
+        """End an attempt that is no longer on its node. Its task runs again unless another attempt of it lives."""
         task = attempt.task
         job = task.stage.job
         attempt.reason = reason

@@ -1,8 +1,7 @@
-"""Rows of the tables that the core writes: their columns, and the functions that make rows from the core's
-objects.
+"""Rows of the tables that the core writes: their columns, and the functions that make rows from the core's objects.
 
-A column is an attribute of a row's class and a value in the function below the class; `scheduler.history`
-takes its name and type from here. Files have the columns `policy, repeat` before them.
+A column is an attribute of a row's class and a value in the function below the class; `scheduler.history` takes its
+name and type from here. Files have the columns `policy, repeat` before them.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ make_row: Callable[..., Any] = vars(tuple)["__new__"]
 class AttemptRow(NamedTuple):
     """An ended attempt.
 
-    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce
-    and for a map without input. `split_of` is the id of the task that was split, in the rows of both parts;
-    the first part keeps that id.
+    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce and for
+    a map without input. `split_of` is the id of the task that was split, in the rows of both parts; the first part
+    keeps that id.
     """
 
     job: str
@@ -85,9 +84,7 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 class DecisionRow(NamedTuple):
-    """An offer and its answer (launch, split, skip, reject, kill). `task` is empty if a whole job was
-    skipped.
-    """
+    """An offer and its answer (launch, split, skip, reject, kill). `task` is empty if a whole job was skipped."""
 
     t: float
     node: NodeId
@@ -105,8 +102,8 @@ def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: st
 
 
 class JobRow(NamedTuple):
-    """An ended job. `start` is the time of its first launch, None without any; `maps` counts both parts of a
-    split map.
+    """An ended job. `start` is the time of its first launch, None without any; `maps` counts both parts of a split
+    map.
     """
 
     job: str

@@ -12,12 +12,12 @@ class CoreConfig:
     """Settings of a JobTracker that apply under every policy.
 
     `expiry_s`: seconds of silence after which a tracker is lost; by default ten heartbeats, at least 3 s.
-    `slowstart`: share of maps that must be done before reduces start. `fetch_failures_to_rerun`: number of
-    reports that a map's output cannot be fetched, after which the map runs again. `node_failures_to_exclude`:
-    number of failures of one job on one node after which the job avoids the node. `records_skips`: whether a
-    row is written for each job that was offered a node and did not take it. `maps_per_heartbeat`,
-    `reduces_per_heartbeat`: most tasks that one reply starts; 0 for as many as slots are free. `sizes`: which
-    costs of tasks a user's policy can read; shipped policies read none.
+    `slowstart`: share of maps that must be done before reduces start. `fetch_failures_to_rerun`: number of reports
+    that a map's output cannot be fetched, after which the map runs again. `node_failures_to_exclude`: number of
+    failures of one job on one node after which the job avoids the node. `records_skips`: whether a row is written for
+    each job that was offered a node and did not take it. `maps_per_heartbeat`, `reduces_per_heartbeat`: most tasks
+    that one reply starts; 0 for as many as slots are free. `sizes`: which costs of tasks a user's policy can read;
+    shipped policies read none.
     """
 
     heartbeat_s: float = 0.5

@@ -1,8 +1,8 @@
 """Snapshots: conversion of the state of a JobTracker to bytes and back.
 
-The core's objects refer to each other in cycles, deeper than pickle can follow. Where pickle meets an object
-first, the object is written empty; its attributes follow later, one object at a time. Snapshots are read only
-from the run's private folder, beside the journal: pickle must not read files of other users.
+The core's objects refer to each other in cycles, deeper than pickle can follow. Where pickle meets an object first,
+the object is written empty; its attributes follow later, one object at a time. Snapshots are read only from the run's
+private folder, beside the journal: pickle must not read files of other users.
 """
 
 from __future__ import annotations

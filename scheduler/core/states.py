@@ -25,8 +25,8 @@ class TaskState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """The states of an attempt. ASSIGNED: launched in a reply, not yet reported by the node. KILLING: ordered
-    to stop.
+    """The states of an attempt. ASSIGNED: launched in a reply, not yet reported by the node. KILLING: ordered to
+    stop.
     """
 
     ASSIGNED = "assigned"

@@ -1,5 +1,5 @@
-"""The recorded answers of a user's policy, for the journal. A replay applies these answers even if the policy
-answers differently.
+"""The recorded answers of a user's policy, for the journal. A replay applies these answers even if the policy answers
+differently.
 
 The policy is also asked in a replay, so that its own state, including random draws, becomes what it was.
 """
@@ -28,8 +28,8 @@ class Replies:
 class Answers:
     """Records the answers of a guarded policy, or replays recorded ones, one event at a time.
 
-    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are
-    not recorded: a replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are not
+    recorded: a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -45,22 +45,20 @@ class Answers:
         return Replies(tuple(given)) if given else None
 
     def replay(self, replies: Replies | None) -> None:
-        """Use these answers for the next event. With None the policy's own answers count, since they were
-        never sent to a node.
+        """Use these answers for the next event. With None the policy's own answers count, since they were never sent
+        to a node.
         """
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
-        """Record the method's proposal and return the effective one, which in a replay is the recorded
-        one.
-        """
+        """Record the method's proposal and return the effective one, which in a replay is the recorded one."""
         now = _plain(proposal)
         answer = self._counts(view, now, method)
         return proposal if answer is now else _proposal(view, answer)
 
     def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
-        """Record the kills that `preempt` returned and return the effective ones, which in a replay are the
-        recorded ones.
+        """Record the kills that `preempt` returned and return the effective ones, which in a replay are the recorded
+        ones.
         """
         now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
         answer = self._counts(view, now, "preempt")

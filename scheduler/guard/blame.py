@@ -39,8 +39,8 @@ class Culprit:
         return beside and not ours and not file.startswith(sys.prefix)
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
-        """Return the innermost line of the policy's own code in the traceback, such as `mine.py, line 7`;
-        None if there is none.
+        """Return the innermost line of the policy's own code in the traceback, such as `mine.py, line 7`; None if
+        there is none.
         """
         found = None
         while traceback is not None:
@@ -59,9 +59,7 @@ class Culprit:
         return None
 
     def line_of_method(self, made: type, name: str) -> str:
-        """Return the line where the policy's method begins; only the file if the method is defined
-        elsewhere.
-        """
+        """Return the line where the policy's method begins; only the file if the method is defined elsewhere."""
         code = getattr(getattr(made, name, None), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == self.file:
             return _line(self.file, code.co_firstlineno)

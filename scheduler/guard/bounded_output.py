@@ -13,8 +13,7 @@ TEXT_MAX = 4_000_000
 
 
 class OutputBound:
-    """Makes `write` of text streams raise PermissionError in calls of a policy that has written `most`
-    characters.
+    """Makes `write` of text streams raise PermissionError in calls of a policy that has written `most` characters.
 
     Output outside of the policy's calls is not counted.
     """

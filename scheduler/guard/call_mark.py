@@ -1,5 +1,5 @@
-"""A mark of the policy's current call, in memory that outlives the process, to find the call that ended or
-hangs it.
+"""A mark of the policy's current call, in memory that outlives the process, to find the call that ended or hangs
+it.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return memory that is backed by the file, and a text that blames the policy if it repeatedly ended the
-    process.
+    """Return memory that is backed by the file, and a text that blames the policy if it repeatedly ended the process.
 
     The file also records the process that writes to it.
     """

@@ -1,8 +1,8 @@
 """Read-only faces of the core's objects, which a user's policy gets instead of the objects.
 
-A face has the attributes of the protocols in `scheduler.view` and nothing else. Constant attributes are
-stored in the face; the others are looked up in C. `Faces` makes one face per object, so that `is` and
-dictionaries work as with the objects.
+A face has the attributes of the protocols in `scheduler.view` and nothing else. Constant attributes are stored in the
+face; the others are looked up in C. `Faces` makes one face per object, so that `is` and dictionaries work as with the
+objects.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 class Faces(dict[Any, Any]):
     """The faces of the core's objects, made at the first use.
 
-    `withheld` are jobs that avoid the offered node: they appear to have nothing to start. During the offer
-    their faces have another class, so that other faces need no check.
+    `withheld` are jobs that avoid the offered node: they appear to have nothing to start. During the offer their
+    faces have another class, so that other faces need no check.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -70,9 +70,7 @@ class Faces(dict[Any, Any]):
         return raw if type(raw) is kind and self.get(raw) is face else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return the job's specification with the costs that policies may read and with read-only
-        parameters.
-        """
+        """Return the job's specification with the costs that policies may read and with read-only parameters."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:

@@ -70,9 +70,7 @@ class Guard:
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
-        """Return the PolicyFailed for an error. The error's text may be computed by code of the policy that
-        hangs.
-        """
+        """Return the PolicyFailed for an error. The error's text may be computed by code of the policy that hangs."""
         place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
             text = TIME_BOUND.call(what, self._culprit, told, (error,))

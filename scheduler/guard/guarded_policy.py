@@ -1,5 +1,5 @@
-"""A user's policy as seen by the core: the policy gets faces, its answers are checked, its time and errors
-are bounded.
+"""A user's policy as seen by the core: the policy gets faces, its answers are checked, its time and errors are
+bounded.
 
 The core calls shipped policies without this guard; tests prove that both ways give the same rows.
 """
@@ -95,8 +95,8 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Set the hook that the core calls. `ended` and `finished` are stored apart, since this class does
-        more in these hooks.
+        """Set the hook that the core calls. `ended` and `finished` are stored apart, since this class does more in
+        these hooks.
         """
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
@@ -320,8 +320,8 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the task, what is wrong with the proposal, and the proposal for the core; of the last two
-        only one is set.
+        """Return the task, what is wrong with the proposal, and the proposal for the core; of the last two only one
+        is set.
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None

@@ -34,8 +34,8 @@ class IdleWatch:
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Note that the policy starts nothing although a slot is free. Return what is wrong with that; empty
-        if nothing.
+        """Note that the policy starts nothing although a slot is free. Return what is wrong with that; empty if
+        nothing.
         """
         if ledger.live_attempts:
             self._nones = 0

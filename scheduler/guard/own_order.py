@@ -28,9 +28,7 @@ MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def method_of(own: Any, name: str) -> Callable[..., Any]:
-    """Return the method of that name. Raises TypeError if it is not callable, AttributeError if it does not
-    exist.
-    """
+    """Return the method of that name. Raises TypeError if it is not callable, AttributeError if it does not exist."""
     method = getattr(own, name)
     if not callable(method):
         raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
@@ -38,9 +36,7 @@ def method_of(own: Any, name: str) -> Callable[..., Any]:
 
 
 def is_shipped(axis: Any) -> bool:
-    """Return whether the axis is an object of a shipped class, with no method replaced by a function of the
-    user.
-    """
+    """Return whether the axis is an object of a shipped class, with no method replaced by a function of the user."""
     kind = type(axis)
     ours = kind.__module__.startswith(AXES) and getattr(
         sys.modules.get(kind.__module__), kind.__qualname__, None

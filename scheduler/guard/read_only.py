@@ -46,8 +46,8 @@ def live(name: str) -> property:
 class Face:
     """The base class of faces. It refuses changes and copies.
 
-    It has no `__getattr__`, which would slow down every attribute; `blame.told` makes the message for a
-    missing attribute.
+    It has no `__getattr__`, which would slow down every attribute; `blame.told` makes the message for a missing
+    attribute.
     """
 
     __slots__ = ("__faces", "__raw")

@@ -1,8 +1,8 @@
-"""Refuses acts that no policy has a reason for: deleting files, ending or starting processes, searching for
-the core's objects.
+"""Refuses acts that no policy has a reason for: deleting files, ending or starting processes, searching for the
+core's objects.
 
-An audit hook of the interpreter cannot be removed. It is therefore installed only in processes of a policy's
-own and in the JobTracker's process of a live run.
+An audit hook of the interpreter cannot be removed. It is therefore installed only in processes of a policy's own and
+in the JobTracker's process of a live run.
 """
 
 from __future__ import annotations

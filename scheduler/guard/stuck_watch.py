@@ -19,8 +19,8 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 class StuckWatch:
     """Watches the mark that the JobTracker keeps in a file.
 
-    Looks are counted, so that a pause of the host does not count. A process that is stopped, or was killed in
-    a call, is not stuck.
+    Looks are counted, so that a pause of the host does not count. A process that is stopped, or was killed in a call,
+    is not stuck.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
@@ -32,9 +32,7 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Look at the mark if `every_s` have passed. Return one line that says what is wrong; empty if
-        nothing is.
-        """
+        """Look at the mark if `every_s` have passed. Return one line that says what is wrong; empty if nothing is."""
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""
         self._last_s = time.monotonic()

@@ -1,9 +1,8 @@
 """A bound on the time of one call of a user's code.
 
-A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. If
-the call runs in the main thread, a signal raises it, which also interrupts sleeping and waiting; else the
-interpreter raises it, which interrupts loops only. Code that ignores both ends the process with a last
-message.
+A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. If the call
+runs in the main thread, a signal raises it, which also interrupts sleeping and waiting; else the interpreter raises
+it, which interrupts loops only. Code that ignores both ends the process with a last message.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ def look_at_nothing() -> None:
 class TimeBound:
     """Watches one call at a time. Its ticks are counted, so that a process that was paused is not blamed.
 
-    For each call, the caller sets `thread` and then `now` (the call and the code it belongs to). After the
-    call it sets `now` to None and calls `settle` if `interrupted` is set.
+    For each call, the caller sets `thread` and then `now` (the call and the code it belongs to). After the call it
+    sets `now` to None and calls `settle` if `interrupted` is set.
     """
 
     def __init__(self, last_words: LastWords = _say_and_exit) -> None:
@@ -80,9 +79,7 @@ class TimeBound:
     def call(
         self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
-        """Call the function. Raises Overdue if it was interrupted, also if the function caught the
-        interrupt.
-        """
+        """Call the function. Raises Overdue if it was interrupted, also if the function caught the interrupt."""
         try:
             self.serial += 1
             self.thread = get_ident()

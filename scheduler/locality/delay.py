@@ -29,8 +29,8 @@ class Patience:
 
 
 class Delay:
-    """Locality axis. `node_wait_s` (T1): wait before a rack-local map may start. `rack_wait_s` (T2): further
-    wait before any map may start.
+    """Locality axis. `node_wait_s` (T1): wait before a rack-local map may start. `rack_wait_s` (T2): further wait
+    before any map may start.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -52,9 +52,7 @@ class Delay:
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks` (lines 2 and 3): add the time since the last heartbeat to the waits of skipped
-        jobs.
-        """
+        """Implement `Hooks` (lines 2 and 3): add the time since the last heartbeat to the waits of skipped jobs."""
         if self._skipped:
             for patience in self._skipped:
                 patience.wait_s += view.now_s - patience.skipped_s
@@ -112,9 +110,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a rack-local map, or any map if the job has waited long enough for that; None if neither
-        exists.
-        """
+        """Return a rack-local map, or any map if the job has waited long enough for that; None if neither exists."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:

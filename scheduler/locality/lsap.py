@@ -1,12 +1,12 @@
 """LSAP: all idle slots and candidate maps are matched together, so that the total staging time is least.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds that
-the map's input needs to get there; scipy solves the linear sum assignment problem of slots x maps.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds that the map's
+input needs to get there; scipy solves the linear sum assignment problem of slots x maps.
 
-Three rules are ours. A node hears of launches only in the reply to its own heartbeat, so maps assigned to
-other nodes are held for these. The assignment is repeated when a slot or map appears that it does not
-include, and when every node has had time for two heartbeats; nodes that were silent for longer get no maps.
-The candidates are the first unstarted maps of the order.
+Three rules are ours. A node hears of launches only in the reply to its own heartbeat, so maps assigned to other nodes
+are held for these. The assignment is repeated when a slot or map appears that it does not include, and when every
+node has had time for two heartbeats; nodes that were silent for longer get no maps. The candidates are the first
+unstarted maps of the order.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ class OpenMaps:
         return more
 
     def first(self, job: JobView, many: int) -> list[TaskView]:
-        """Return the first `many` unstarted maps. All maps are searched again if some became unstarted
-        unnoticed.
-        """
+        """Return the first `many` unstarted maps. All maps are searched again if some became unstarted unnoticed."""
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
             self._maps = deque(job.maps.tasks)
@@ -87,9 +85,7 @@ class Assigned:
 
 
 class Lsap:
-    """Locality axis. `candidates`: number of maps to consider at a time, or the number of idle slots if
-    larger.
-    """
+    """Locality axis. `candidates`: number of maps to consider at a time, or the number of idle slots if larger."""
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates
@@ -131,8 +127,8 @@ class Lsap:
     ) -> Proposal | None:
         """Return the node's next assigned map. Maps held for other nodes are recorded as skipped.
 
-        `group_of` returns equal texts for nodes to which the same jobs are offered, and which therefore share
-        one assignment.
+        `group_of` returns equal texts for nodes to which the same jobs are offered, and which therefore share one
+        assignment.
         """
         group = group_of(view, node)
         assigned, free = self._assigned.get(group), _free(node, admission)

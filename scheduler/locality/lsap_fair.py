@@ -1,12 +1,10 @@
-"""LSAP-Fair: LSAP whose cost is a weighted sum of the staging time and of the excess over the user's fair
-share.
+"""LSAP-Fair: LSAP whose cost is a weighted sum of the staging time and of the excess over the user's fair share.
 
 xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) says that the cost has these two parts and that the
-administrator weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's
-share is S / U. The k-th candidate map of a user who runs r maps would be number r + k, and its excess is (r +
-k) / share - 1, between 0 (within the share) and 1 (twice the share or more). Staging is divided by the
-largest in the matrix, so that `fairness` is a weight from 0 (LSAP) to 1 (fairness alone). The candidates are
-taken from the jobs in turn.
+administrator weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's share is
+S / U. The k-th candidate map of a user who runs r maps would be number r + k, and its excess is (r + k) / share - 1,
+between 0 (within the share) and 1 (twice the share or more). Staging is divided by the largest in the matrix, so that
+`fairness` is a weight from 0 (LSAP) to 1 (fairness alone). The candidates are taken from the jobs in turn.
 """
 
 from __future__ import annotations

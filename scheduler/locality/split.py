@@ -1,9 +1,9 @@
-"""Dynamic task splitting: a job without local data on a node starts a part of a map there; the rest waits for
-the data.
+"""Dynamic task splitting: a job without local data on a node starts a part of a map there; the rest waits for the
+data.
 
-xu2015, Algorithm 1, with the two waits of delay scheduling. `p=auto` and `keep_copy` are the paper's future
-work (chapter 6). With `keep_copy`, the part of a block that a map fetches stays on the node, and the node
-fetches the rest of the block, so that the next reader finds a replica and need not be split.
+xu2015, Algorithm 1, with the two waits of delay scheduling. `p=auto` and `keep_copy` are the paper's future work
+(chapter 6). With `keep_copy`, the part of a block that a map fetches stays on the node, and the node fetches the rest
+of the block, so that the next reader finds a replica and need not be split.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Known:
 
 
 class SplitLocality(Delay):
-    """Locality axis. `share` (P): share of a map to start away from its input immediately; None learns it. 0
-    is delay scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched blocks, up
-    to `copy_budget` of the size of all inputs with their replicas.
+    """Locality axis. `share` (P): share of a map to start away from its input immediately; None learns it. 0 is delay
+    scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched blocks, up to `copy_budget`
+    of the size of all inputs with their replicas.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -130,9 +130,7 @@ class SplitLocality(Delay):
         return Proposal(task, f"{_place(node, task)} at once{why}")
 
     def _learnt(self, task: TaskView) -> tuple[float, str]:
-        """Return the best share and a text about its origin; share 0 if splitting gains less than a launch
-        costs.
-        """
+        """Return the best share and a text about its origin; share 0 if splitting gains less than a launch costs."""
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:
             return FIRST_SHARE, "; nothing is known yet"

@@ -1,5 +1,5 @@
-"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the slots
-that a deadline needs.
+"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the slots that a
+deadline needs.
 
 Eq. 7 is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
 """
@@ -52,8 +52,8 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Return the bounds of eq. 1 to 7 for a job's remaining tasks on these slots. With one wave no typical
-    shuffle is added.
+    """Return the bounds of eq. 1 to 7 for a job's remaining tasks on these slots. With one wave no typical shuffle is
+    added.
     """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
@@ -98,9 +98,9 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
     """Return the fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
 
-    `most_maps` and `most_reduces` limit the result to the slots of the cluster and the remaining tasks (0
-    only without tasks). If eq. 15 needs more of one kind, all of that kind is used and eq. 11 gives the other
-    kind. If even all slots are too few, the result is all slots.
+    `most_maps` and `most_reduces` limit the result to the slots of the cluster and the remaining tasks (0 only
+    without tasks). If eq. 15 needs more of one kind, all of that kind is used and eq. 11 gives the other kind. If
+    even all slots are too few, the result is all slots.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c

@@ -1,11 +1,11 @@
 """ARIA's model in whole waves, beyond verma2011: a stage of n tasks on s slots takes ceil(n / s) waves.
 
-The paper's model is linear in tasks over slots. It cannot keep a job within 7% of each deadline of Figure 5,
-however long its tasks are. There the average bound gives 71 maps and 64 reduces (58, 30) slots for 240 s and
-(43, 22) for 300 s. Both are two waves of maps and three of reduces, so an executor without any delay, on
-tasks of equal length, ends both jobs after the same time T. The T nearest to both deadlines is 2 / (1/240 +
-1/300) = 266.7 s: 11.1% after one deadline and 11.1% before the other. Here slots are allocated that end whole
-waves before the deadline, with none idle. All times are seconds.
+The paper's model is linear in tasks over slots. It cannot keep a job within 7% of each deadline of Figure 5, however
+long its tasks are. There the average bound gives 71 maps and 64 reduces (58, 30) slots for 240 s and (43, 22) for 300
+s. Both are two waves of maps and three of reduces, so an executor without any delay, on tasks of equal length, ends
+both jobs after the same time T. The T nearest to both deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one
+deadline and 11.1% before the other. Here slots are allocated that end whole waves before the deadline, with none
+idle. All times are seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion time of the tasks on these slots. The last wave of a stage takes as long as its
-    longest task.
+    """Return the completion time of the tasks on these slots. The last wave of a stage takes as long as its longest
+    task.
     """
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)

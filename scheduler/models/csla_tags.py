@@ -1,5 +1,5 @@
-"""CSLA's tags (lakshmi2019) of jobs and nodes, as two bits: the resource that a job's tasks need, or that a
-node will lack.
+"""CSLA's tags (lakshmi2019) of jobs and nodes, as two bits: the resource that a job's tasks need, or that a node will
+lack.
 
 The high bit is CPU, the low bit IO (Tables 1 and 2). Shares are from 0 to 1.
 """
@@ -30,8 +30,8 @@ def words(tag: int) -> str:
 def predict(history: Sequence[float]) -> float:
     """Return the next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
 
-    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than
-    three values, or all equal), the last value is returned. Raises ValueError without values.
+    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than three
+    values, or all equal), the last value is returned. Raises ValueError without values.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -107,8 +107,8 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s`
-        (all seconds).
+        """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s` (all
+        seconds).
         """
         self.tasks += 1
         self._cpu_s += cpu_s

@@ -10,9 +10,9 @@ def slots_lacking(
 ) -> float:
     """Return equation 6: the remaining work over the time until the goal, minus the job's running tasks.
 
-    `running_left_s` is the sum of the remaining times of the running tasks; the printed (sum / mean +
-    unstarted) x mean equals sum + unstarted x mean. The result is negative if the job has more slots than it
-    needs, infinite if the goal has passed.
+    `running_left_s` is the sum of the remaining times of the running tasks; the printed (sum / mean + unstarted) x
+    mean equals sum + unstarted x mean. The result is negative if the job has more slots than it needs, infinite if
+    the goal has passed.
     """
     if until_goal_s <= 0:
         return inf

@@ -28,9 +28,7 @@ class Counted(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUse:
-    """Resources used by one task: `cpu_s` in seconds on one core of its node, bytes of the local disk and of
-    HDFS.
-    """
+    """Resources used by one task: `cpu_s` in seconds on one core of its node, bytes of the local disk and of HDFS."""
 
     cpu_s: float
     local_bytes: int
@@ -40,8 +38,8 @@ class TaskUse:
     def of(counters: Counted, *, core_speed: float, writes_file: bool) -> TaskUse:
         """Return the use in the paper's terms.
 
-        `core_speed`: speed of an emulated core in cores of the host. A map's output for reduces is already
-        counted in its spills, so output counts as HDFS bytes only for tasks that write files.
+        `core_speed`: speed of an emulated core in cores of the host. A map's output for reduces is already counted in
+        its spills, so output counts as HDFS bytes only for tasks that write files.
         """
         read_bytes = counters.read_local_bytes + counters.read_remote_bytes
         return TaskUse(
@@ -52,8 +50,8 @@ class TaskUse:
 
 
 def io_time_s(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Return equation 3: the time of the task's bytes at full speed. It never overestimates I/O, so CPU is
-    never underestimated.
+    """Return equation 3: the time of the task's bytes at full speed. It never overestimates I/O, so CPU is never
+    underestimated.
     """
     return use.local_bytes / disk_bps + use.hdfs_bytes / hdfs_bps
 
@@ -66,8 +64,7 @@ def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean demand of a job's tasks of one kind (equations * and **); 100 if the tasks are too short to
-    measure.
+    """The mean demand of a job's tasks of one kind (equations * and **); 100 if the tasks are too short to measure.
 
     `shortest_s`: shorter average times are not used, since starting the task costs as much.
     """
@@ -90,8 +87,8 @@ class DemandMean:
 
 
 class Hardware(NamedTuple):
-    """The hardware that a demand depends on: an emulated core in cores of the host, and the declared disk
-    rate in bytes/s.
+    """The hardware that a demand depends on: an emulated core in cores of the host, and the declared disk rate in
+    bytes/s.
     """
 
     core_speed: float
@@ -100,8 +97,7 @@ class Hardware(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """The demands of a workload's maps and reduces, in percent of a core. `hardware` None: valid on any
-    hardware.
+    """The demands of a workload's maps and reduces, in percent of a core. `hardware` None: valid on any hardware.
 
     "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
     """
@@ -117,9 +113,7 @@ class Demands:
 
 
 def read_demands(values: Mapping[str, Any]) -> Demands:
-    """Return the demands from values of a person or of the store. Raises ValueError that says what is
-    wrong.
-    """
+    """Return the demands from values of a person or of the store. Raises ValueError that says what is wrong."""
     known = dict(values)
     hardware = known.pop("hardware", None)
     for name, value in known.items():

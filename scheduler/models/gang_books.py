@@ -14,9 +14,7 @@ def gang_size(view: View, job: JobView) -> int:
 
 
 class GangBooks:
-    """The gangs that have started, in order, with the slots they hold. `starting` are those with unstarted
-    maps.
-    """
+    """The gangs that have started, in order, with the slots they hold. `starting` are those with unstarted maps."""
 
     def __init__(self) -> None:
         self.held: dict[str, int] = {}

@@ -30,9 +30,9 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 class JobProfile:
     """Durations of a job's phases, averaged over `runs` runs.
 
-    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map;
-    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Bytes are means per task,
-    selectivities are bytes out by bytes in; 0 if unknown.
+    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map; `typical_shuffle`
+    is the whole shuffle and sort of reduces launched later. Bytes are means per task, selectivities are bytes out by
+    bytes in; 0 if unknown.
     """
 
     map: Times
@@ -49,8 +49,7 @@ class JobProfile:
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
         """Return the profile for tasks of another size: a task's durations grow with its input (footnote 6).
 
-        `map_input_bytes` is the new mean input of a map; the input of a reduce follows from the maps'
-        selectivity.
+        `map_input_bytes` is the new mean input of a map; the input of a reduce follows from the maps' selectivity.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -165,9 +164,9 @@ class Profiler:
     def profile(self) -> JobProfile | None:
         """Return the profile measured so far; None before the first map has ended.
 
-        A kind of shuffle that did not occur is taken to be like the other. Before the first reduce has ended,
-        a reduce is assumed to take as long as a map and its shuffle no time: the right order of magnitude,
-        and soon replaced.
+        A kind of shuffle that did not occur is taken to be like the other. Before the first reduce has ended, a
+        reduce is assumed to take as long as a map and its shuffle no time: the right order of magnitude, and soon
+        replaced.
         """
         maps = self._map.times()
         if maps is None:

@@ -1,8 +1,8 @@
 """MRCP's plan: start times of tasks so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
 
-The model has the thesis' five constraints: (a) each task runs once, (b) after now and after its job's
-submission, (c) reduces start after all maps of their job, (d) a job ends with its last task, (e) never more
-tasks than slots, which count as one resource for each kind. CP-SAT of OR-Tools replaces CPLEX.
+The model has the thesis' five constraints: (a) each task runs once, (b) after now and after its job's submission, (c)
+reduces start after all maps of their job, (d) a job ends with its last task, (e) never more tasks than slots, which
+count as one resource for each kind. CP-SAT of OR-Tools replaces CPLEX.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_STEPS = 10**8
 
 
 class LeftStage(NamedTuple):
-    """The remaining work of a stage: the number of unstarted tasks, their seconds, and the seconds left of
-    each running one.
+    """The remaining work of a stage: the number of unstarted tasks, their seconds, and the seconds left of each
+    running one.
     """
 
     unstarted: int
@@ -42,8 +42,8 @@ class JobDue(NamedTuple):
 
 
 class PlannedStarts(NamedTuple):
-    """Planned start times (seconds from now) by kind, each with a number of tasks, and whether the job will
-    be late.
+    """Planned start times (seconds from now) by kind, each with a number of tasks, and whether the job will be
+    late.
     """
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
@@ -51,9 +51,7 @@ class PlannedStarts(NamedTuple):
 
 
 class LatePlan(NamedTuple):
-    """The planned jobs by name. `proven`: the solver proved that no plan has fewer late jobs and earlier
-    ends.
-    """
+    """The planned jobs by name. `proven`: the solver proved that no plan has fewer late jobs and earlier ends."""
 
     jobs: dict[str, PlannedStarts]
     proven: bool
@@ -117,8 +115,8 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return the times at which slots become free, as a heap. It can hold more entries than slots if a
-        node was lost while tasks run.
+        """Return the times at which slots become free, as a heap. It can hold more entries than slots if a node was
+        lost while tasks run.
         """
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
@@ -127,8 +125,8 @@ class _Model:
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
         """Add one job to the program (constraints a to d).
 
-        The hint is the schedule in the order of the jobs without filling gaps by later tasks. The solver
-        starts from it, so that even a small bound gives a plan.
+        The hint is the schedule in the order of the jobs without filling gaps by later tasks. The solver starts from
+        it, so that even a small bound gives a plan.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -178,12 +176,11 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, with those that must be late at the end: Moore and Hodgson's rule on the
-    whole cluster.
+    """Return the jobs by deadline, with those that must be late at the end: Moore and Hodgson's rule on the whole
+    cluster.
 
-    Where a job would end late, the accepted job with the most work moves to the end. A job's work is its work
-    on all slots of the kind that has more to do, plus the last wave of its reduces. The solver only starts
-    from this order.
+    Where a job would end late, the accepted job with the most work moves to the end. A job's work is its work on all
+    slots of the kind that has more to do, plus the last wave of its reduces. The solver only starts from this order.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -206,11 +203,11 @@ def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobD
 def plan_late_jobs(
     jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
 ) -> LatePlan | None:
-    """Return the plan with the fewest late jobs found, then the least sum of ends; None if none was found
-    within the bound.
+    """Return the plan with the fewest late jobs found, then the least sum of ends; None if none was found within the
+    bound.
 
-    `bound` is deterministic time of CP-SAT, which counts search steps and not seconds. One worker searches,
-    so that the same jobs give the same plan on any host. `most`: batches per stage that has more tasks.
+    `bound` is deterministic time of CP-SAT, which counts search steps and not seconds. One worker searches, so that
+    the same jobs give the same plan on any host. `most`: batches per stage that has more tasks.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

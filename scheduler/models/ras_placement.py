@@ -1,5 +1,4 @@
-"""RAS's placement (polo2011 Algorithm 1): numbers of maps and reduces of each job on each node, within its
-capacity.
+"""RAS's placement (polo2011 Algorithm 1): numbers of maps and reduces of each job on each node, within its capacity.
 
 Decisions where the paper leaves a choice:
 
@@ -30,9 +29,9 @@ _NONE = -float("inf")
 class PlacedJob:
     """A job in one control cycle: its demands, and the number of its tasks planned for each node.
 
-    `pending`: unfinished maps. `required`: slots that its goal needs. `reduces_pending`: unfinished reduces
-    (0 while they may not start). `reducing`: its reduces use their reduce profile. `demands`: by kind of
-    node. `barred`: nodes that must not get more of its tasks.
+    `pending`: unfinished maps. `required`: slots that its goal needs. `reduces_pending`: unfinished reduces (0 while
+    they may not start). `reducing`: its reduces use their reduce profile. `demands`: by kind of node. `barred`: nodes
+    that must not get more of its tasks.
     """
 
     job: str
@@ -55,8 +54,8 @@ class PlacedJob:
 
 
 class Placement:
-    """The placement of one control cycle. `kinds`: each node's kind, an index into the jobs' `demands`. The
-    jobs' running tasks are the first placement.
+    """The placement of one control cycle. `kinds`: each node's kind, an index into the jobs' `demands`. The jobs'
+    running tasks are the first placement.
     """
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
@@ -83,9 +82,7 @@ class Placement:
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def play(self, rounds: int) -> Iterator[None]:
-        """Improve the placement, one node or job per step, so that the caller can do other work in
-        between.
-        """
+        """Improve the placement, one node or job per step, so that the caller can do other work in between."""
         yield from self._place_reduces()
         for node in range(len(self.kinds)):
             self._trim(node)
@@ -105,9 +102,7 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Place reduces (lines 1 to 8), repeatedly over the nodes until all are placed or no node has
-        room.
-        """
+        """Place reduces (lines 1 to 8), repeatedly over the nodes until all are placed or no node has room."""
         nodes = range(len(self.kinds))
         total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
         largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
@@ -174,8 +169,8 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move room from rich to poor jobs (lines 11 to 23): the richest job gives up a map while it stays no
-        poorer than the poorest.
+        """Move room from rich to poor jobs (lines 11 to 23): the richest job gives up a map while it stays no poorer
+        than the poorest.
         """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)

@@ -8,12 +8,12 @@ _SLACK = 1e-9  # work / time may be a whole number but for rounding
 
 
 def slots_required(pending: int, work_s: float | None, left_s: float | None) -> int:
-    """Return the map slots that a job needs to meet its goal, from 1 to `pending`; `pending` means "as early
-    as possible".
+    """Return the map slots that a job needs to meet its goal, from 1 to `pending`; `pending` means "as early as
+    possible".
 
-    `work_s`: seconds that the running maps still need plus a mean map for each unstarted one; None if no mean
-    is known. `left_s`: seconds until the goal; None without a goal. Running maps are included in the result,
-    unlike in xu2015 equation 6, which gives additional slots.
+    `work_s`: seconds that the running maps still need plus a mean map for each unstarted one; None if no mean is
+    known. `left_s`: seconds until the goal; None without a goal. Running maps are included in the result, unlike in
+    xu2015 equation 6, which gives additional slots.
     """
     if left_s is None or left_s <= 0 or work_s is None:
         return max(1, pending)
@@ -40,9 +40,7 @@ def map_utility(allocated: int, required: int, pending: int) -> float:
 
 
 def reduce_utility(allocated: int, pending: int) -> float:
-    """Return equation 3, from -1 (no pending reduce has a slot, as the text's range says) to 0 (all have
-    one).
-    """
+    """Return equation 3, from -1 (no pending reduce has a slot, as the text's range says) to 0 (all have one)."""
     if allocated >= pending:
         return 0.0
     if allocated <= 0:

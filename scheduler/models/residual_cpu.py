@@ -1,8 +1,8 @@
-"""MIMP's model: the time of a task by the share of the CPU that a foreground load leaves (xu2015 3.1.5.4;
-Zhang et al. 2014).
+"""MIMP's model: the time of a task by the share of the CPU that a foreground load leaves (xu2015 3.1.5.4; Zhang et
+al. 2014).
 
-A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU left: `fixed` is disk and
-network, `scaled` is computing. Both are fitted to the ended tasks by least squares.
+A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU left: `fixed` is disk and network,
+`scaled` is computing. Both are fitted to the ended tasks by least squares.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from schedbed.scheduler.models.task_times import UNKNOWN_S
 
 
 class TaskTime(NamedTuple):
-    """The time of a task in seconds: a fixed part, and a part that is divided by the share of the CPU
-    left.
-    """
+    """The time of a task in seconds: a fixed part, and a part that is divided by the share of the CPU left."""
 
     fixed_s: float
     scaled_s: float
@@ -57,8 +55,8 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the fitted times, neither below 0. Everything counts as `scaled` until two different shares
-        were measured.
+        """Return the fitted times, neither below 0. Everything counts as `scaled` until two different shares were
+        measured.
         """
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
@@ -89,8 +87,8 @@ def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return the time of a task with that share, divided by its mean time on all these slots; below 1 is
-    better than average.
+    """Return the time of a task with that share, divided by its mean time on all these slots; below 1 is better than
+    average.
     """
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)

@@ -1,6 +1,4 @@
-"""Resource profiles: the resources of a node that a job's tasks use in each phase (polo2011 3.6 and Table
-2).
-"""
+"""Resource profiles: the resources of a node that a job's tasks use in each phase (polo2011 3.6 and Table 2)."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce in its shuffle, given the number of its job's maps that are
-        placed.
-        """
+        """Return the demand of a reduce in its shuffle, given the number of its job's maps that are placed."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
@@ -61,8 +57,8 @@ class NodeDemands(NamedTuple):
 class ResourceProfile:
     """A job's demands in percent of one node.
 
-    `map_s`: mean time of a map (seconds, before `scale`). `node`: the node that was profiled (host cores,
-    disk bytes/s, memory bytes); None if the percentages apply to any node.
+    `map_s`: mean time of a map (seconds, before `scale`). `node`: the node that was profiled (host cores, disk
+    bytes/s, memory bytes); None if the percentages apply to any node.
     """
 
     map: Amounts = NOTHING
@@ -103,8 +99,8 @@ def rates_of(spec: NodeSpec) -> Amounts:
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
-    """Return demands for a job without a profile: the vcores and memory that its tasks declare, as containers
-    count them.
+    """Return demands for a job without a profile: the vcores and memory that its tasks declare, as containers count
+    them.
 
     A shuffle mostly waits, so it takes memory only.
     """
@@ -120,9 +116,7 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """Return the profile from values of a person or of the store. Raises ValueError that says what is
-    wrong.
-    """
+    """Return the profile from values of a person or of the store. Raises ValueError that says what is wrong."""
     known = dict(values)
     node = known.pop("node", None)
     made: dict[str, Any] = {

@@ -23,9 +23,7 @@ class Run(Protocol):
 
 
 def workload_of(job: Run) -> str:
-    """Return the job's name (liu2015 2.2.1) without the number added to copies of a scenario's job
-    (`wc-2`).
-    """
+    """Return the job's name (liu2015 2.2.1) without the number added to copies of a scenario's job (`wc-2`)."""
     return _COPY.sub("", job.name) or job.name
 
 

@@ -7,8 +7,8 @@ from statistics import fmean, pstdev
 
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
-    """Return equation 2, corrected: each user's part of `slots` by mean job size (above 0). The parts add up
-    to `slots`.
+    """Return equation 2, corrected: each user's part of `slots` by mean job size (above 0). The parts add up to
+    `slots`.
     """
     if not sizes:
         return {}

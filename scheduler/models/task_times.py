@@ -1,5 +1,5 @@
-"""Expected times of tasks for policies that plan: measured in the job, else in similar jobs, else estimated
-from the input.
+"""Expected times of tasks for policies that plan: measured in the job, else in similar jobs, else estimated from the
+input.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def took_s(attempt: AttemptView) -> float:
 
 
 class MeanTimes:
-    """Mean times of tasks by kind. Before the first task of a kind, `wider` is used, which also learns from
-    these tasks.
+    """Mean times of tasks by kind. Before the first task of a kind, `wider` is used, which also learns from these
+    tasks.
     """
 
     __slots__ = ("_count", "_sum_s", "_wider")
@@ -69,9 +69,7 @@ class StageTimes:
         times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the job's own times; those of its user and name stay. Called from the hook of the same
-        name.
-        """
+        """Forget the job's own times; those of its user and name stay. Called from the hook of the same name."""
         self._jobs.pop(job.job, None)
 
     def task_s(self, view: View, job: JobView, kind: TaskKind) -> float:

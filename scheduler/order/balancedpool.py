@@ -1,10 +1,10 @@
-"""BalancedPool: small and big jobs have a pool of slots each, with Johnson's order inside, sized so that both
-end together.
+"""BalancedPool: small and big jobs have a pool of slots each, with Johnson's order inside, sized so that both end
+together.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the
-remaining tasks when a job arrives. Ours: a pool that has nothing to start leaves its slots to the other, so
-that no slot idles; the pool that uses less of its slots is offered a slot first; and jobs beyond the first
-`jobs` follow the plan by submit time, so that a plan stays cheap.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the remaining
+tasks when a job arrives. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
+the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow the plan by
+submit time, so that a plan stays cheap.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class BalancedPool:
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: request a new plan. The plan is not made during an offer, when jobs that avoid
-        the node seem to have nothing to start.
+        """Implement `Hooks`: request a new plan. The plan is not made during an offer, when jobs that avoid the node
+        seem to have nothing to start.
         """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)

@@ -1,9 +1,9 @@
-"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use what other queues
-leave idle.
+"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use what other queues leave
+idle.
 
-The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by
-priority, then submission, except jobs of users at their limit. Nothing is preempted. See algorithms,
-Baselines, and Hadoop's Capacity Scheduler Guide.
+The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by priority, then
+submission, except jobs of users at their limit. Nothing is preempted. See algorithms, Baselines, and Hadoop's
+Capacity Scheduler Guide.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SLACK = 1e-9  # promises are fractions
 class Capacity:
     """Order axis. Queues that `queues` does not name share the rest equally.
 
-    With slot memory (bytes; None is off), a task that asks for more takes several slots. A node with too few
-    free slots keeps them for the task, as long as the job has more tasks than such nodes. A task never needs
-    more than all slots of a node.
+    With slot memory (bytes; None is off), a task that asks for more takes several slots. A node with too few free
+    slots keeps them for the task, as long as the job has more tasks than such nodes. A task never needs more than all
+    slots of a node.
 
-    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks
-    whose input is neither on the node nor in its rack; reduces and maps without input are such tasks.
+    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks whose
+    input is neither on the node nor in its rack; reduces and maps without input are such tasks.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -79,15 +79,13 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """Return the named queues if their shares add up to the whole cluster, since jobs of other queues
-        would starve; else ().
+        """Return the named queues if their shares add up to the whole cluster, since jobs of other queues would
+        starve; else ().
         """
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
-        """Count shares in memory, maps and reduces together, instead of slots. For an admission without
-        slots.
-        """
+        """Count shares in memory, maps and reduces together, instead of slots. For an admission without slots."""
         self._by_memory = True
 
     # What queues hold
@@ -228,8 +226,8 @@ class Capacity:
         return fits
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        """Return whether the node keeps its free slots for the job. A job keeps slots on at most as many
-        nodes as it has unstarted tasks.
+        """Return whether the node keeps its free slots for the job. A job keeps slots on at most as many nodes as it
+        has unstarted tasks.
         """
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
@@ -278,9 +276,7 @@ def _memory(view: View) -> int:
 
 
 def queues(doc: str) -> PolicyParameter:
-    """Return the parameter for settings by queue, which only YAML can express. Capacities add up to at most
-    100.
-    """
+    """Return the parameter for settings by queue, which only YAML can express. Capacities add up to at most 100."""
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {
         "capacity": percent,

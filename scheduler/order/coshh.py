@@ -1,17 +1,17 @@
 """COSHH: classes of jobs, and for each kind of hardware the classes that are best served there.
 
-xu2015 3.1.3.3, after Rasooli and Down 2014. Task scheduling predicts the mean time of each job's tasks.
-Queuing sorts all users' jobs into classes by k-means (mean time, arrival rate, priority) and suggests classes
-for each kind of hardware by a linear program over classes and resources (`scheduler.models.job_classes`).
-Routing, on a free slot: users below their min share come first, the largest deficit first; then jobs of
-suggested classes, users by what they hold.
+xu2015 3.1.3.3, after Rasooli and Down 2014. Task scheduling predicts the mean time of each job's tasks. Queuing sorts
+all users' jobs into classes by k-means (mean time, arrival rate, priority) and suggests classes for each kind of
+hardware by a linear program over classes and resources (`scheduler.models.job_classes`). Routing, on a free slot:
+users below their min share come first, the largest deficit first; then jobs of suggested classes, users by what they
+hold.
 
-Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for
-maps and for reduces separately. The time is the mean of a workload (user and job name) on the hardware;
-before it has run there, its mean elsewhere scaled by the core speeds; before it has run at all, the mean of
-all workloads. Nodes of equal hardware are one resource, and the mean time on each is a feature. Classes are
-recomputed on the next tick after jobs have come or gone or a workload was measured for the first time; a job
-without a class counts as suggested. If no job of a suggested class is ready, the slot goes to any other.
+Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps and
+for reduces separately. The time is the mean of a workload (user and job name) on the hardware; before it has run
+there, its mean elsewhere scaled by the core speeds; before it has run at all, the mean of all workloads. Nodes of
+equal hardware are one resource, and the mean time on each is a feature. Classes are recomputed on the next tick after
+jobs have come or gone or a workload was measured for the first time; a job without a class counts as suggested. If no
+job of a suggested class is ready, the slot goes to any other.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class Coshh:
                     self.changed(view, job, kind)
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
-        """Return the features of a job: logarithms of its mean task times by hardware and of its workload's
-        arrivals, and its priority.
+        """Return the features of a job: logarithms of its mean task times by hardware and of its workload's arrivals,
+        and its priority.
         """
         workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
         tasks = max(1, sum(totals.values()))
@@ -242,9 +242,7 @@ class Coshh:
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's class and whether it is suggested for the node, to be added to the reason of a
-        launch.
-        """
+        """Return the job's class and whether it is suggested for the node, to be added to the reason of a launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:

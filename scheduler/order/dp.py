@@ -1,16 +1,14 @@
 """Dynamic Priority (DP): users buy slots from a budget, by bids, in one allocation interval after the other.
 
-xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in
-proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need
-go to the others, by their bids. When the interval ends, the bid is deducted from the budget, in the
-proportion of the slots held to the slots entitled to; additional slots cost nothing. Then all users bid
-again, at most what they have left, and attempts of users above their share are killed, the most recent first,
-for users below theirs.
+xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in proportion to
+the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need go to the others, by
+their bids. When the interval ends, the bid is deducted from the budget, in the proportion of the slots held to the
+slots entitled to; additional slots cost nothing. Then all users bid again, at most what they have left, and attempts
+of users above their share are killed, the most recent first, for users below theirs.
 
-Decided here, since the thesis has no rule: bids do not change; a user who arrives within an interval bids
-from then on; users who have spent all get what no bidder wants; a user's jobs are ordered as in Fair's pools;
-the next slot goes to the user with the least (held + 1) / bid, so that a small bid does not buy the first
-slot.
+Decided here, since the thesis has no rule: bids do not change; a user who arrives within an interval bids from then
+on; users who have spent all get what no bidder wants; a user's jobs are ordered as in Fair's pools; the next slot
+goes to the user with the least (held + 1) / bid, so that a small bid does not buy the first slot.
 """
 
 from __future__ import annotations
@@ -42,9 +40,7 @@ class Account:
 
 
 class Bidder(Pool):
-    """A user's jobs, the rest of the budget (`left`), and the bid of this interval, which is the pool's
-    weight.
-    """
+    """A user's jobs, the rest of the budget (`left`), and the bid of this interval, which is the pool's weight."""
 
     __slots__ = ("bid", "left", "most")
 
@@ -61,9 +57,7 @@ class Bidder(Pool):
 
 
 class DynamicPriority(PoolOrder):
-    """Order axis. `accounts`: by user. Other users have `budget` and `bid`. Amounts of money are in any
-    unit.
-    """
+    """Order axis. `accounts`: by user. Other users have `budget` and `bid`. Amounts of money are in any unit."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -124,8 +118,8 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return the user's price for the ending interval: the bid, times the part of the entitled slots that
-        the user holds.
+        """Return the user's price for the ending interval: the bid, times the part of the entitled slots that the
+        user holds.
         """
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
@@ -142,8 +136,8 @@ class DynamicPriority(PoolOrder):
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
-        """Return kills of attempts above their users' shares, as many as users below their share could start
-        at once.
+        """Return kills of attempts above their users' shares, as many as users below their share could start at
+        once.
         """
         users = self._bidders()
         claims = []

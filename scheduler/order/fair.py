@@ -1,8 +1,8 @@
 """Fair (Hadoop's fair scheduler): sorted pools with weights and min shares; see algorithms, Baselines.
 
-Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest
-submit time, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks
-(weighted by priority, as in HFS), or FIFO.
+Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest submit
+time, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks (weighted by
+priority, as in HFS), or FIFO.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from schedbed.tasks.specs import TaskKind
 class Fair(PoolOrder):
     """Order axis. `pool_by`: user or queue. Pools that are not in `pools` have the default settings.
 
-    With a timeout (seconds), a pool that has been below its min share, or below half its fair share, for
-    longer gets slots back: the most recently launched tasks of pools above their share are killed.
+    With a timeout (seconds), a pool that has been below its min share, or below half its fair share, for longer gets
+    slots back: the most recently launched tasks of pools above their share are killed.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -53,9 +53,7 @@ class Fair(PoolOrder):
 
     @property
     def compiled_as(self) -> str | None:
-        """Return "fair" if the compiled loop implements this order (no preemption, no ties by name), else
-        None.
-        """
+        """Return "fair" if the compiled loop implements this order (no preemption, no ties by name), else None."""
         return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:

@@ -1,14 +1,13 @@
-"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters; inside each, jobs go by
-FIFO.
+"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters; inside each, jobs go by FIFO.
 
-xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one
-file system, and a node of one cluster never takes a job of another, even when idle.
+xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one file
+system, and a node of one cluster never takes a job of another, even when idle.
 
-Decided here, since the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or
-queue, in that order, and all others share the rest as one cluster. Without `clusters` the nodes are dealt to
-`parts` equal clusters in turn, and users get these in turn as they first submit. A job that no live node of
-its cluster can run (all are lost or too small, or avoided after failures) is a guest on any node that its own
-cluster leaves idle, since HOD would allocate another cluster for its user.
+Decided here, since the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or queue, in
+that order, and all others share the rest as one cluster. Without `clusters` the nodes are dealt to `parts` equal
+clusters in turn, and users get these in turn as they first submit. A job that no live node of its cluster can run
+(all are lost or too small, or avoided after failures) is a guest on any node that its own cluster leaves idle, since
+HOD would allocate another cluster for its user.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ REST = "the rest"
 
 
 class PrivateCluster:
-    """The nodes and jobs of one private cluster. `most`: largest number of nodes; None for all remaining
-    nodes.
-    """
+    """The nodes and jobs of one private cluster. `most`: largest number of nodes; None for all remaining nodes."""
 
     __slots__ = ("largest_bytes", "largest_vcores", "most", "name", "nodes", "ready", "suspects")
 
@@ -44,9 +41,7 @@ class PrivateCluster:
 
 
 class Hod:
-    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal
-    clusters.
-    """
+    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal clusters."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 

@@ -1,16 +1,16 @@
-"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users with jobs of
-similar sizes.
+"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users with jobs of similar
+sizes.
 
-xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots go to users by weight. The size of a
-job is its number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs that user i
-has in the cluster. Equation 2 as printed is wrongly bracketed, since its shares do not add up to equation 4;
-corrected, with SU* = slots / U, SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U), and equation
-3 is a min share of one slot for each user. Second tier: a user's jobs go by FIFO if their sizes are similar
-(coefficient of variation below 1), else by fair shares.
+xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots go to users by weight. The size of a job is its
+number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs that user i has in the cluster.
+Equation 2 as printed is wrongly bracketed, since its shares do not add up to equation 4; corrected, with SU* = slots
+/ U, SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U), and equation 3 is a min share of one slot for
+each user. Second tier: a user's jobs go by FIFO if their sizes are similar (coefficient of variation below 1), else
+by fair shares.
 
-Decided here, since the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended
-tasks; before the first, that of the user's, then of all users', then one second. The second tier uses the
-sizes of the user's jobs in the cluster and of the last `window` jobs that succeeded.
+Decided here, since the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended tasks;
+before the first, that of the user's, then of all users', then one second. The second tier uses the sizes of the
+user's jobs in the cluster and of the last `window` jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ _SHORTEST_S = 1e-6
 
 
 class SizedPool(Pool):
-    """A user's jobs with their sizes in slot seconds: of the current jobs by id, and of the last ended
-    ones.
-    """
+    """A user's jobs with their sizes in slot seconds: of the current jobs by id, and of the last ended ones."""
 
     __slots__ = ("ended_s", "sizes_s", "times")
 
@@ -127,8 +125,8 @@ class Lsps(PoolOrder):
         return [(name, pool) for name, pool in self.pools.items() if pool.jobs]
 
     def _share_out(self, view: View) -> None:
-        """Set each user's weight by the user's slots, and the order of the user's jobs by the variation of
-        their sizes.
+        """Set each user's weight by the user's slots, and the order of the user's jobs by the variation of their
+        sizes.
         """
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)

@@ -1,17 +1,17 @@
 """MRCP: the starts of all tasks planned by constraint programming, so that few jobs miss their deadlines.
 
-xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those
-of `models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or
-the first task of a job's name was measured; until then the last plan remains in force.
+xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those of
+`models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or the first
+task of a job's name was measured; until then the last plan remains in force.
 
-Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among
-plans with equally few late jobs, the least sum of ends wins. A slot goes to the ready job whose next task is
-planned to start first, and never idles for a planned start. After the planned jobs come unplanned jobs with a
-deadline, by deadline, then jobs without one, by FIFO. Task times are means of the job's own tasks, else of
-earlier jobs of its user and name (the logs of the thesis), else estimated from the input. The solver works on
-a tick and not in a heartbeat, in the JobTracker and not in a thread: a plan must be a function of the
-recorded events, so that replays of the journal and simulations give the same answers. `bound` is CP-SAT's
-deterministic time, which counts the solver's steps and not seconds.
+Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans
+with equally few late jobs, the least sum of ends wins. A slot goes to the ready job whose next task is planned to
+start first, and never idles for a planned start. After the planned jobs come unplanned jobs with a deadline, by
+deadline, then jobs without one, by FIFO. Task times are means of the job's own tasks, else of earlier jobs of its
+user and name (the logs of the thesis), else estimated from the input. The solver works on a tick and not in a
+heartbeat, in the JobTracker and not in a thread: a plan must be a function of the recorded events, so that replays of
+the journal and simulations give the same answers. `bound` is CP-SAT's deterministic time, which counts the solver's
+steps and not seconds.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ def _solver() -> Any:
 
 
 class Mrcp:
-    """Order axis. `jobs`: most jobs to plan. `batches`: most batches per stage. `bound`: limit of the
-    solver.
-    """
+    """Order axis. `jobs`: most jobs to plan. `batches`: most batches per stage. `bound`: limit of the solver."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -60,9 +58,7 @@ class Mrcp:
         _solver()  # what it imports takes its time here, not on the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: request a plan unless the job has no deadline, since such a job cannot be
-        late.
-        """
+        """Implement `Hooks`: request a plan unless the job has no deadline, since such a job cannot be late."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:

@@ -1,17 +1,16 @@
-"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs, judged by its own tasks so
-far.
+"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs, judged by its own tasks so far.
 
-xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5)
-and the rest of its running tasks give the slots that the job lacks for its deadline (equation 6), for maps
-and reduces separately, in the same manner. A free slot goes, in this order, to jobs whose deadline has
-passed, to new jobs without an ended task (at most `probe` tasks at once, so that something is measured soon),
-to jobs that lack slots, and to all others.
+xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5) and the
+rest of its running tasks give the slots that the job lacks for its deadline (equation 6), for maps and reduces
+separately, in the same manner. A free slot goes, in this order, to jobs whose deadline has passed, to new jobs
+without an ended task (at most `probe` tasks at once, so that something is measured soon), to jobs that lack slots,
+and to all others.
 
-Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the
-oldest, among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with
-or without a deadline. The rest of a running task is the mean minus its time so far (`remaining=mean`), or
-follows from its progress (`remaining=progress`). As printed, maps and reduces have the same goal, so a job's
-reduces may be found late.
+Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the oldest,
+among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with or without a
+deadline. The rest of a running task is the mean minus its time so far (`remaining=mean`), or follows from its
+progress (`remaining=progress`). As printed, maps and reduces have the same goal, so a job's reduces may be found
+late.
 """
 
 from __future__ import annotations

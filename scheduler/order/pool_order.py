@@ -46,8 +46,8 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`. A change caused by the job's end may be reported after the end of other jobs of
-        its pool.
+        """Implement `Hooks`. A change caused by the job's end may be reported after the end of other jobs of its
+        pool.
         """
         pool = self._pool(job)
         pool.jobs.drop(job)

@@ -1,6 +1,4 @@
-"""Preemption as in HFS: which pools have been short of slots for too long, and which tasks are killed for
-them.
-"""
+"""Preemption as in HFS: which pools have been short of slots for too long, and which tasks are killed for them."""
 
 from __future__ import annotations
 
@@ -50,8 +48,8 @@ class Preemption:
         return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """Return the number of slots that the pool may take back now, and why. Update since when the pool has
-        had enough.
+        """Return the number of slots that the pool may take back now, and why. Update since when the pool has had
+        enough.
         """
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)

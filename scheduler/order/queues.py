@@ -14,13 +14,11 @@ _SLACK = 1e-9  # promises are fractions of slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """The settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's
-    default.
+    """The settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's default.
 
-    `capacity` is the guaranteed share of the cluster, `max_capacity` the most that the queue may use when
-    others are idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if there are
-    fewer users, but never more than `user_limit_factor` times its capacity. Jobs go by priority if
-    `priorities` is on.
+    `capacity` is the guaranteed share of the cluster, `max_capacity` the most that the queue may use when others are
+    idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if there are fewer users, but never
+    more than `user_limit_factor` times its capacity. Jobs go by priority if `priorities` is on.
     """
 
     capacity: float | None = None
@@ -62,8 +60,8 @@ class Queue:
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Return whether another task would take the queue above its maximum. One task may always run, however
-    small the queue.
+    """Return whether another task would take the queue above its maximum. One task may always run, however small the
+    queue.
     """
     return held.total > 0 and held.total + need > most + _SLACK
 
@@ -71,12 +69,12 @@ def over_max(held: Held, need: int, most: float) -> bool:
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the number of slots above which the queue gives one user no more (CapacitySchedulerQueue in
-    Hadoop 0.20).
+    """Return the number of slots above which the queue gives one user no more (CapacitySchedulerQueue in Hadoop
+    0.20).
 
-    The limit is the larger of an equal part among the queue's users and the minimum percentage, both of the
-    queue's capacity or of its use if that is larger; at most `factor` times its capacity. A queue without a
-    guaranteed share has no such maximum, and one task may always run.
+    The limit is the larger of an equal part among the queue's users and the minimum percentage, both of the queue's
+    capacity or of its use if that is larger; at most `factor` times its capacity. A queue without a guaranteed share
+    has no such maximum, and one task may always run.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

@@ -17,9 +17,9 @@ class Claim(NamedTuple):
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
     """Return each claim's share of `capacity` slots, in the order of the claims.
 
-    A share is weight x level, but never above the demand and never below the min share (or the demand, if
-    less). The level is such that the shares add up to the capacity or to the whole demand. Min shares that
-    together exceed the capacity are reduced in proportion.
+    A share is weight x level, but never above the demand and never below the min share (or the demand, if less). The
+    level is such that the shares add up to the capacity or to the whole demand. Min shares that together exceed the
+    capacity are reduced in proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
@@ -35,8 +35,8 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level to which `left` slots above the floors raise all shares. The demand must be at least
-    that much.
+    """Return the level to which `left` slots above the floors raise all shares. The demand must be at least that
+    much.
     """
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]

@@ -10,9 +10,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class SortedKeys(Generic[H]):
-    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two are
-    equal.
-    """
+    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two are equal."""
 
     __slots__ = ("_items", "_key_by_item", "_keys")
 

@@ -1,10 +1,10 @@
 """ARIA (verma2011): as many slots for each job as its deadline needs, earliest deadline first.
 
-Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a
-deadline and no profile asks for all slots until its first map has ended; a job that lacks slots is evaluated
-again on every tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those
-without. While a job with a deadline is active, a spare slot takes no reduce whose job has unstarted maps,
-since the reduce would hold the slot and wait.
+Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a deadline
+and no profile asks for all slots until its first map has ended; a job that lacks slots is evaluated again on every
+tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
+with a deadline is active, a spare slot takes no reduce whose job has unstarted maps, since the reduce would hold the
+slot and wait.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ class Contract:
 
 
 class Waiting:
-    """The ready jobs of one kind: with a deadline and too few slots, all with a deadline, and without a
-    deadline.
-    """
+    """The ready jobs of one kind: with a deadline and too few slots, all with a deadline, and without a deadline."""
 
     __slots__ = ("due", "lacking", "others")
 
@@ -68,10 +66,10 @@ class Aria:
 
     `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
     all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
-    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: who gets the slots that no job
-    with a deadline lacks: all, deadline (jobs with a deadline), others (jobs without) or none. Excluded jobs
-    without a deadline run when no other job is there. `profiles`: by kind and name; those of kind `aria` are
-    from earlier runs, by `profile_name`.
+    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: who gets the slots that no job with a
+    deadline lacks: all, deadline (jobs with a deadline), others (jobs without) or none. Excluded jobs without a
+    deadline run when no other job is there. `profiles`: by kind and name; those of kind `aria` are from earlier runs,
+    by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -117,9 +115,7 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks` (lines 22 to 24): add the attempt to the job's profile and recompute the job's
-        slots.
-        """
+        """Implement `Hooks` (lines 22 to 24): add the attempt to the job's profile and recompute the job's slots."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -142,8 +138,8 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for
-        long. Recompute all jobs when the cluster has grown or shrunk.
+        """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for long.
+        Recompute all jobs when the cluster has grown or shrunk.
         """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
@@ -275,8 +271,8 @@ def _in_waves(
 ) -> tuple[SlotAllocation, float]:
     """Return the slots that end the rest in whole waves, and the completion time.
 
-    Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the
-    progress of the running ones is unknown.
+    Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the progress of
+    the running ones is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]

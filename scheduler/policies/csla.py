@@ -1,7 +1,7 @@
 """CSLA (lakshmi2019, Algorithm 1): load tags, and a turn that prevents starvation.
 
-If only tags kept jobs out of an offer, the first answer is None; the next time, the first of these jobs is
-taken. Maps and reduces have separate turns, since they have separate slots.
+If only tags kept jobs out of an offer, the first answer is None; the next time, the first of these jobs is taken.
+Maps and reduces have separate turns, since they have separate slots.
 """
 
 from __future__ import annotations

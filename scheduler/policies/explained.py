@@ -41,8 +41,8 @@ class Explained(Composed):
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """Return the axes' reports as JSON values by topic. `profiles` are by kind and name, to be kept in
-        the profile store.
+        """Return the axes' reports as JSON values by topic. `profiles` are by kind and name, to be kept in the
+        profile store.
         """
         merged: dict[str, Any] = {}
         for report in self._reports:

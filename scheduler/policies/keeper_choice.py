@@ -12,8 +12,8 @@ from schedbed.tasks.chance import chance
 
 
 class Keeping(NamedTuple):
-    """Settings of kept blocks. `share`: share of the fetching maps that keep their block. `budget`: most
-    bytes of such replicas, as a share of the bytes of all inputs with their replicas.
+    """Settings of kept blocks. `share`: share of the fetching maps that keep their block. `budget`: most bytes of
+    such replicas, as a share of the bytes of all inputs with their replicas.
     """
 
     share: float
@@ -25,8 +25,8 @@ class Keeping(NamedTuple):
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return `keeping` of the policy or of its locality, else that of the cluster's blocks; None if no block
-    is kept.
+    """Return `keeping` of the policy or of its locality, else that of the cluster's blocks; None if no block is
+    kept.
     """
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)

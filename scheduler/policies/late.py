@@ -1,9 +1,9 @@
 """LATE speculation beside any policy: copies of the tasks that will end last, on nodes that are not slow.
 
-Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decided here: an
-attempt's rate is compared with those of its stage, including ended tasks (else the last two stragglers would
-be compared with each other only); a task is copied once, so that failing copies cannot use up its attempts; a
-reduce is copied only when all maps are done, since before it waits for them.
+Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decided here: an attempt's
+rate is compared with those of its stage, including ended tasks (else the last two stragglers would be compared with
+each other only); a task is copied once, so that failing copies cannot use up its attempts; a reduce is copied only
+when all maps are done, since before it waits for them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class SlowAttempt(NamedTuple):
 class Late:
     """Copies slow tasks.
 
-    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100.
-    `slow_task`: percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the
-    nodes' speeds below which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
+    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100. `slow_task`:
+    percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the nodes' speeds below
+    which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Late:
                 yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
-        """Compute the speeds of the nodes and find the slow ones. A node without running attempts keeps its
-        last speed, since a copy may have ended its slow attempt.
+        """Compute the speeds of the nodes and find the slow ones. A node without running attempts keeps its last
+        speed, since a copy may have ended its slow attempt.
         """
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
@@ -182,7 +182,5 @@ def _rate(attempt: AttemptView, now_s: float) -> float:
 
 
 def _weight(task: TaskView) -> float:
-    """Return the share of a whole map that the task is, so that a part does not count as fast because it is
-    small.
-    """
+    """Return the share of a whole map that the task is, so that a part does not count as fast because it is small."""
     return task.part.share if task.part is not None else 1.0

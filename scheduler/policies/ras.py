@@ -1,15 +1,15 @@
 """RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
 
-Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles
-a node gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as running
-tasks leave room (3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of
-any job that fit get it, lowest utility first, but only of jobs that are poorer, by their running maps, than
-any job whose placed task waits there for room, since small maps would starve large ones.
+Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles a node
+gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as running tasks leave room
+(3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of any job that fit get it,
+lowest utility first, but only of jobs that are poorer, by their running maps, than any job whose placed task waits
+there for room, since small maps would starve large ones.
 
-Decided where the paper is open: a map's task is the nearest one; a cycle begins immediately when there was
-nothing to do; reduces start only where they are placed, and maps leave them the room; a job whose maps find
-no room beside reduces for long gives up a reduce (the paper leaves that to future work), and none of its
-reduces starts before one of its maps does.
+Decided where the paper is open: a map's task is the nearest one; a cycle begins immediately when there was nothing to
+do; reduces start only where they are placed, and maps leave them the room; a job whose maps find no room beside
+reduces for long gives up a reduce (the paper leaves that to future work), and none of its reduces starts before one
+of its maps does.
 """
 
 from __future__ import annotations
@@ -71,11 +71,10 @@ class Cycle:
 class Ras:
     """A whole policy.
 
-    `cycle_s`: seconds from the begin of one control cycle to the next. `rounds`: most rounds per cycle.
-    `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.
-    `steps`: steps of a cycle per tick (one job or node each), so that no heartbeat waits for long.
-    `profiles`: resource profiles by job name, workload or application; without one a job is assumed to use
-    the vcores and memory that it declares, and no I/O.
+    `cycle_s`: seconds from the begin of one control cycle to the next. `rounds`: most rounds per cycle. `capacity`:
+    percent of a node's CPU and disk available to tasks; reported percentages refer to it. `steps`: steps of a cycle
+    per tick (one job or node each), so that no heartbeat waits for long. `profiles`: resource profiles by job name,
+    workload or application; without one a job is assumed to use the vcores and memory that it declares, and no I/O.
     """
 
     limits = Limits(slots=False)
@@ -213,8 +212,8 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a map for the room that the placement leaves free: of the poorest job that fits and is
-        poorer than all that wait here.
+        """Return a map for the room that the placement leaves free: of the poorest job that fits and is poorer than
+        all that wait here.
         """
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
@@ -253,8 +252,8 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return the estimated current use by all tasks on the node, or by those of one kind, in percent of
-        the node.
+        """Return the estimated current use by all tasks on the node, or by those of one kind, in percent of the
+        node.
         """
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
@@ -267,9 +266,7 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the current use of the node; before maps, also the demand of waiting reduces placed
-        there.
-        """
+        """Return the current use of the node; before maps, also the demand of waiting reduces placed there."""
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -281,9 +278,7 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job's maps wait for room and none runs, so that its reduces must not take that
-        room.
-        """
+        """Return whether the job's maps wait for room and none runs, so that its reduces must not take that room."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod
@@ -298,8 +293,8 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """Return which resource of the node is too small for another task; None if it fits beside the running
-        ones (equation 6).
+        """Return which resource of the node is too small for another task; None if it fits beside the running ones
+        (equation 6).
         """
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:

@@ -1,6 +1,4 @@
-"""What RAS knows of a job: its demands, the durations of its maps, and the result of the last control
-cycle.
-"""
+"""What RAS knows of a job: its demands, the durations of its maps, and the result of the last control cycle."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ class KnownJob:
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Return the mean duration of the job's own maps; before the first one the profile's, else the
-        cluster's.
-        """
+        """Return the mean duration of the job's own maps; before the first one the profile's, else the cluster's."""
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
@@ -121,12 +117,10 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job for the next control cycle, placed where its tasks run. `numbers` are the nodes'
-        numbers.
+        """Return the job for the next control cycle, placed where its tasks run. `numbers` are the nodes' numbers.
 
-        Until one of its maps has finished, the goal is ignored: the job needs a slot for each pending map
-        (4.2: "no tasks from Job 7 have been completed", so it has a very low utility and gets most
-        resources).
+        Until one of its maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no
+        tasks from Job 7 have been completed", so it has a very low utility and gets most resources).
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing

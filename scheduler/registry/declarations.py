@@ -1,5 +1,5 @@
-"""Declarations with which a file of scheduler/order, locality, admission or policies makes itself available
-to SPECs.
+"""Declarations with which a file of scheduler/order, locality, admission or policies makes itself available to
+SPECs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class Needs(NamedTuple):
 class Declared:
     """An entry of the lists of policies and axes: name in a SPEC, summary, paper, parameters and position.
 
-    An entry whose `needs` is not installed is not listed; using it is refused with the extra that installs
-    it.
+    An entry whose `needs` is not installed is not listed; using it is refused with the extra that installs it.
     """
 
     name: str
@@ -53,9 +52,9 @@ class Declared:
 class Axis(Declared):
     """An implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
 
-    `factory` takes the parameters' arguments. `check(order, locality, admission)` is called with the objects
-    of a composition; it may connect them, and raises ValueError if they do not fit together. `compose` makes
-    the policy of the three if `Composed` is not enough; the admission's takes precedence over the locality's.
+    `factory` takes the parameters' arguments. `check(order, locality, admission)` is called with the objects of a
+    composition; it may connect them, and raises ValueError if they do not fit together. `compose` makes the policy of
+    the three if `Composed` is not enough; the admission's takes precedence over the locality's.
     """
 
     axis: str
@@ -66,8 +65,8 @@ class Axis(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
-    """A published policy that is a choice on each axis, declared as `POLICY`. The registry adds the
-    parameters of its axes.
+    """A published policy that is a choice on each axis, declared as `POLICY`. The registry adds the parameters of its
+    axes.
     """
 
     order: str

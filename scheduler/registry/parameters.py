@@ -17,8 +17,8 @@ Reader = Callable[[object], Any]
 class PolicyParameter:
     """One parameter of a policy.
 
-    `default` is in the user's notation. `read` parses a value; its ValueError says what is expected. A
-    `duration` is scaled with the scenario. `argument` is the constructor's name for the parameter.
+    `default` is in the user's notation. `read` parses a value; its ValueError says what is expected. A `duration` is
+    scaled with the scenario. `argument` is the constructor's name for the parameter.
     """
 
     name: str
@@ -175,8 +175,7 @@ def by_name(
 ) -> PolicyParameter:
     """Return a parameter for settings by name, which only YAML can express, such as `example`.
 
-    `readers` parse a setting's keys, `make` makes a setting of them, and `check` validates all together
-    (ValueError).
+    `readers` parse a setting's keys, `make` makes a setting of them, and `check` validates all together (ValueError).
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -250,9 +249,7 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Return the boolean that YAML or text means (on, off, true, false). Raises ValueError for other
-    values.
-    """
+    """Return the boolean that YAML or text means (on, off, true, false). Raises ValueError for other values."""
     words = {"true": True, "on": True, "false": False, "off": False}
     if isinstance(raw, bool):
         return raw
@@ -306,8 +303,8 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """Return the constructor's arguments, including defaults. Raises BadInput that names the parameter and
-    what was expected.
+    """Return the constructor's arguments, including defaults. Raises BadInput that names the parameter and what was
+    expected.
     """
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:

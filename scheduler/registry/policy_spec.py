@@ -25,9 +25,7 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse `name`, `name:key=value,...`, `axis=name:key=value+...,...` or the same as a mapping. Raises
-    BadInput.
-    """
+    """Parse `name`, `name:key=value,...`, `axis=name:key=value+...,...` or the same as a mapping. Raises BadInput."""
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
     if isinstance(spec, Mapping) and spec and all(key in axes for key in spec):

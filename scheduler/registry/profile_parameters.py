@@ -11,9 +11,7 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the given parameters with `store` (store, none or a path) in place of a store that is not
-    named.
-    """
+    """Return the given parameters with `store` (store, none or a path) in place of a store that is not named."""
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
     asked = _asked(parameters)

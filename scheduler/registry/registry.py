@@ -1,5 +1,5 @@
-"""The registry of policies, found in the files that declare them, and construction of a policy from a SPEC
-(see the contract).
+"""The registry of policies, found in the files that declare them, and construction of a policy from a SPEC (see the
+contract).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ POLICIES = _policies()
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
     """Return the policy that SPEC describes, with its times multiplied by `scale`.
 
-    `store` is the profile store of a policy that names none: the user's own (store), none, or a path. Raises
-    BadInput for a wrong SPEC.
+    `store` is the profile store of a policy that names none: the user's own (store), none, or a path. Raises BadInput
+    for a wrong SPEC.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -101,8 +101,8 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
 def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
     """Return a shipped order, locality or admission by name, to be used in a policy of a user.
 
-    `axis` is order, locality or admission. The keyword arguments are those of the constructor, times in
-    seconds; others have their defaults. Raises ValueError for an unknown name.
+    `axis` is order, locality or admission. The keyword arguments are those of the constructor, times in seconds;
+    others have their defaults. Raises ValueError for an unknown name.
 
     Example: `shipped_axis("locality", "delay", node_wait_s=5.0)`
     """
@@ -141,9 +141,7 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
-    """Return the policy of an order, a locality and an admission. Raises BadInput if they do not fit
-    together.
-    """
+    """Return the policy of an order, a locality and an admission. Raises BadInput if they do not fit together."""
     order, locality, admission = made
     for axis in chosen:
         if axis.check is not None:

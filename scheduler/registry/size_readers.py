@@ -1,6 +1,4 @@
-"""Sizes that policies read, found in their source: costs of tasks, lengths of inputs, profiles of earlier
-runs.
-"""
+"""Sizes that policies read, found in their source: costs of tasks, lengths of inputs, profiles of earlier runs."""
 
 from __future__ import annotations
 
@@ -38,8 +36,8 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return the kinds of sizes that a policy reads, each with the place, such as `mine.py, line 7`; empty
-    for shipped policies.
+    """Return the kinds of sizes that a policy reads, each with the place, such as `mine.py, line 7`; empty for
+    shipped policies.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
@@ -60,9 +58,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module reads, itself or through policies and models that it
-    imports.
-    """
+    """Yield the kinds of sizes that a shipped module reads, itself or through policies and models that it imports."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

@@ -25,11 +25,10 @@ def is_policy_file(name: str) -> bool:
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Import the file and make the class with the parameters as keyword arguments. Raises BadInput if that
-    fails.
+    """Import the file and make the class with the parameters as keyword arguments. Raises BadInput if that fails.
 
-    Texts become whole numbers, numbers, true or false where they look so, and times (`5s`) become seconds
-    multiplied by `scale`; other texts stay.
+    Texts become whole numbers, numbers, true or false where they look so, and times (`5s`) become seconds multiplied
+    by `scale`; other texts stay.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:

@@ -1,8 +1,7 @@
-"""Tables and lines of the compiled loop: numpy arrays with typed faces, so that the type checker knows their
-columns.
+"""Tables and lines of the compiled loop: numpy arrays with typed faces, so that the type checker knows their columns.
 
-A class derived from `Record` names the columns of a table by its annotations. `table[place]` is read and
-written like an object of that class, in plain Python and in code compiled by numba.
+A class derived from `Record` names the columns of a table by its annotations. `table[place]` is read and written like
+an object of that class, in plain Python and in code compiled by numba.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attempts without contention (compiled).
 
-Mirrors `cluster.virtual.exact.exact` and `phase_costs`; differs in that each task has exactly one attempt,
-which succeeds.
+Mirrors `cluster.virtual.exact.exact` and `phase_costs`; differs in that each task has exactly one attempt, which
+succeeds.
 """
 
 from __future__ import annotations

@@ -173,9 +173,7 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Return the chosen task (or -1), its reason, and the value in the reason's text. Mirrors
-    `Composed.decide`.
-    """
+    """Return the chosen task (or -1), its reason, and the value in the reason's text. Mirrors `Composed.decide`."""
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
         base = kind * state.num.jobs + state.pools[pool].at

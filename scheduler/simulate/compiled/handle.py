@@ -1,6 +1,4 @@
-"""The state behind one pointer, which compiled functions pass on quickly, and with which they compile much
-faster.
-"""
+"""The state behind one pointer, which compiled functions pass on quickly, and with which they compile much faster."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ class HandleType(numba.types.StructRef):
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """Return a short name for symbols. With the names of all fields, symbols would be most of the
-        compiled code.
+        """Return a short name for symbols. With the names of all fields, symbols would be most of the compiled
+        code.
         """
         return "Handle", ()
 

@@ -124,9 +124,7 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Return the last node whose timer has gone at this very time; -1 if none has. Mirrors
-    `EventQueue.passed`.
-    """
+    """Return the last node whose timer has gone at this very time; -1 if none has. Mirrors `EventQueue.passed`."""
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 
@@ -148,9 +146,7 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Return the time of a member's next timer and the member; (0.0, -1) without members. Mirrors
-    `Ring.after`.
-    """
+    """Return the time of a member's next timer and the member; (0.0, -1) without members. Mirrors `Ring.after`."""
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
     while low < high:

@@ -33,15 +33,15 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code, compiled when `entry` first reaches it. Only compiled functions
-    can call it.
+    """Return the function as machine code, compiled when `entry` first reaches it. Only compiled functions can call
+    it.
     """
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
-    """Declare which functions, as `module:name`, a compiled function mirrors, so that a change of one end is
-    checked at the other.
+    """Declare which functions, as `module:name`, a compiled function mirrors, so that a change of one end is checked
+    at the other.
 
     `tests.house.twins` keeps a hash of both ends as of their last comparison.
     """
@@ -50,9 +50,7 @@ def twin_of(*originals: str) -> Callable[[F], F]:
 
 
 def entry(function: F) -> F:
-    """Return the function as machine code that Python can call, cached on disk with all functions that it
-    calls.
-    """
+    """Return the function as machine code that Python can call, cached on disk with all functions that it calls."""
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:

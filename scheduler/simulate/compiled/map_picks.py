@@ -1,8 +1,7 @@
 """The choice of a job's map for a node (compiled). Mirrors `scheduler.core.index`, `locality.greedy` and
 `locality.delay`.
 
-A pick is a task, its reason and the value in the reason's text. `NONE` means no answer, `WAITS` that the job
-waits.
+A pick is a task, its reason and the value in the reason's text. `NONE` means no answer, `WAITS` that the job waits.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """Return the next unstarted map of one host or rack, between those positions in `near`; -1 if there is
-    none.
-    """
+    """Return the next unstarted map of one host or rack, between those positions in `near`; -1 if there is none."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -78,8 +75,8 @@ def free_map(state: State, job: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """Return the first unstarted task. Mirrors `TaskIndex.first`; differs in that an index of tasks is a
-    cursor, since no task runs again.
+    """Return the first unstarted task. Mirrors `TaskIndex.first`; differs in that an index of tasks is a cursor,
+    since no task runs again.
     """
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)

@@ -21,8 +21,8 @@ ATTEMPTS_AT_ONCE = 100_000
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """Run a simulation that has not begun, as `Simulation.run` does. Return why not if it is not covered;
-    then nothing has happened.
+    """Run a simulation that has not begun, as `Simulation.run` does. Return why not if it is not covered; then
+    nothing has happened.
     """
     why = covers.why_not(simulation)
     if why is not None:
@@ -110,7 +110,7 @@ class _Played:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Of a task's attempt, as far as files go; kept until it commits."""
+        """Return the plan of a task's attempt, as far as files need it. Plans are kept until the commit."""
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)
         return self._plans[number]
@@ -141,7 +141,7 @@ class _Played:
         )
 
     def _hand_on(self) -> None:
-        """All rows that have come to be."""
+        """Pass all new rows to the sinks."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
         decided, beats = int(num.n_decisions), int(num.n_beats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):
@@ -162,7 +162,7 @@ class _Played:
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
-        """The simulation knows how far it is."""
+        """Update the simulation's time and statistics from the arrays."""
         simulation, num = self._simulation, self._state.num
         known = simulation.statistics
         simulation.queue.now_s = float(self._state.sec.now)

@@ -1,7 +1,7 @@
 """Map outputs that a node's reduces were told of (compiled).
 
-Mirrors `cluster.virtual.boards`; differs in that boards are a linked list per node and count outputs instead
-of listing them.
+Mirrors `cluster.virtual.boards`; differs in that boards are a linked list per node and count outputs instead of
+listing them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return the board of the job on the node; -1 if there is none. Boards of ended jobs are removed on the
-    way.
-    """
+    """Return the board of the job on the node; -1 if there is none. Boards of ended jobs are removed on the way."""
     before, board = -1, state.nodes[node].board
     while board >= 0:
         entry = state.boards[board]

@@ -1,7 +1,7 @@
 """The driver's view of attempts with contention (compiled).
 
-Mirrors `cluster.virtual.fluid.fluid`; differs in that every attempt succeeds, and that functions return False
-to pause the loop for a block or for larger arrays.
+Mirrors `cluster.virtual.fluid.fluid`; differs in that every attempt succeeds, and that functions return False to
+pause the loop for a block or for larger arrays.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """Add (`sign` 1) or remove (-1) the declared memory of an attempt, and recompute the disk's rate, which
-    paging reduces. Mirrors `World.enter`, `leave` and `_page`.
+    """Add (`sign` 1) or remove (-1) the declared memory of an attempt, and recompute the disk's rate, which paging
+    reduces. Mirrors `World.enter`, `leave` and `_page`.
     """
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
@@ -131,9 +131,7 @@ def has_room(state: State) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """Process all events until `now_s`. Mirrors `Sharing.advance`; returns False to pause for a block or for
-    room.
-    """
+    """Process all events until `now_s`. Mirrors `Sharing.advance`; returns False to pause for a block or for room."""
     sec = state.sec
     while True:
         if state.num.wants > 0 or not has_room(state):
@@ -204,8 +202,8 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Queue the ends of attempts until `now_s` for their nodes' heartbeats. Mirrors `Beats.take`; returns
-    False to pause.
+    """Queue the ends of attempts until `now_s` for their nodes' heartbeats. Mirrors `Beats.take`; returns False to
+    pause.
     """
     if not advance(state, now_s):
         return False
@@ -236,9 +234,7 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Tell one reduce of the node about map outputs. Mirrors the second half of
-    `FluidEmulation.map_outputs`.
-    """
+    """Tell one reduce of the node about map outputs. Mirrors the second half of `FluidEmulation.map_outputs`."""
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]
     if task.job == job and not task.is_map:

@@ -1,5 +1,5 @@
-"""The agenda of attempts with contention (compiled). Mirrors `cluster.virtual.agenda`; differs in that items
-are numbers and their records are reused.
+"""The agenda of attempts with contention (compiled). Mirrors `cluster.virtual.agenda`; differs in that items are
+numbers and their records are reused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """Remove an item from the agenda. Mirrors `Agenda.cancel`; the record is reused once the heap has dropped
-    the item.
+    """Remove an item from the agenda. Mirrors `Agenda.cancel`; the record is reused once the heap has dropped the
+    item.
     """
     flow = state.flows[item]
     flow.due = inf

@@ -73,8 +73,8 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Start the fetch from the source at that place. Mirrors `ReduceRun._fetch_from`; differs in that
-    `intake`, a limit of some frameworks, is missing.
+    """Start the fetch from the source at that place. Mirrors `ReduceRun._fetch_from`; differs in that `intake`, a
+    limit of some frameworks, is missing.
     """
     entry = state.work[work]
     basket = entry.basket

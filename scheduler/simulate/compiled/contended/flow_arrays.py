@@ -122,11 +122,11 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 
 
 def _longest_way(simulation: Simulation, replication: int) -> int:
-    """Return the largest number of resources that one flow passes: a read from another rack's node, or a
-    pipeline over racks.
+    """Return the largest number of resources that one flow passes: a read from another rack's node, or a pipeline
+    over racks.
 
-    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink per hop, and a
-    downlink and a shared disk per node.
+    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink per hop, and a downlink and
+    a shared disk per node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -196,8 +196,8 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return the ring buffers for replies about map outputs. The ring of items holds `widest` more than the
-    ring of replies.
+    """Return the ring buffers for replies about map outputs. The ring of items holds `widest` more than the ring of
+    replies.
     """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
@@ -233,9 +233,7 @@ def _longer(array: Values) -> Values:
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
-    """Return the ring buffer with twice the length. Entry `n` moves to the place `n` modulo the new
-    length.
-    """
+    """Return the ring buffer with twice the length. Entry `n` moves to the place `n` modulo the new length."""
     longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]

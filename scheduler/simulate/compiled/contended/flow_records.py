@@ -1,6 +1,4 @@
-"""Records of attempts with contention: nodes' resources, flows through them, and the phase of each
-attempt.
-"""
+"""Records of attempts with contention: nodes' resources, flows through them, and the phase of each attempt."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the
-    uplinks, the downlinks, the core, and the disks that nodes share.
+    """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the uplinks, the
+    downlinks, the core, and the disks that nodes share.
     """
 
     capacity: f8

@@ -1,7 +1,7 @@
 """Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` step by step.
 
-It differs in that a resource's flows are a linked list in the order of their start: a link is the number
-`flow * width + place`, where `place` is the position of the resource among those that the flow passes.
+It differs in that a resource's flows are a linked list in the order of their start: a link is the number `flow *
+width + place`, where `place` is the position of the resource among those that the flow passes.
 """
 
 from __future__ import annotations
@@ -234,8 +234,8 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Subtract the rates of a resource's flows that were not collected from its free capacity. Return the
-    number of these flows.
+    """Subtract the rates of a resource's flows that were not collected from its free capacity. Return the number of
+    these flows.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0

@@ -1,7 +1,7 @@
 """The phases of an attempt with contention (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. It differs where the objects
-ask the NameNode for a block: here `wants` is set, and the loop pauses until `write` has the answer.
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. It differs where the objects ask the
+NameNode for a block: here `wants` is set, and the loop pauses until `write` has the answer.
 """
 
 from __future__ import annotations
