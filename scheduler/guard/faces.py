@@ -34,8 +34,8 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 class Faces(dict[Any, Any]):
     """The faces of the core's objects, made at the first use.
 
-    `withheld` are jobs that avoid the offered node: they appear to have nothing to start. During the offer their
-    faces have another class, so that other faces need no check.
+    `withheld` are jobs that avoid the offered node; they appear to have nothing to start. Their faces then have
+    another class.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
