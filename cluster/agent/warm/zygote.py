@@ -216,14 +216,14 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """SIGKILL to the process group of a child of ours, or to itself while it has none yet."""
+    """Kill (SIGKILL) the process group of a child, or only the child while it has none of its own."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
-    """Be the zygote in a fork of its agent, with nothing of that but the standard output and the descriptor `lock`."""
+    """Become the zygote in a fork of its agent. Only standard error and the descriptor `lock` are kept."""
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -243,7 +243,7 @@ def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
 
 
 def main() -> None:
-    """`python -m schedbed.cluster.agent.warm.zygote FD`: serve the agent on that inherited socket."""
+    """Serve the agent on an inherited socket: `python -m schedbed.cluster.agent.warm.zygote FD`."""
     gc.disable()
     with socket.socket(fileno=int(sys.argv[1])) as agent:
         Zygote(agent).serve()
