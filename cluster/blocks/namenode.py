@@ -85,24 +85,18 @@ class NameNode:
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
-        """Return whether this NameNode has restarted and still waits for nodes to report their blocks.
-
-        Until then it knows too little to locate blocks or to place new ones (HDFS's safe mode).
-        """
+        """Return whether this NameNode has restarted and still waits for block reports, as in HDFS's safe mode."""
         return self._blocks.settling(now_s)
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
-        """Process a reader's report of a bad or missing replica.
-
-        Unlike a report of the node itself, it is not believed of the last good replica, since the reader may be at
-        fault.
+        """Process a reader's report of a bad or missing replica; ignored for the last good one (see
+        `BlockManager.report_bad`).
         """
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return whether a node keeps a replica of the input block that an attempt on it fetches: {"keep": bool}.
-
-        `budget` is the most bytes of such replicas, as a share of the size of all inputs with their replicas.
+        """Return {"keep": bool}: whether a node keeps a replica of the block that it fetches, within `budget` (share
+        of all inputs).
         """
         return {"keep": self._blocks.keeps(node, block, budget)}
 
@@ -113,9 +107,8 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Count current readers of inputs: jobs by path, and by node its requests and slots.
-
-        At the end of an epoch of the scheme the number of replicas of each input changes.
+        """Count current readers of inputs: jobs by path, and by node its requests and slots. Sets replicas at the end
+        of an epoch.
         """
         self._blocks.note_reads(now_s, reading, serving, scheme)
 

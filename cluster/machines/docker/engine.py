@@ -89,7 +89,9 @@ def remove_owned() -> list[str]:
 
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Removes what bears a run's label and is doomed by its labels; nothing when no engine answers."""
+    """Remove everything with a run's label and for which `doomed(labels)` is true. Return the names; none if no
+    engine answers.
+    """
     if docker_why():
         return []
     with contextlib.closing(connect()) as client:
@@ -97,7 +99,7 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Containers first: networks and volumes that are in use cannot be removed."""
+    """Remove containers first, since networks and volumes in use cannot be removed. Return the names."""
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):
@@ -110,7 +112,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Kind, name and labels of all that bears a run's label."""
+    """Yield kind, name and labels of everything with a run's label."""
     only = {"label": RUN}
     for found in api.containers(all=True, filters=only):
         yield "container", found["Names"][0].lstrip("/") if found["Names"] else found["Id"], found["Labels"]
@@ -121,7 +123,7 @@ def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 def remove_container(api: Any, name: str) -> None:
-    """Kills and removes a container and returns when it is gone; one that is gone already is no error."""
+    """Kill and remove a container, and wait until it is gone. Does nothing if it is gone already."""
     try:
         api.remove_container(name, force=True, v=True)
     except NotFound:

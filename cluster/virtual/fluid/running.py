@@ -1,8 +1,9 @@
-"""An attempt at work in the fluid emulation: what maps and reduces have in common.
+"""An attempt with contention: the common part of maps and reduces.
 
-A phase is a set of streams side by side (CPU, reads, writes) and is over when all are. A live attempt alternates
+A phase is a set of concurrent streams (CPU, reads, writes) and ends when all have ended. A live attempt alternates
 between them in small steps, so that none runs ahead of the slowest: a stream's rate is capped at what it would need
-if nothing contended. Live they overlap because a stream makes up for the time between its pieces (`tasks.pacing`).
+without contention. In a live run they overlap because a stream makes up for the time between its pieces
+(`tasks.pacing`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt between its launch and its report. Of one that fails early only `share` of the work is done."""
+    """An attempt between its launch and its report. Of an attempt that fails early only `share` of the work is
+    done.
+    """
 
     __slots__ = (
         "began_s",
@@ -83,7 +86,7 @@ class RunningAttempt:
     # --------------------------------------------------------------- events
 
     def fire(self, item: Item) -> None:
-        """A stream has come to its end, or a time has come."""
+        """Process the end of a stream, or a timer."""
         role = item.role
         if isinstance(item, Flow):
             self.drop(item)
@@ -101,26 +104,26 @@ class RunningAttempt:
             self.waited()
 
     def start(self) -> None:
-        """The first line of task code."""
+        """Start the first phase."""
         raise NotImplementedError
 
     def phase_over(self) -> None:
-        """All streams of the phase have ended."""
+        """Start the next phase after all streams have ended, or end the attempt."""
         raise NotImplementedError
 
     def source_lost(self, flow: Flow) -> None:
-        """The node at the other end of a read or fetch does not answer any more."""
+        """Handle the loss of the node at the other end of a read or fetch."""
         raise NotImplementedError
 
     def waited(self) -> None:
-        """The timer that this attempt has set to `WAIT` is due."""
+        """Handle the attempt's timer `WAIT`."""
 
     def over(self, flow: Flow) -> None:
-        """A flow has ended; here each is a stream of its own."""
+        """Process the end of a flow. Here each flow is a stream."""
         self.stream_over()
 
     def stream_over(self) -> None:
-        """One stream of the phase less."""
+        """Count one stream of the phase less. Ends the phase after the last one."""
         self.streams -= 1
         if not self.streams:
             self.phase_over()
@@ -135,41 +138,41 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of this attempt; one that a fault delays goes so much slower instead."""
+        """Start a flow of this attempt. A delay by a fault lowers its rate instead."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
 
     def drop(self, flow: Flow) -> None:
-        """The flow is no more."""
+        """Remove a flow."""
         self.world.sharing.stop(flow)
         del self.flows[flow]
         if flow.role == KNOWN:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the rate that a stream of the phase never exceeds."""
+        """Return the highest rate of a stream of the phase."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """Return how long an emulated core of its own takes for that much CPU time."""
+        """Return the seconds that an emulated core of its own takes for that much CPU time."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
-        """The phase's CPU time (on one emulated core) as a stream; none when it is 0."""
+        """Start a stream for the phase's CPU time (on one emulated core); none for 0."""
         if cpu_s > 0:
             self.streams += 1
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` that gets at most `rate` of the node's cores; as `KNOWN` the flow shares nothing."""
+        """Start a flow of `cpu_s` with at most `rate` of the node's cores. As `KNOWN` the flow shares nothing."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Work of known duration as a stream, which shares nothing; its length is the node's CPU's matter."""
+        """Start a stream of known duration, which shares nothing; only the speed of the node's CPU changes it."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
@@ -179,7 +182,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Reading and writing local files as one stream; `back_bytes` are read but not counted."""
+        """Start a stream that reads and writes local files. `back_bytes` are read but not counted."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -192,17 +195,17 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """Return how long an idle disk takes for the output file."""
+        """Return the seconds that an idle disk takes for the output file."""
         written = self.plan.cost.output_bytes * self.share
         return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
 
     def send_seconds(self) -> float:
-        """Return how long an idle NIC takes for what goes to the output's other replicas."""
+        """Return the seconds that an idle NIC takes for the output's other replicas."""
         alone = self.plan.output is None or self.plan.replication < 2
         return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
     def write_output(self) -> None:
-        """The output file as a stream, block after block."""
+        """Start a stream that writes the output file, block after block."""
         if self.plan.output is None or self.report is not None:
             return
         total = int(self.plan.cost.output_bytes * self.share)
@@ -237,7 +240,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """A node of the pipeline is gone: the block goes on to those before it."""
+        """Handle the loss of a node of the write pipeline: the block continues to the nodes before it."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
