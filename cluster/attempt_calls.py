@@ -1,6 +1,5 @@
 """The calls that attempts may make to the NameNode: a table from the name of a call, which comes over HTTP, to a
-typed call.
-"""
+typed call."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
     """Return the NameNode's answer to a call of an attempt on `node`; {} for none. Raises BadInput for an unknown or
-    malformed call.
-    """
+    malformed call."""
     call = ATTEMPT_CALLS.get(method)
     if call is None:
         raise BadInput(f"{method!r}: attempts may call {', '.join(ATTEMPT_CALLS)}")

@@ -28,8 +28,7 @@ RESTART_S = 1.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
     """A numeric parameter of a fault: `name` in a scenario, `field` of PlannedFault. A share is above 0 and at most
-    1.
-    """
+    1."""
 
     name: str
     field: str

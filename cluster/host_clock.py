@@ -33,8 +33,7 @@ Exchange = tuple[float, float, float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
     """A reading: at `at_s` (own time of day) the own clock was ahead of the other by `offset_s`, plus or minus
-    `bound_s`.
-    """
+    `bound_s`."""
 
     at_s: float
     offset_s: float
@@ -55,8 +54,7 @@ async def read_clock(
     ask: Callable[[], Awaitable[float]], now_s: Callable[[], float], times: int = ROUND_TRIPS
 ) -> ClockReading:
     """Ask for the other's time of day `times` times, one after the other, and return the best reading. Errors of
-    `ask` are raised.
-    """
+    `ask` are raised."""
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = now_s()
@@ -123,8 +121,7 @@ class HostScale:
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
         """Return a report with times converted to the driver's clock, and CPU time converted to a core of the slowest
-        host.
-        """
+        host."""
         if not self._track.readings and self.speed == 1:
             return said
 

@@ -48,8 +48,7 @@ class FetchFailure:
 @value
 class Usage:
     """A node's use of resources since its last heartbeat, as shares of its declared rates; above 1 if a limit was
-    exceeded.
-    """
+    exceeded."""
 
     cpu_util: float = 0.0
     disk_util: float = 0.0

@@ -1,6 +1,5 @@
 """Processes of this Python that import schedbed regardless of files in the working folder, such as a user's tasks.py
-or queue.py.
-"""
+or queue.py."""
 
 from __future__ import annotations
 

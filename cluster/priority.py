@@ -37,8 +37,7 @@ def take_turns() -> None:
 
 def _ask_for_slices(thread: int, length_ns: int) -> None:
     """Request slices of that length in the default scheduling class, or the kernel's own length for 0. Older kernels
-    ignore it.
-    """
+    ignore it."""
     if _SCHED_SETATTR is None:
         return
     with contextlib.suppress(OSError):  # it may have ended

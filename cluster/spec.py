@@ -72,8 +72,7 @@ class NodeSpec:
 
     def on_host(self, speed: float) -> NodeSpec:
         """Return the node for a host whose cores are `speed` times as fast as the cores that `core_speed` refers
-        to.
-        """
+        to."""
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:

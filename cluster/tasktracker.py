@@ -1,7 +1,7 @@
 """The live TaskTracker: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
 
-An asyncio class; an actor on each host holds those of its nodes. The agent's own timer triggers the heartbeats, so a
-node that hangs falls silent, as a real one does.
+An asyncio class. The agent's own timer triggers the heartbeats, so a node that hangs falls silent, as a real one
+does.
 """
 
 from __future__ import annotations
@@ -98,8 +98,7 @@ class TaskTracker:
 
     async def start(self) -> dict[str, Any]:
         """Start the machine as a DataNode. Return {"node", "url", "limits", "counted"}. Errors of the machine are
-        raised.
-        """
+        raised."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -128,9 +127,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Tell the agent the addresses of the others and, once it is known, the run's start; then join the
-        JobTracker.
-        """
+        """Tell the agent the other nodes' addresses and, if known, the run's start; then join the JobTracker."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -143,11 +140,8 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault and return what was hit, if anything.
-
-        `kind` is kill, restart, freeze, thaw, an order of `cluster.conditions.Conditions`, or one of kill_attempt
-        (target, luck), corrupt_block and delete_block (block).
-        """
+        """Apply a fault and return what was hit: kill, restart, freeze, thaw, an order of
+        `cluster.conditions.Conditions`, kill_attempt (target, luck), corrupt_block or delete_block (block)."""
         if kind == "kill" and self._machine is not None:
             self._down = True
             await self._machine.kill()
@@ -169,8 +163,7 @@ class TaskTracker:
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
         """Send an order to the agent, and to the machine what the agent cannot do. Rates are adapted to the current
-        stretch.
-        """
+        stretch."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -184,8 +177,7 @@ class TaskTracker:
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
         """Kill a running attempt (the named one, one of the named task, or any) so that it counts as failed. Return
-        its name.
-        """
+        its name."""
         running = [
             name
             for name in self._tracker.running
@@ -232,8 +224,7 @@ class TaskTracker:
 
     def _next_incarnation(self) -> int:
         """Return a number above all earlier ones, even of another process for this node: it grows with the time of
-        day.
-        """
+        day."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
@@ -350,9 +341,7 @@ class TaskTracker:
     # ----------------------------------------------------------- the masters
 
     async def _beat(self) -> None:
-        """Send a heartbeat whenever the agent's timer goes or something has ended. A lost one is sent again,
-        unchanged.
-        """
+        """Send a heartbeat at each agent timer and end of an attempt. A lost one is sent again, unchanged."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -383,9 +372,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and start a new incarnation on the same machine, after the JobTracker gave up the old
-        one.
-        """
+        """Stop all attempts and start a new incarnation on the same machine; the JobTracker gave up the old one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):

@@ -1,6 +1,5 @@
 """Counts of current readers of input files, which the JobTracker sends to the NameNode for replication by epochs
-(Scarlett, CDRM).
-"""
+(Scarlett, CDRM)."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ Serve = Callable[[Core, float, Heartbeat], Reply]
 
 class KeptAnswers(Protocol):
     """The recorded answers of a user's policy, see `scheduler.guard.answers`. A policy returns them from
-    `keep_answers`.
-    """
+    `keep_answers`."""
 
     difference: str
 

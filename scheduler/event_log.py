@@ -77,8 +77,7 @@ class EventList:
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
     """Yield each event with the policy's answers to it; None if the policy was not asked or the answers were not
-    kept.
-    """
+    kept."""
     waiting: Event | None = None
     for event in events:
         if event[1] == ANSWERED:

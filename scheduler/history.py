@@ -98,8 +98,7 @@ class History:
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         """Add rows whose values are in the order of `COLUMNS[table]`; None is a missing value. Raises ValueError for
-        a wrong number of values.
-        """
+        a wrong number of values."""
         width = len(COLUMNS[table])
         for row in rows:
             if len(row) != width:
@@ -305,8 +304,7 @@ def _plain(column: pd.Series, kind: str) -> pd.Series:
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
     """Return values in the type for writing: integers are nullable, other numbers become integers where the type is
-    one.
-    """
+    one."""
     import pandas as pd
 
     if kind == INT:

@@ -49,8 +49,7 @@ LIVES_TICKS = 12
 
 class Recorder:
     """The sink of the live core: keeps each row until the driver has fetched it. Rows are numbered from the run's
-    start.
-    """
+    start."""
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -99,8 +98,7 @@ class Recorder:
 
 class JobTracker:
     """The JobTracker of one run. `make_policy` returns a new policy, so that a replay starts from nothing. `changes`
-    is the run's `StretchFile` if its stretch may change.
-    """
+    is the run's `StretchFile` if its stretch may change."""
 
     def __init__(
         self,
@@ -167,8 +165,7 @@ class JobTracker:
 
     def _leave(self, why: str) -> NoReturn:
         """Exit because of a policy that cannot be interrupted. The restarted JobTracker reports `why` and does not
-        ask the policy again.
-        """
+        ask the policy again."""
         self._last_words.write_text(why)
         os._exit(1)
 
@@ -195,8 +192,7 @@ class JobTracker:
 
     def _submit_due(self) -> None:
         """Submit the jobs whose submit time has come. Called before each heartbeat, since nothing starts between two
-        heartbeats.
-        """
+        heartbeats."""
         self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
@@ -228,8 +224,7 @@ class JobTracker:
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
         """Kill the named jobs, or all if None, including jobs that wait for their submit time. Ended and unknown jobs
-        are ignored.
-        """
+        are ignored."""
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
@@ -340,8 +335,7 @@ class JobTracker:
 
     async def _drop(self, effect: Effect, path: str) -> None:
         """Delete what an attempt wrote before its commit, and keep later writes out: an attempt that was given up may
-        still run.
-        """
+        still run."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:

@@ -65,8 +65,7 @@ class Journal:
 
     def is_due(self) -> bool:
         """Implement `EventLog`: return true when the later events cost as much time to replay as a snapshot takes to
-        write.
-        """
+        write."""
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:

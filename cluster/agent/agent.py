@@ -141,8 +141,7 @@ class Agent:
 
     async def _beat(self) -> None:
         """Report the node's state to the TaskTracker every `heartbeat_s`, without drift; nothing while no TaskTracker
-        is connected.
-        """
+        is connected."""
         clock, stretch = self._clock, self._config.stretch
         due_s = clock.steady_s()
         while True:

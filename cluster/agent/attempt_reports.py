@@ -45,8 +45,7 @@ class Running:
 
     def over_limit(self, losses: Losses) -> str | None:
         """Return the limit that the attempt has exceeded, as a reason; None if none. `losses` are the current ones of
-        its place.
-        """
+        its place."""
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
         if losses.refused_forks > self.losses.refused_forks:

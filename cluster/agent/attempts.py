@@ -39,8 +39,7 @@ _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 class Attempts:
     """Launches, kills and watches attempts. `publish` gets the report of each attempt (fields of AttemptReport)
-    once.
-    """
+    once."""
 
     def __init__(
         self,
@@ -151,8 +150,7 @@ class Attempts:
 
     def cpu_s(self) -> float:
         """Return the CPU time of all running and ended attempts in core-seconds of the host, without their setup,
-        which is not limited.
-        """
+        which is not limited."""
         for running in self._running.values():
             self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
@@ -169,8 +167,7 @@ class Attempts:
 
     def _used_s(self, spare: Spare) -> float:
         """Return the CPU time ever used in a place, or that of the attempt's process where the kernel does not count
-        places.
-        """
+        places."""
         used_s = self._limits.cpu_s(spare.place)
         if used_s is not None:
             return used_s
@@ -207,8 +204,7 @@ class Attempts:
 
     def _look_later(self) -> None:
         """Schedule the next look. The interval grows with the stretch: the agents of 200 nodes would take half a
-        core.
-        """
+        core."""
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
 

@@ -39,8 +39,7 @@ class Hierarchies:
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
     """Return the hierarchies in which this process can create groups. Raises CgroupError that says what is
-    missing.
-    """
+    missing."""
     try:
         mounts = _mounts((proc_self / "mountinfo").read_text())
         present = _present((proc_self / "cgroup").read_text())
@@ -95,8 +94,7 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
     """Return the hierarchies below our own group or its parent, since a group with processes can seldom delegate
-    controllers.
-    """
+    controllers."""
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:

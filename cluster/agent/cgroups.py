@@ -20,8 +20,7 @@ REMOVE_S = 3.0
 
 def start_ticks(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot, which distinguishes reused pids; None if there is
-    no process.
-    """
+    no process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
@@ -36,16 +35,14 @@ def owner_mark(pid: int | None = None) -> str:
 
 def owner_lives(mark: str) -> bool:
     """Return whether the marked process runs. Also true for texts that are no marks, so that foreign groups are left
-    alone.
-    """
+    alone."""
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
 
 def group_name(node: str, pid: int) -> str:
     """Return the name of a node's group, such as `n3.4711.998877`. It names the owner (the agent), so that a sweep
-    can check whether that lives.
-    """
+    can check whether that lives."""
     return f"{node}.{owner_mark(pid)}"
 
 
@@ -125,8 +122,7 @@ class PathFiles:
 
 def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
     """Remove the groups of a node whose agent could not do so itself. The third argument is the result of
-    `group_name`.
-    """
+    `group_name`."""
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start
         if inside.name.startswith(f"{node}."):
@@ -166,8 +162,7 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 def make_group(folder: Path) -> None:
     """Create a group and its parent, again if another node's end removes the parent at that moment. Raises
-    CgroupError.
-    """
+    CgroupError."""
     for _ in range(20):
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -71,15 +71,13 @@ class AgentConfig:
 
     def with_secret(self, line: str) -> AgentConfig:
         """Return the configuration completed by the second line of `to_lines`. Raises ValueError or TypeError on
-        anything else.
-        """
+        anything else."""
         return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
         """Return the configuration of the first line of `to_lines`. Raises ValueError, TypeError or KeyError on
-        anything else.
-        """
+        anything else."""
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])

@@ -1,6 +1,5 @@
 """The agent's side of the control connection: a websocket with ordered messages; none is lost between two
-connections.
-"""
+connections."""
 
 from __future__ import annotations
 

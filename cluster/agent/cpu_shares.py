@@ -128,8 +128,7 @@ class CpuShares:
 
     def _even(self) -> dict[str, float]:
         """Return max-min fair shares: none above a core or the attempt's use, the rest divided equally. Small shares
-        get room to grow.
-        """
+        get room to grow."""
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)
         demand = {name: self._demand(held) for name, held in self._held.items()}

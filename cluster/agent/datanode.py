@@ -55,8 +55,7 @@ class DataNode:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Serve `GET /blocks/{block}`, with Range; checksums are verified. 404 missing, 410 corrupt, 416 bad
-        range.
-        """
+        range."""
         block = request.match_info["block"]
         path = self._where.block(block)
         sender = await self._peers.admit(request)
@@ -113,8 +112,7 @@ class DataNode:
 
     async def put(self, request: web.Request) -> web.Response:
         """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: {"block", "length", "nodes"}; 507 if the disk is
-        full.
-        """
+        full."""
         block = request.match_info["block"]
         path = self._where.block(block)
         names = ("disk", *self._peers.way_in(await self._peers.admit(request)))
@@ -184,8 +182,7 @@ class DataNode:
 
     def corrupt(self, block: str) -> None:
         """Inject a fault: invert a byte of the replica, unnoticed until it is read. Does nothing without a
-        replica.
-        """
+        replica."""
         with contextlib.suppress(FileNotFoundError), self._where.block(block).open("r+b") as file:
             middle = max(0, self._lengths.get(block, 0) // 2)
             file.seek(middle)

@@ -73,8 +73,7 @@ class AgentDir:
 
     def seal_output(self, attempt: str) -> None:
         """Make this process the owner of a published map output, so that the attempt's user, who may be reused,
-        cannot change it.
-        """
+        cannot change it."""
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
             os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)

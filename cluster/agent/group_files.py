@@ -37,8 +37,7 @@ def slot_groups(slots: int) -> tuple[str, ...]:
 
 class Quota(NamedTuple):
     """A limit that a fork applies to itself just before an attempt's own code: `text`, to be written to
-    `descriptor`.
-    """
+    `descriptor`."""
 
     descriptor: int
     text: str

@@ -1,6 +1,5 @@
 """The agent's HTTP server: authentication, and the endpoints for attempts and reducers. Endpoints for blocks are in
-`datanode`.
-"""
+`datanode`."""
 
 from __future__ import annotations
 

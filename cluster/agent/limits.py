@@ -94,8 +94,7 @@ class NodeLimits:
 
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
         """Set the memory limit of a place for the next attempt. `scratch` is its folder, before the attempt's user
-        owns it.
-        """
+        owns it."""
         name = self._names[place]
         try:
             if self._groups is not None:
@@ -210,8 +209,7 @@ class NodeLimits:
 
     def stream(self, *names: str) -> NodeStream:
         """Return a stream through the named budgets: `disk`, `tx`, `rx` and links between racks; with `disk` also a
-        shared disk.
-        """
+        shared disk."""
         if self.budget is None:
             return NodeStream(())
         streams = [self.budget.stream(name) for name in names if name in NAMES]

@@ -37,8 +37,7 @@ class OutputBoard:
 
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
         """Return {"cursor", "outputs", "all_done"} after `cursor`. Waits up to `patience_s` seconds for news if there
-        are none.
-        """
+        are none."""
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:
             try:

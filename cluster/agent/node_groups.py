@@ -150,8 +150,7 @@ class NodeGroups:
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
         """Adapt the limit after the attempt's own code has begun, `setup_cpu_s` after `hold`. Raises CgroupError,
-        OSError.
-        """
+        OSError."""
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
         if share != given:
@@ -178,8 +177,7 @@ class NodeGroups:
 
     def rebalance(self) -> None:
         """Give the CPU that some attempts leave to the others. Call several times a second. Raises CgroupError,
-        OSError.
-        """
+        OSError."""
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
@@ -189,8 +187,7 @@ class NodeGroups:
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
         """Limit the memory of the group's processes to `limit_bytes` plus `SLACK_BYTES`, with swap where the kernel
-        counts it. Raises CgroupError.
-        """
+        counts it. Raises CgroupError."""
         if "memory" not in self.controllers:
             return
         wanted = limit_bytes + SLACK_BYTES

@@ -39,8 +39,7 @@ class Peers:
 
     async def admit(self, request: web.Request) -> str:
         """Return the name of the requesting node, empty for a client outside the cluster. Raises 503 if a network
-        fault blocks it.
-        """
+        fault blocks it."""
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
             raise web.HTTPServiceUnavailable(text=f"{self.own} is cut off from {sender}")
@@ -54,16 +53,14 @@ class Peers:
 
     def way_out(self, node: str) -> tuple[str, ...]:
         """Return the budgets of bytes to `node` on their way out: none on the same node, also the uplink to another
-        rack.
-        """
+        rack."""
         if node == self.own:
             return ()
         return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
 
     def way_in(self, node: str) -> tuple[str, ...]:
         """Return the budgets of bytes from `node` on their way in: none on the same node, also core switch and
-        downlink from another rack.
-        """
+        downlink from another rack."""
         if node == self.own:
             return ()
         into = (CORE_SWITCH, downlink_of(self.racks.get(self.own, "")))
@@ -71,8 +68,7 @@ class Peers:
 
     def way_to(self, node: str) -> tuple[str, ...]:
         """Return the budgets of bytes that `node` requested. That node's agent charges nothing, its attempts only
-        `rx`.
-        """
+        `rx`."""
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))

@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 
 class Keeper:
     """Takes saved parts from attempts and completes the replicas in the background, paced like other traffic of the
-    node.
-    """
+    node."""
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
         self._where = where

@@ -57,8 +57,7 @@ class Sender:
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
         """Start forwarding a block to the first reachable one of `nodes`, which forwards it to the rest. Return None
-        if none is reachable.
-        """
+        if none is reachable."""
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
@@ -69,8 +68,7 @@ class Sender:
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
         """PUT a block to the first of `nodes` with the rest as its pipeline. Return the nodes that stored it. Raises
-        OSError or aiohttp's ClientError.
-        """
+        OSError or aiohttp's ClientError."""
         url = self._peers.url(nodes[0])
         if url is None:
             raise ConnectionError(f"{nodes[0]} cannot be reached")
@@ -83,8 +81,7 @@ class Sender:
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a block (from `low` up to `high`) or its checksums from a node, without pacing. Raises
-        OSError or aiohttp's ClientError.
-        """
+        OSError or aiohttp's ClientError."""
         url = self._peers.url(node)
         if url is None:
             raise ConnectionError(f"{node} cannot be reached")
@@ -96,8 +93,7 @@ class Sender:
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
         """Copy a block from the own disk, paced, to `nodes`. Return the nodes that stored it. Raises CorruptBlock and
-        the errors of `put`.
-        """
+        the errors of `put`."""
         corrupt: list[CorruptBlock] = []  # aiohttp tells only that the body could not be sent
         try:
             return await self.put(block, nodes, self._from_disk(path, corrupt, nodes[0]))
@@ -120,13 +116,11 @@ class Sender:
 
 class Relay:
     """A block that is forwarded down the pipeline while it arrives. A broken connection does not affect the write
-    here.
-    """
+    here."""
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
         """Start forwarding. `put` sends the chunks it is given; `pay` charges the bytes of each chunk before it is
-        sent.
-        """
+        sent."""
         self._pay = pay
         self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
         self._broken = False

@@ -27,8 +27,7 @@ def status(entry: Entry) -> dict[str, Any]:
 
 def summary(names: Namespace, top: Entry) -> dict[str, int]:
     """Return counts of files and directories (including the top one), their bytes, and the bytes of all wanted
-    replicas.
-    """
+    replicas."""
     files = list(names.files(top))
     return {
         "length": sum(file.length for file in files),

@@ -86,8 +86,7 @@ class BlockManager:
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
         """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
-        node is unknown.
-        """
+        node is unknown."""
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
         commands: list[Json] = []
@@ -226,8 +225,7 @@ class BlockManager:
 
     def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
         """Note the replicas of a complete file as the writer reports them. The nodes' own reports may come before or
-        after.
-        """
+        after."""
         with self._journal.together():
             for block, length in file.blocks.items():
                 state = self.map.blocks[block]
@@ -280,8 +278,7 @@ class BlockManager:
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
         """Return the input blocks whose replicas changed since the last call, with the current holders of good
-        ones.
-        """
+        ones."""
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]
 

@@ -86,8 +86,7 @@ class BlockMap:
 
     def settle(self, block: str, length: int, target: int) -> None:
         """Set the length and the wanted number of replicas of a written block. Replicas of another length are marked
-        as corrupt.
-        """
+        as corrupt."""
         state = self.blocks[block]
         state.length, state.target = length, target
         for node in list(state.expected):
@@ -116,8 +115,7 @@ class BlockMap:
 
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
         """Note expected replicas of a new block, as `expect` does, where the loads of `field` already include the
-        bytes.
-        """
+        bytes."""
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
         for node in nodes:

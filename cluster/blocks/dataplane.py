@@ -71,8 +71,7 @@ class DataPlane:
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
         """Yield the bytes [start, end) of a node's replica. Raises BlockUnavailable, after the good part, if it ends
-        early.
-        """
+        early."""
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start

@@ -18,8 +18,7 @@ Life = tuple[int, float, str]
 
 class MemoryJournal:
     """Mirrors `namenode_journal.NamespaceJournal`. It differs in that polled rows, and changes that nobody will
-    replay, are forgotten, and that an exception in `together` undoes nothing.
-    """
+    replay, are forgotten, and that an exception in `together` undoes nothing."""
 
     def __init__(self, *, keeps_changes: bool = True) -> None:
         self._keeps = keeps_changes
@@ -60,8 +59,7 @@ class MemoryJournal:
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
         """Write the row of a replica that was deleted (`now_s` None: that exists at the end). Unknown replicas are
-        ignored.
-        """
+        ignored."""
         gone = self._lives.get(node, {}).pop(block, None)
         if gone is not None:
             length, added_s, cause = gone

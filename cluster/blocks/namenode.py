@@ -76,8 +76,7 @@ class NameNode:
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
         """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
-        node is unknown.
-        """
+        node is unknown."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
@@ -90,14 +89,12 @@ class NameNode:
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
         """Process a reader's report of a bad or missing replica; ignored for the last good one (see
-        `BlockManager.report_bad`).
-        """
+        `BlockManager.report_bad`)."""
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
         """Return {"keep": bool}: whether a node keeps a replica of the block that it fetches, within `budget` (share
-        of all inputs).
-        """
+        of all inputs)."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -108,8 +105,7 @@ class NameNode:
         scheme: DynamicReplicas,
     ) -> None:
         """Count current readers of inputs: jobs by path, and by node its requests and slots. Sets replicas at the end
-        of an epoch.
-        """
+        of an epoch."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -120,8 +116,7 @@ class NameNode:
 
     def reopen(self, now_s: float, path: str) -> None:
         """Make a complete file incomplete, so that blocks can be added, until `complete` is called with old and new
-        blocks.
-        """
+        blocks."""
         self._change({"op": "reopen", "path": path, "now_s": now_s})
 
     def allocate(
@@ -255,8 +250,7 @@ class NameNode:
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
         """Complete an uploaded input with these blocks ({"block", "length", "nodes"}), or as planned. The call can be
-        repeated.
-        """
+        repeated."""
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()
@@ -375,15 +369,13 @@ class NameNode:
 
     def poll(self, cursor: int = 0) -> Json:
         """Return {"cursor", "rows"}: rows of blocks.parquet since a cursor (at most 10,000; call again until
-        empty).
-        """
+        empty)."""
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 
     def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
         """Return the input blocks whose replicas changed since the last call, with the current holders of good
-        ones.
-        """
+        ones."""
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:

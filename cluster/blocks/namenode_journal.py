@@ -82,8 +82,7 @@ class NamespaceJournal:
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
         """Write the row of a replica that was deleted (`now_s` None: that exists at the end). Unknown replicas are
-        ignored.
-        """
+        ignored."""
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
         ).fetchone()

@@ -50,8 +50,7 @@ class Directory(Entry):
 class File(Entry):
     """A file. `blocks` maps block ids, in order, to lengths in bytes (0 while unknown). `replication` is the target
     for each block. `placement` is the layout of an input and `skew` its share of nodes. A file that is not `complete`
-    is being written.
-    """
+    is being written."""
 
     replication: int
     block_bytes: int
@@ -171,8 +170,7 @@ class Namespace:
 
     def apply(self, change: Change) -> dict[str, str]:
         """Apply a change that passed `check`. Return the blocks that belong to no file any more, with their file's
-        path.
-        """
+        path."""
         return self._changes[change["op"]][1](change)
 
     def _check_new(self, path: str) -> None:

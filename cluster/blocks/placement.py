@@ -192,8 +192,7 @@ def place_preferred(
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
     """Return the good replicas to delete so that `target` remain: from the rack with most of them, there the fullest
-    node.
-    """
+    node."""
     staying = list(holders)
     dropped: list[NodeId] = []
     while len(staying) > target:

@@ -77,8 +77,7 @@ class WebHdfs:
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
         """Listen on 127.0.0.1, with port 0 at any of `ports`. Return the runner: `addresses` has the port, `cleanup`
-        ends it.
-        """
+        ends it."""
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -170,8 +169,7 @@ class WebHdfs:
 
     async def create(self, request: web.Request, path: str) -> web.StreamResponse:
         """Answer CREATE: store the data of the request; without data, redirect (or return `Location`) for the second
-        step.
-        """
+        step."""
         if _brings_no_data(request):
             return self._second_step(request)
         settings = BlockSettings(

@@ -1,6 +1,5 @@
 """Agents of this host's nodes as forks of one template (`agent.warm.template`), which this process starts at the
-first use.
-"""
+first use."""
 
 from __future__ import annotations
 

@@ -75,8 +75,7 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
     """Create a limited group with a slot and remove it again. Return the hierarchies, and why it failed; empty on
-    success.
-    """
+    success."""
     try:
         where = find_hierarchies()
         files, names = PathFiles(where, f"probe-{os.getpid()}", "probe", os.getpid()), slot_groups(1)

@@ -72,14 +72,12 @@ class Machine(Protocol):
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Inject a fault: multiply those declared rates from now on that the agent, which gets the same order, cannot
-        change itself.
-        """
+        change itself."""
         ...
 
     async def dispose(self) -> None:
         """Remove the node's files, unless they are in the run's own folder. Must be called after `stop`, at the end
-        of the node.
-        """
+        of the node."""
         ...
 
     def totals(self) -> KernelTotals:

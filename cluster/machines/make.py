@@ -39,8 +39,7 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
     """Return a new machine for one incarnation of the node, on its files of the run. `runner` is the function that
-    runs attempts.
-    """
+    runs attempts."""
     stretch = config.cluster.stretch
     agent = AgentConfig(
         node=node.on_host(config.host_speed).stretched(stretch),

@@ -95,8 +95,7 @@ class Fgcs(Containers):
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
         """Implement `Admission`: return whether the ready job with the least demand fits, so that a full node is not
-        offered to every job.
-        """
+        offered to every job."""
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
             return False
@@ -116,8 +115,7 @@ class Fgcs(Containers):
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
         """Return the full speeds of the local disk and of the block store, bytes/s: as given, else as measured, else
-        as declared.
-        """
+        as declared."""
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps

@@ -1,6 +1,5 @@
 """Typed slots, as in Hadoop MRv1: a map needs a map slot, a reduce a reduce slot, regardless of declared
-resources.
-"""
+resources."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The nodes that one job avoids, with the reason: a full disk, too many failures, or a failed task that waits to run
-again.
-"""
+again."""
 
 from __future__ import annotations
 

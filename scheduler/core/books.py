@@ -102,8 +102,7 @@ class Books:
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
         """Return one function that calls the hook of the policy and of the speculation, or None if neither has the
-        hook.
-        """
+        hook."""
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return policies.together(hooks, answers=False) if hooks else None
@@ -192,8 +191,7 @@ class Books:
 
     def settle(self) -> None:
         """Report all pending changes of stages to the policy. Several changes of one stage are reported by one
-        call.
-        """
+        call."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
@@ -201,8 +199,7 @@ class Books:
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
         """Set `observer`, which is called with the node of each attempt that is ordered to stop, also if it was
-        ordered before.
-        """
+        ordered before."""
         self._on_kill = observer
 
     def kill(self, attempt: Attempt, reason: str) -> None:

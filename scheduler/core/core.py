@@ -93,8 +93,7 @@ class Core:
 
     def tick(self, now_s: float) -> None:
         """Mark silent trackers as lost and ask the policy for attempts to preempt. Called about once a heartbeat
-        interval.
-        """
+        interval."""
         ledger = self._ledger
         ledger.now_s = now_s
         self._expire(now_s - self._silence_s)
@@ -110,8 +109,7 @@ class Core:
 
     def _expire(self, latest_s: float) -> None:
         """Mark trackers as lost that were last heard before `latest_s`. All trackers are searched only if one can be
-        found.
-        """
+        found."""
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
                 if node.heard_s < latest_s and node.alive:
@@ -173,8 +171,7 @@ class Core:
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
         """Process a tracker's heartbeat and return the reply. A sequence that was answered before gets the last reply
-        again.
-        """
+        again."""
         ledger = self._ledger
         node = ledger.nodes.get(beat.node)
         sequence = beat.sequence
@@ -246,8 +243,7 @@ class Core:
 
     def _discard_stray(self, report: AttemptReport) -> None:
         """Discard the output of a report that the core did not expect: of an attempt given up earlier, or a repeated
-        report.
-        """
+        report."""
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
             return
@@ -328,8 +324,7 @@ class Core:
 
     def check_books(self) -> None:
         """Raise AssertionError if an invariant of the books does not hold. Takes time proportional to the cluster;
-        for tests.
-        """
+        for tests."""
         check_books(self._ledger)
 
 

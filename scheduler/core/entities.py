@@ -304,8 +304,7 @@ class Job:
 
     def release(self) -> None:
         """Drop what only a running job needs, and break reference cycles, so that memory is freed without a garbage
-        collection.
-        """
+        collection."""
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:
                 task.winner = None

@@ -61,8 +61,7 @@ class JobBooks(Books):
 
     def split_task(self, task: Task, share: float) -> Task:
         """Split a whole map into two tasks: itself with the first share of its bytes, and a new task with the rest.
-        Return the new task.
-        """
+        Return the new task."""
         stage = task.stage
         job = stage.job
         parts = cut(task.split, share)

@@ -64,8 +64,7 @@ class Ledger(JobBooks):
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
         """Note whether the node's disk is full. Jobs stop avoiding the node for that reason when the disk is not
-        full.
-        """
+        full."""
         known = self.nodes.get(node)
         if known is not None:
             known.disk_full = full
@@ -75,8 +74,7 @@ class Ledger(JobBooks):
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
         """Launch the proposed task on the node and return the attempt. Raises PolicyError if the proposal cannot be
-        carried out.
-        """
+        carried out."""
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
@@ -238,8 +236,7 @@ class Ledger(JobBooks):
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
         """Tell the node again to forget an ended job, since a killed map may have written output after the first
-        order.
-        """
+        order."""
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))

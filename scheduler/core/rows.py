@@ -103,8 +103,7 @@ def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: st
 
 class JobRow(NamedTuple):
     """An ended job. `start` is the time of its first launch, None without any; `maps` counts both parts of a split
-    map.
-    """
+    map."""
 
     job: str
     name: str

@@ -26,8 +26,7 @@ class TaskState(StrEnum):
 
 class AttemptState(StrEnum):
     """The states of an attempt. ASSIGNED: launched in a reply, not yet reported by the node. KILLING: ordered to
-    stop.
-    """
+    stop."""
 
     ASSIGNED = "assigned"
     RUNNING = "running"

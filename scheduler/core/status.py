@@ -10,8 +10,7 @@ from schedbed.scheduler.core.ledger import Ledger
 
 def status(ledger: Ledger) -> dict[str, Any]:
     """Return the jobs in order of submission (also recently ended ones), the nodes by name, and the last decisions
-    other than skips.
-    """
+    other than skips."""
     jobs = sorted([*ledger.ended.values(), *ledger.jobs.values()], key=lambda job: job.serial)
     return {
         "jobs": [_job(job) for job in jobs],

@@ -46,8 +46,7 @@ class Answers:
 
     def replay(self, replies: Replies | None) -> None:
         """Use these answers for the next event. With None the policy's own answers count, since they were never sent
-        to a node.
-        """
+        to a node."""
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -58,8 +57,7 @@ class Answers:
 
     def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
         """Record the kills that `preempt` returned and return the effective ones, which in a replay are the recorded
-        ones.
-        """
+        ones."""
         now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
         answer = self._counts(view, now, "preempt")
         return kills if answer is now else _kills(view, answer)

@@ -40,8 +40,7 @@ class Culprit:
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
         """Return the innermost line of the policy's own code in the traceback, such as `mine.py, line 7`; None if
-        there is none.
-        """
+        there is none."""
         found = None
         while traceback is not None:
             if self._owns(traceback.tb_frame):

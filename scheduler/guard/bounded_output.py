@@ -25,8 +25,7 @@ class OutputBound:
 
     def begin(self, *streams: Any) -> None:
         """Bound these streams and reset the count, since several policies may run in one process one after
-        another.
-        """
+        another."""
         self._written = 0
         for stream in streams:
             if not any(stream is each for each in self._streams):

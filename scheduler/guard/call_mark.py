@@ -1,6 +1,5 @@
 """A mark of the policy's current call, in memory that outlives the process, to find the call that ended or hangs
-it.
-"""
+it."""
 
 from __future__ import annotations
 

@@ -96,8 +96,7 @@ class GuardedPolicy:
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
         """Set the hook that the core calls. `ended` and `finished` are stored apart, since this class does more in
-        these hooks.
-        """
+        these hooks."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -321,8 +320,7 @@ class GuardedPolicy:
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
         """Return the task, what is wrong with the proposal, and the proposal for the core; of the last two only one
-        is set.
-        """
+        is set."""
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
         face: Any = answer.task

@@ -35,8 +35,7 @@ class IdleWatch:
 
     def none(self, ledger: Ledger) -> str:
         """Note that the policy starts nothing although a slot is free. Return what is wrong with that; empty if
-        nothing.
-        """
+        nothing."""
         if ledger.live_attempts:
             self._nones = 0
             return ""

@@ -137,8 +137,7 @@ def frozen(value: Any) -> Any:
 
 def is_plain(given: Any) -> bool:
     """Return whether the value consists only of numbers, texts, kinds of tasks and None, in lists, tuples and
-    dictionaries.
-    """
+    dictionaries."""
     kind = type(given)
     if kind is dict:
         return all(is_plain(key) and is_plain(each) for key, each in given.items())

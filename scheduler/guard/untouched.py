@@ -1,6 +1,5 @@
 """Checks that a user's policy has not changed the core's books: it gets faces only, but Python lets code reach past
-them.
-"""
+them."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ RAISES = dis.opmap["RAISE_VARARGS"]
 
 def is_raised(error: BaseException) -> bool:
     """Return whether a `raise` statement raised the error. A real interrupt can occur between any two
-    instructions.
-    """
+    instructions."""
     traceback = error.__traceback__
     if traceback is None:
         return True

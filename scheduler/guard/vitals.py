@@ -13,8 +13,7 @@ MODULES = (builtins, time)
 
 def with_vitals_kept(act: Callable[[], T]) -> tuple[T, list[str]]:
     """Return the result of `act` and the names of the vital functions that it replaced. The functions are
-    restored.
-    """
+    restored."""
     before = [dict(vars(module)) for module in MODULES]
     try:
         found = act()

@@ -30,8 +30,7 @@ class Patience:
 
 class Delay:
     """Locality axis. `node_wait_s` (T1): wait before a rack-local map may start. `rack_wait_s` (T2): further wait
-    before any map may start.
-    """
+    before any map may start."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
     compiled_as = "delay"
@@ -47,8 +46,7 @@ class Delay:
 
     def awaits_beat(self) -> bool:
         """Implement `Hooks`: return whether a job was skipped in the last heartbeat, since it waits until the
-        next.
-        """
+        next."""
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
@@ -82,8 +80,7 @@ class Delay:
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
         """Implement the `scan` of `Locality`: like `pick`, faster for jobs without local data that must still
-        wait.
-        """
+        wait."""
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
         now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
         for job in jobs:

@@ -37,8 +37,7 @@ class Known:
 class SplitLocality(Delay):
     """Locality axis. `share` (P): share of a map to start away from its input immediately; None learns it. 0 is delay
     scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched blocks, up to `copy_budget`
-    of the size of all inputs with their replicas.
-    """
+    of the size of all inputs with their replicas."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 

@@ -53,8 +53,7 @@ def _share(work: float, slots: int) -> float:
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
     """Return the bounds of eq. 1 to 7 for a job's remaining tasks on these slots. With one wave no typical shuffle is
-    added.
-    """
+    added."""
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
     if reduces:

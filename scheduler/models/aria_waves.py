@@ -21,8 +21,7 @@ WAVES = "waves"
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
     """Return the completion time of the tasks on these slots. The last wave of a stage takes as long as its longest
-    task.
-    """
+    task."""
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
 

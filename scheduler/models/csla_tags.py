@@ -66,8 +66,7 @@ class Errors:
 
     def to_json(self) -> dict[str, float | int]:
         """Return `mae`, `rmse`, `last_mae` (no change predicted) and the number of predictions; all 0 without
-        predictions.
-        """
+        predictions."""
         count = max(1, self.count)
         return {
             "mae": self.absolute / count,
@@ -79,8 +78,7 @@ class Errors:
 
 class Predictor:
     """Prediction of the next value of a series from its last values. `errors` accumulates the errors of past
-    predictions.
-    """
+    predictions."""
 
     __slots__ = ("_history", "errors", "next")
 
@@ -108,8 +106,7 @@ class TaskSample:
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
         """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s` (all
-        seconds).
-        """
+        seconds)."""
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 def best_share(local_s: float, remote_s: float, delay_s: float) -> float:
     """Return the share P at which both parts end together, at most 1: P M = (1 - P) N + D. Returns 0 if all times are
-    0.
-    """
+    0."""
     both_s = local_s + remote_s
     return min(1.0, (local_s + delay_s) / both_s) if both_s > 0 else 0.0
 

@@ -51,8 +51,7 @@ class TaskUse:
 
 def io_time_s(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
     """Return equation 3: the time of the task's bytes at full speed. It never overestimates I/O, so CPU is never
-    underestimated.
-    """
+    underestimated."""
     return use.local_bytes / disk_bps + use.hdfs_bytes / hdfs_bps
 
 
@@ -88,8 +87,7 @@ class DemandMean:
 
 class Hardware(NamedTuple):
     """The hardware that a demand depends on: an emulated core in cores of the host, and the declared disk rate in
-    bytes/s.
-    """
+    bytes/s."""
 
     core_speed: float
     disk_bps: float

@@ -24,8 +24,7 @@ _MOST_STEPS = 10**8
 
 class LeftStage(NamedTuple):
     """The remaining work of a stage: the number of unstarted tasks, their seconds, and the seconds left of each
-    running one.
-    """
+    running one."""
 
     unstarted: int
     task_s: float
@@ -43,8 +42,7 @@ class JobDue(NamedTuple):
 
 class PlannedStarts(NamedTuple):
     """Planned start times (seconds from now) by kind, each with a number of tasks, and whether the job will be
-    late.
-    """
+    late."""
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
     late: bool
@@ -116,8 +114,7 @@ class _Model:
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
         """Return the times at which slots become free, as a heap. It can hold more entries than slots if a node was
-        lost while tasks run.
-        """
+        lost while tasks run."""
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
         return [0] * max(0, self._slots[kind] - len(held)) + held

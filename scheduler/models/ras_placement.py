@@ -55,8 +55,7 @@ class PlacedJob:
 
 class Placement:
     """The placement of one control cycle. `kinds`: each node's kind, an index into the jobs' `demands`. The jobs'
-    running tasks are the first placement.
-    """
+    running tasks are the first placement."""
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
         self.jobs = jobs
@@ -170,8 +169,7 @@ class Placement:
 
     def _improve(self, node: int) -> None:
         """Move room from rich to poor jobs (lines 11 to 23): the richest job gives up a map while it stays no poorer
-        than the poorest.
-        """
+        than the poorest."""
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
             if poorest is None:
@@ -203,8 +201,7 @@ class Placement:
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
         """Return whether another map on the node leaves room for the additional fetches of its job's reduces,
-        wherever they run.
-        """
+        wherever they run."""
         if node in job.barred:
             return False
         if job.reducing or not job.reduces:

@@ -56,8 +56,7 @@ class ResidualTimes:
 
     def fitted(self) -> TaskTime:
         """Return the fitted times, neither below 0. Everything counts as `scaled` until two different shares were
-        measured.
-        """
+        measured."""
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
         only_scaled = TaskTime(0.0, self._sum_xs / self._sum_xx)
@@ -88,8 +87,7 @@ def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
     """Return the time of a task with that share, divided by its mean time on all these slots; below 1 is better than
-    average.
-    """
+    average."""
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)
     return task.on(free_cpu) / mean_s if mean_s > 0 else 1.0

@@ -8,8 +8,7 @@ from statistics import fmean, pstdev
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
     """Return equation 2, corrected: each user's part of `slots` by mean job size (above 0). The parts add up to
-    `slots`.
-    """
+    `slots`."""
     if not sizes:
         return {}
     total = sum(1 / size for size in sizes.values())

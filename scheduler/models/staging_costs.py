@@ -20,8 +20,7 @@ _TIE = 1e-6
 
 def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
     """Return the staging time in seconds: 0 on a node that holds the input, else bytes / network rate of the node.
-    Bytes from another rack take `off_rack` times as long.
-    """
+    Bytes from another rack take `off_rack` times as long."""
     if not task.hosts or node.node in task.hosts:
         return 0.0
     rate_bps = node.spec.network_bps

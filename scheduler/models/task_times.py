@@ -1,6 +1,5 @@
 """Expected times of tasks for policies that plan: measured in the job, else in similar jobs, else estimated from the
-input.
-"""
+input."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ def took_s(attempt: AttemptView) -> float:
 
 class MeanTimes:
     """Mean times of tasks by kind. Before the first task of a kind, `wider` is used, which also learns from these
-    tasks.
-    """
+    tasks."""
 
     __slots__ = ("_count", "_sum_s", "_wider")
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 def time_left_s(progress: float, elapsed_s: float) -> float:
     """Return the remaining seconds of a task that made this progress in this time, at the same rate; infinite for
-    progress 0.
-    """
+    progress 0."""
     return (1 - progress) * elapsed_s / progress if progress > 0 else math.inf
 
 

@@ -39,8 +39,7 @@ class BalancedPool:
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks`: request a new plan. The plan is not made during an offer, when jobs that avoid the node
-        seem to have nothing to start.
-        """
+        seem to have nothing to start."""
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
         else:

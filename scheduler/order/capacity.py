@@ -80,8 +80,7 @@ class Capacity:
     @property
     def closed_queues(self) -> tuple[str, ...]:
         """Return the named queues if their shares add up to the whole cluster, since jobs of other queues would
-        starve; else ().
-        """
+        starve; else ()."""
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
@@ -227,8 +226,7 @@ class Capacity:
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
         """Return whether the node keeps its free slots for the job. A job keeps slots on at most as many nodes as it
-        has unstarted tasks.
-        """
+        has unstarted tasks."""
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
             del kept[name]

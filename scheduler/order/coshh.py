@@ -100,8 +100,7 @@ class ReadyByClass:
 
 class Coshh:
     """Order axis. `classes`: largest number of classes. `users`: min share (slots of each kind) and weight by
-    user.
-    """
+    user."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -184,8 +183,7 @@ class Coshh:
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
         """Return the features of a job: logarithms of its mean task times by hardware and of its workload's arrivals,
-        and its priority.
-        """
+        and its priority."""
         workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
         tasks = max(1, sum(totals.values()))
         means_s = [

@@ -119,8 +119,7 @@ class DynamicPriority(PoolOrder):
 
     def _price(self, view: View, bidder: Bidder) -> float:
         """Return the user's price for the ending interval: the bid, times the part of the entitled slots that the
-        user holds.
-        """
+        user holds."""
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())
@@ -137,8 +136,7 @@ class DynamicPriority(PoolOrder):
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
         """Return kills of attempts above their users' shares, as many as users below their share could start at
-        once.
-        """
+        once."""
         users = self._bidders()
         claims = []
         for user in users:

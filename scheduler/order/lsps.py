@@ -56,8 +56,7 @@ class SizedPool(Pool):
 
 class Lsps(PoolOrder):
     """Order axis. `alpha`: from equal slots (0) to slots in proportion to 1/size (1). `alike`: coefficient of
-    variation below which a user's jobs go by FIFO.
-    """
+    variation below which a user's jobs go by FIFO."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -126,8 +125,7 @@ class Lsps(PoolOrder):
 
     def _share_out(self, view: View) -> None:
         """Set each user's weight by the user's slots, and the order of the user's jobs by the variation of their
-        sizes.
-        """
+        sizes."""
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)
         for name, pool in users:

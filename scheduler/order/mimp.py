@@ -76,8 +76,7 @@ class Mimp:
 
     def tick(self, view: View) -> None:
         """Implement `Hooks`: mark the order as outdated, since foreground loads change, tasks end and deadlines come
-        nearer.
-        """
+        nearer."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -142,8 +141,7 @@ class Mimp:
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
         """Return whether a task that starts on such a node now ends before the deadline; true everywhere if it does
-        on no node.
-        """
+        on no node."""
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()
         best = max((each.free_cpu for each in self._slots[kind]), default=1.0)

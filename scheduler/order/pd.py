@@ -33,8 +33,7 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 class PerformanceDriven:
     """Order axis. `probe`: tasks of a new job that run first. `remaining`: how the rest of a running task is
-    estimated.
-    """
+    estimated."""
 
     def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
         self._probe = probe

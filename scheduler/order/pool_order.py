@@ -47,8 +47,7 @@ class PoolOrder(ABC):
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks`. A change caused by the job's end may be reported after the end of other jobs of its
-        pool.
-        """
+        pool."""
         pool = self._pool(job)
         pool.jobs.drop(job)
         for kind in TaskKind:

@@ -49,8 +49,7 @@ class Preemption:
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
         """Return the number of slots that the pool may take back now, and why. Update since when the pool has had
-        enough.
-        """
+        enough."""
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
         if held >= promised or key not in self._at_min_s:
@@ -76,8 +75,7 @@ def take_back(
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
     """Yield a kill for each owed slot (pool, slots, reason) that is not being freed yet, as long as a pool of
-    `shares` is above its share.
-    """
+    `shares` is above its share."""
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)
     victims = _victims(pools, list(shares), kind, left, shares)
@@ -105,8 +103,7 @@ def _victims(
     shares: Mapping[str, float],
 ) -> Iterator[AttemptView]:
     """Yield attempts of pools above their share, most recently launched first, while their pool stays at its
-    share.
-    """
+    share."""
     rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
     candidates = [
         (attempt.serial, name, attempt)

@@ -61,8 +61,7 @@ class Queue:
 
 def over_max(held: Held, need: int, most: float) -> bool:
     """Return whether another task would take the queue above its maximum. One task may always run, however small the
-    queue.
-    """
+    queue."""
     return held.total > 0 and held.total + need > most + _SLACK
 
 

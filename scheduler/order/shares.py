@@ -36,8 +36,7 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
     """Return the level to which `left` slots above the floors raise all shares. The demand must be at least that
-    much.
-    """
+    much."""
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
     level = width = 0.0

@@ -139,8 +139,7 @@ class Aria:
 
     def tick(self, view: View) -> None:
         """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for long.
-        Recompute all jobs when the cluster has grown or shrunk.
-        """
+        Recompute all jobs when the cluster has grown or shrunk."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
             self._slots = slots
@@ -247,8 +246,7 @@ class Aria:
 
     def report(self) -> dict[str, Any]:
         """Implement `Hooks`: return the profiles of successful jobs, to be kept, and the predictions made at
-        submission.
-        """
+        submission."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 

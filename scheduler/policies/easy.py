@@ -26,8 +26,7 @@ MAP = TaskKind.MAP
 
 class Easy:
     """A whole policy. Times closer than `slack_s` count as equal, since launches wait for heartbeats and traces count
-    whole seconds, so that ends meant to coincide differ slightly.
-    """
+    whole seconds, so that ends meant to coincide differ slightly."""
 
     limits = Limits(slots=True)
     elidable = True  # heartbeats that bring nothing mean nothing to it

@@ -42,8 +42,7 @@ class Explained(Composed):
 
     def report(self) -> dict[str, Any]:
         """Return the axes' reports as JSON values by topic. `profiles` are by kind and name, to be kept in the
-        profile store.
-        """
+        profile store."""
         merged: dict[str, Any] = {}
         for report in self._reports:
             for topic, values in report().items():

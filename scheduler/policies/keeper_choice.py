@@ -1,6 +1,5 @@
 """Which attempts keep the block that they fetch as a replica: by the policy (`keep_copy`) or by the scenario
-(`dare`).
-"""
+(`dare`)."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from schedbed.tasks.chance import chance
 
 class Keeping(NamedTuple):
     """Settings of kept blocks. `share`: share of the fetching maps that keep their block. `budget`: most bytes of
-    such replicas, as a share of the bytes of all inputs with their replicas.
-    """
+    such replicas, as a share of the bytes of all inputs with their replicas."""
 
     share: float
     budget: float
@@ -26,8 +24,7 @@ class Keeping(NamedTuple):
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
     """Return `keeping` of the policy or of its locality, else that of the cluster's blocks; None if no block is
-    kept.
-    """
+    kept."""
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)
         if own is not None:

@@ -132,8 +132,7 @@ class Late:
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
         """Compute the speeds of the nodes and find the slow ones. A node without running attempts keeps its last
-        speed, since a copy may have ended its slow attempt.
-        """
+        speed, since a copy may have ended its slow attempt."""
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
         speeds = {name: speed for name, speed in self._speeds.items() if view.nodes[name].alive}

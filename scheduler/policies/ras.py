@@ -213,8 +213,7 @@ class Ras:
         used: Amounts | None,
     ) -> Proposal | None:
         """Return a map for the room that the placement leaves free: of the poorest job that fits and is poorer than
-        all that wait here.
-        """
+        all that wait here."""
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
             return None
@@ -253,8 +252,7 @@ class Ras:
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
         """Return the estimated current use by all tasks on the node, or by those of one kind, in percent of the
-        node.
-        """
+        node."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
@@ -294,8 +292,7 @@ class Ras:
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
         """Return which resource of the node is too small for another task; None if it fits beside the running ones
-        (equation 6).
-        """
+        (equation 6)."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)

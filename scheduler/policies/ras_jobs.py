@@ -37,8 +37,7 @@ class MeanMap:
 @dataclass(slots=True)
 class Share:
     """The result of a control cycle for a job: tasks of each kind by node, with the reason. `reducing` as in
-    `PlacedJob`.
-    """
+    `PlacedJob`."""
 
     utility: float = float("-inf")
     placed: int = 0

@@ -1,6 +1,5 @@
 """Declarations with which a file of scheduler/order, locality, admission or policies makes itself available to
-SPECs.
-"""
+SPECs."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ class Axis(Declared):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
     """A published policy that is a choice on each axis, declared as `POLICY`. The registry adds the parameters of its
-    axes.
-    """
+    axes."""
 
     order: str
     locality: str = "greedy"

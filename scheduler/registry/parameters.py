@@ -304,8 +304,7 @@ def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
     """Return the constructor's arguments, including defaults. Raises BadInput that names the parameter and what was
-    expected.
-    """
+    expected."""
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:

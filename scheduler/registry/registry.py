@@ -1,6 +1,5 @@
 """The registry of policies, found in the files that declare them, and construction of a policy from a SPEC (see the
-contract).
-"""
+contract)."""
 
 from __future__ import annotations
 

@@ -37,8 +37,7 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
     """Return the kinds of sizes that a policy reads, each with the place, such as `mine.py, line 7`; empty for
-    shipped policies.
-    """
+    shipped policies."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
         path = Path(parsed.name.rpartition(":")[0])

@@ -15,15 +15,13 @@ from schedbed.scheduler.view import NodeView, View
 
 def is_quiet(policy: Policy) -> bool:
     """Return whether heartbeats without news do not matter to the policy. With speculation they do, since copies
-    depend on progress.
-    """
+    depend on progress."""
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
 def acts_on_ticks(policy: Policy) -> bool:
     """Return whether the policy does anything on a tick: its attribute `acts_on_ticks`, else whether it has `tick` or
-    `preempt`.
-    """
+    `preempt`."""
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 

@@ -91,8 +91,7 @@ class FrameworkSteps:
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
         """Return the seconds until the node has the job's files. The first task of the job on the node starts the
-        fetch.
-        """
+        fetch."""
         ready = self._files_ready_s.setdefault(job, {})
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 

@@ -245,8 +245,7 @@ class Beats:
 
     def _look(self, now_s: float, node: SimNode) -> None:
         """Report the progress of its attempts and its use of resources to the node's tracker, as far as the policy or
-        the tables need them.
-        """
+        the tables need them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -255,8 +254,7 @@ class Beats:
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
         """Return whether the heartbeat is still on its way. Its delay and that of its reply both count before it is
-        served.
-        """
+        served."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:
@@ -270,8 +268,7 @@ class Beats:
 
     def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
         """Count what the heartbeat reports, and note which reduces must hear of it. A repeated heartbeat is counted
-        once.
-        """
+        once."""
         if beat.sequence == node.counted:
             return
         node.counted = beat.sequence
@@ -349,8 +346,7 @@ class Beats:
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
         """Start a new incarnation on the same machine after the JobTracker gave up the old one. Running attempts are
-        killed.
-        """
+        killed."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         for job in tuple(node.jobs):

@@ -1,6 +1,5 @@
 """Replicas kept by maps that fetched their block. Mirrors `cluster.agent.replica_keeper`; differs in that no bytes
-are moved.
-"""
+are moved."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ Keep = Callable[[float, str, str, int], None]
 
 class Copies:
     """Asks the NameNode when a map starts whether to keep its block, and adds the replica when the map has
-    succeeded.
-    """
+    succeeded."""
 
     def __init__(self, keeping: Keeping, seed: int, storage: Storage, keep: Keep) -> None:
         self._keeping = keeping

@@ -131,8 +131,7 @@ class Upkeep:
         self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
     ) -> None:
         """Schedule the end of a copy. It takes the time of the slower end, without contention; `there_bytes` are
-        already there.
-        """
+        already there."""
         nodes = self._simulation.node_by_name
         one, other = nodes[source], nodes[target]
         length = self._storage.names.block_length(block)

@@ -117,8 +117,7 @@ class Setup:
 @dataclass(slots=True)
 class Statistics:
     """Counts of a simulation. `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the
-    ends of map stages (Verma et al., 2011).
-    """
+    ends of map stages (Verma et al., 2011)."""
 
     events: int = 0
     jobs: int = 0  # ended

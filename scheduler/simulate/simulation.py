@@ -253,8 +253,7 @@ class Simulation:
 
     def _look_for_jobs(self) -> None:
         """Schedule the next submission. Jobs are submitted with the first heartbeat or tick after their submit
-        time.
-        """
+        time."""
         self.due_s = self.master.next_due_s
         if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)

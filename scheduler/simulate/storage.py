@@ -98,8 +98,7 @@ class Storage:
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
         """Return the nodes, live or not, that hold a split's block when the run begins. For a split placed by the
-        caller these are its hosts.
-        """
+        caller these are its hosts."""
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:

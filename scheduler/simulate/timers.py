@@ -187,8 +187,7 @@ class Wakes:
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
         """Note that the first reduce of a job has started on the node, or that its last has ended there (`runs`
-        false).
-        """
+        false)."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:

@@ -12,8 +12,7 @@ from schedbed.scheduler.core.entities import Node
 
 class SimNode(Tracker):
     """One node's tracker and timers. `base_s` is the time at which its timer's heartbeat number 0 is served; others
-    follow every `heartbeat_s`.
-    """
+    follow every `heartbeat_s`."""
 
     __slots__ = (
         "always",
@@ -139,8 +138,7 @@ class Ring:
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
     """Return the node's first timer from now on. Its very first is one interval after the start of the
-    incarnation.
-    """
+    incarnation."""
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)
     if number < 1:

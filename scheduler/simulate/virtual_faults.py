@@ -302,8 +302,7 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
     """Lose a replica. Return which. A corrupt replica is found immediately here; in a live run only when it is
-    read.
-    """
+    read."""
     simulation = faults.simulation
     names = simulation.storage.names
     up = [node.spec.node for node in simulation.nodes if simulation.is_alive(node.spec.node)]

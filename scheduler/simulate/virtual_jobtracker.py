@@ -31,8 +31,7 @@ class Gate:
 
 class Master(Driver):
     """The JobTracker. It keeps a journal only if a fault needs one. While `is_up` is false, nothing may be asked of
-    it.
-    """
+    it."""
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
         self._rows = rows

@@ -17,8 +17,7 @@ ROUNDS = 8  # of signals: what is forked meanwhile gets it in the next
 
 class Seen(NamedTuple):
     """A process at one moment: its own CPU time, that of its waited-for children, resident memory including shared
-    pages, threads, start time.
-    """
+    pages, threads, start time."""
 
     own_s: float
     waited_s: float

@@ -52,8 +52,7 @@ class _Place:
 
 class StoppedGroups:
     """Mirrors `NodeGroups` for the same attempts and names of places. It differs in that it stops processes instead
-    of setting quotas, and needs a running event loop.
-    """
+    of setting quotas, and needs a running event loop."""
 
     version = 0
     controllers = frozenset({"cpu", "memory"})
@@ -78,8 +77,7 @@ class StoppedGroups:
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
         """Set the memory limit of the next attempt, and make the file `withheld` that holds the time of its stops.
-        Raises OSError.
-        """
+        Raises OSError."""
         place = self._places[name]
         place.memory_bytes = memory_bytes
         place.withheld = os.open(withheld, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -87,8 +85,7 @@ class StoppedGroups:
 
     def hold(self, name: str) -> None:
         """Start limiting the attempt that is about to begin. Mirrors `NodeGroups.hold`; its fork has nothing to
-        apply.
-        """
+        apply."""
         place = self._places[name]
         place.tree.look()
         place.resident_bytes = place.tree.resident_bytes
@@ -134,8 +131,7 @@ class StoppedGroups:
 
     def cpu_s(self, name: str) -> float | None:
         """Return the CPU time of the current or last attempt in the place, in core-seconds of the host; None without
-        any.
-        """
+        any."""
         place = self._places.get(name)
         if place is None:
             return None
@@ -191,8 +187,7 @@ class StoppedGroups:
 
     def _pass_time(self, place: _Place) -> None:
         """Subtract what the share allows for the time since the last call from the debt. Tell the pacer about stopped
-        time.
-        """
+        time."""
         now_s = self._clock()
         elapsed_s, place.looked_s = now_s - place.looked_s, now_s
         place.debt_s = max(-BANK_S * place.share, place.debt_s - place.share * elapsed_s)

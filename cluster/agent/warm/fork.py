@@ -56,8 +56,7 @@ class ForkSetup:
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
     """Turn a fork into an attempt: own session and user, death with the zygote, and none of its descriptors and
-    signal handlers.
-    """
+    signal handlers."""
     os.setsid()
     _go_first()
     if uid is not None:
@@ -77,8 +76,7 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 def _go_first() -> None:
     """Make the kernel kill attempts before the agent when memory runs out. Must be done before the process becomes
-    untraceable.
-    """
+    untraceable."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
@@ -134,8 +132,7 @@ def _run(
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
     """Apply the limit and report the begin and end of the attempt's own code (the block). Raises OSError if it cannot
-    be limited.
-    """
+    be limited."""
     take_turns()
     if quota is not None:
         lay_down(quota)

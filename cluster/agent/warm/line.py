@@ -42,8 +42,7 @@ class JsonLine:
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Send an object and optionally a descriptor, which is closed here. Does nothing if the other end has
-        closed.
-        """
+        closed."""
         if self._socket.fileno() < 0:
             _close(descriptor)
             return

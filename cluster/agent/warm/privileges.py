@@ -36,8 +36,7 @@ def can_drop() -> bool:
 
 def attempt_uid(agent_pid: int, place: int) -> int:
     """Return the user id of attempts in that place of that agent's node. No two attempts that live at the same time
-    share one.
-    """
+    share one."""
     return UID_BASE + agent_pid % 2**22 * PLACES + place % PLACES
 
 

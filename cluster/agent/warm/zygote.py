@@ -151,8 +151,7 @@ class Zygote:
 
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
         """Fork and return the pid. The child waits for its attempt and exits with its result, or with an error on
-        stderr.
-        """
+        stderr."""
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -192,8 +191,7 @@ class Zygote:
 
     def _kill_strays(self) -> None:
         """Kill the orphans that attempts left. While an attempt lives, its orphans become its own children, later the
-        zygote's.
-        """
+        zygote's."""
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
             for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):

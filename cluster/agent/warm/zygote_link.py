@@ -96,8 +96,7 @@ class ZygoteLink:
     @staticmethod
     def fork(lock: int) -> ZygoteLink:
         """Fork the zygote from this process, which must have one thread and all modules that a zygote needs. `lock`
-        as in `start`.
-        """
+        as in `start`."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if not pid:
@@ -135,8 +134,7 @@ class ZygoteLink:
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Send a message and optionally a descriptor, which is closed here. Does nothing if the zygote has ended;
-        `on_end` reports that.
-        """
+        `on_end` reports that."""
         if self._line is not None:
             self._line.send(message, descriptor)
 

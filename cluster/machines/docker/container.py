@@ -138,8 +138,7 @@ class DockerMachine:
 
     async def dispose(self) -> None:
         """Remove the volume, and after the last container on this host the run's network. Must be called after
-        `stop`.
-        """
+        `stop`."""
         await asyncio.to_thread(self._dispose)
 
     async def freeze(self) -> None:
@@ -157,8 +156,7 @@ class DockerMachine:
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Inject a fault: multiply the rates of the container's disk and NIC. The agent does so with its attempts'
-        CPU.
-        """
+        CPU."""
         del cpu
         if self._kernel and self.is_alive():
             await asyncio.to_thread(self._limits.set_rates, disk, network)
@@ -331,8 +329,7 @@ def prepare_network(
     client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
 ) -> None:
     """Create the run's own bridge network, without access to the outside if `internal`. Raises BadInput if that is
-    impossible.
-    """
+    impossible."""
     try:
         client.api.inspect_network(run_name(run_id))
         return

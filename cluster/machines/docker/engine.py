@@ -90,8 +90,7 @@ def remove_owned() -> list[str]:
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
     """Remove everything with a run's label and for which `doomed(labels)` is true. Return the names; none if no
-    engine answers.
-    """
+    engine answers."""
     if docker_why():
         return []
     with contextlib.closing(connect()) as client:

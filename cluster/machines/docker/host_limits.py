@@ -51,8 +51,7 @@ class HostLimits:
 
     def prepare(self, api: Any) -> None:
         """Create the attempts' groups and the node's volume: on a disk of its own, else in the engine's folder.
-        Raises BadInput.
-        """
+        Raises BadInput."""
         if self._wanted:
             try:
                 self._groups.make()

@@ -60,8 +60,7 @@ def node_image(client: docker.DockerClient) -> str:
 
 def _sources() -> dict[str, bytes]:
     """Return the files that a node needs, by their path in the image: the package's `__init__` and its two lower
-    rooms.
-    """
+    rooms."""
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}
     for room in ("cluster", "tasks"):

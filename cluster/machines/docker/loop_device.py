@@ -46,8 +46,7 @@ def attach(image: Path) -> tuple[str, int]:
 
 def discard(name: str, patience_s: float = 0.0) -> None:
     """Remove an unbound loop device, waiting up to `patience_s` seconds for that. A device that stays in use is
-    left.
-    """
+    left."""
     give_up = time.monotonic() + patience_s
     while True:
         try:

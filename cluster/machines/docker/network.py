@@ -25,8 +25,7 @@ RECEIVE = "ifb0"
 
 def shape(rate_bps: float, gateway: str) -> str:
     """Return a shell script that limits both directions to this rate (bytes/s). Run once in the node's network
-    namespace with NET_ADMIN.
-    """
+    namespace with NET_ADMIN."""
     return "\n".join(
         [
             "set -e",

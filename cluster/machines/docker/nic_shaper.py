@@ -1,6 +1,5 @@
 """Limits the NIC of a container to its rate by running tc in the node's network namespace, from the host or from a
-helper container.
-"""
+helper container."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from schedbed.cluster.machines.machine import MachineFailed
 
 class NicShaper:
     """tc for the container `name`. `image` and `labels` are those of a helper container, used if this process is not
-    root.
-    """
+    root."""
 
     def __init__(self, api: Any, name: str, *, image: str, labels: Labels) -> None:
         self._api = api
@@ -53,8 +51,7 @@ class NicShaper:
 
     def _beside(self, script: str) -> tuple[int, str]:
         """Run a script as root with only NET_ADMIN in a container that shares only the node's network. Return exit
-        code and output.
-        """
+        code and output."""
         name = f"{self._name}-tc"
         remove_container(self._api, name)
         host = self._api.create_host_config(

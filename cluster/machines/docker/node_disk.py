@@ -38,8 +38,7 @@ class DiskError(Exception):
 
 class NodeDisk:
     """The disk of one incarnation of a node, on an `image` that is created if missing. `owner` owns its top
-    folder.
-    """
+    folder."""
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
         self._image = image
@@ -59,8 +58,7 @@ class NodeDisk:
 
     def attach(self) -> None:
         """Bind a loop device to the image and limit it to the rate. Raises DiskError. `settle` must follow once it is
-        mounted.
-        """
+        mounted."""
         if why := disk_why_not():
             raise DiskError(why)
         self._throttle = blkio_root()

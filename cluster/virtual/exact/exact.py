@@ -75,8 +75,7 @@ class ExactEmulation:
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
         """Set the speed of the node's remaining work to `cpu` times the full one. `disk` and `network` are
-        ignored.
-        """
+        ignored."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -304,8 +303,7 @@ class ExactEmulation:
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
         """Return the node's use of resources since the last call. Each attempt uses the same at any time of its
-        work.
-        """
+        work."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None or now_s <= where.asked_s:

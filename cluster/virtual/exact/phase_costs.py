@@ -56,8 +56,7 @@ class ExactCosts:
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
     ) -> tuple[float, Counters]:
         """Return the seconds, from `begin_s` on, and counters of a reduce. All map outputs must exist at
-        `begin_s`.
-        """
+        `begin_s`."""
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)

@@ -12,8 +12,7 @@ from schedbed.tasks.specs import Counters
 
 class ExactRun:
     """An attempt. `left_s` of its work remained at `since_s`, at the node's speed; it ends at `due_s`. An attempt
-    that fails early leaves `beyond_s` of its work undone.
-    """
+    that fails early leaves `beyond_s` of its work undone."""
 
     __slots__ = (
         "beyond_s",

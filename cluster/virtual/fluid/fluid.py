@@ -76,8 +76,7 @@ class FluidEmulation:
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
         """Let nodes reach only nodes of their own group; () ends the partition. Transfers in progress continue, as in
-        a live run.
-        """
+        a live run."""
         self._world.sharing.advance(now_s)
         self._world.partition = Partition(groups)
 

@@ -13,8 +13,7 @@ from schedbed.tasks.specs import NodeId
 
 class MapRun(RunningAttempt):
     """A map. Without CPU time for a sort it computes, reads and writes concurrently, as the synthetic application
-    does.
-    """
+    does."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 

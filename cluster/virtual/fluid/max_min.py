@@ -303,8 +303,7 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
     """Compute rates by progressive filling: all rise together; a flow stops at its cap or at an exhausted
-    resource.
-    """
+    resource."""
     order = sorted(flows, key=_by_cap)
     for flow in order:
         flow._fair = -1.0

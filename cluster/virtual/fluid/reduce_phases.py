@@ -20,8 +20,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 def buffer_bytes(limit_bytes: int) -> int:
     """Return the bytes of fetched data that a reduce keeps in memory, given its memory limit (0: none); the rest goes
-    to disk.
-    """
+    to disk."""
     if not limit_bytes:
         return BUFFER_MAX_BYTES
     return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
@@ -244,8 +243,7 @@ class ReduceRun(RunningAttempt):
 
     def _failed(self, output: MapOutput) -> None:
         """Schedule another fetch of an output that could not be fetched; report it from the second failure on, as in
-        a live run.
-        """
+        a live run."""
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
         if count > FAILURES_MAX:

@@ -1,9 +1,8 @@
 """An attempt with contention: the common part of maps and reduces.
 
-A phase is a set of concurrent streams (CPU, reads, writes) and ends when all have ended. A live attempt alternates
-between them in small steps, so that none runs ahead of the slowest: a stream's rate is capped at what it would need
-without contention. In a live run they overlap because a stream makes up for the time between its pieces
-(`tasks.pacing`).
+A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between them in small steps, so
+that none runs ahead of the slowest: a stream's rate is capped at what it would need without contention. See
+`tasks.pacing`.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 class RunningAttempt:
     """An attempt between its launch and its report. Of an attempt that fails early only `share` of the work is
-    done.
-    """
+    done."""
 
     __slots__ = (
         "began_s",
@@ -252,7 +250,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Tell whether the flow needs room on that node's disk."""
+        """Return whether the flow needs room on that node's disk."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
@@ -260,7 +258,7 @@ class RunningAttempt:
         return flow.role == COPY
 
     def disk_filled(self, flow: Flow, host: SharedNode) -> None:
-        """The disk on which the flow writes is full."""
+        """Handle a full disk that the flow writes to."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)
         else:
@@ -292,7 +290,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the share of the phase that is done: its slowest stream's."""
+        """Return the completed share of the phase: that of its slowest stream."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
@@ -302,18 +300,18 @@ class RunningAttempt:
         return min(share, moved / self.phase_bytes) if self.phase_bytes else share
 
     def progress(self, now_s: float) -> float:
-        """0 to 1, as live attempts count it."""
+        """Return the progress from 0 to 1, as live attempts count it."""
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return what the node says of it while it runs."""
+        """Return the status that the node reports while the attempt runs."""
         progress = 0.0 if self.started_s is None else self.progress(now_s)
         return AttemptStatus(
             attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
         )
 
     def memory_bytes(self, now_s: float) -> int:
-        """Return what it holds, taken to grow with its work."""
+        """Return the attempt's memory in bytes, which is assumed to grow with its work."""
         if self.report is not None or self.started_s is None:
             return 0
         return int(self.plan.cost.memory_peak_bytes * self.progress(now_s) * self.share)
@@ -321,12 +319,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """The attempt fails now; its report follows."""
+        """Fail the attempt now. Its report follows."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """The last line of task code, unless it was to fail here; its report follows."""
+        """End the attempt's task code successfully, unless it must fail. Its report follows."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
@@ -344,24 +342,24 @@ class RunningAttempt:
         self._tell_later(now_s)
 
     def kill(self, reason: str) -> None:
-        """Stop and report at once; one that has ended already is left alone."""
+        """Kill the attempt and report it immediately. Does nothing if it has ended."""
         if self.report is None:
             self._end("killed", reason)
             self._tell()
 
     def vanish(self) -> None:
-        """Its node is gone: nothing of it is left."""
+        """Drop the attempt without a report, since its node is gone."""
         self.world.agenda.cancel(self.timer)
         self.clear()
 
     def clear(self) -> None:
-        """Stop all that is under way; what it has moved counts."""
+        """Stop all flows. What they have moved counts."""
         for flow in list(self.flows):
             self.drop(flow)
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return the bytes of each reduce's share, of a map that has succeeded."""
+        """Return the bytes of each reduce's part, for a map that succeeded."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

@@ -135,8 +135,7 @@ def _is_complete(state: State, node: int, job: int) -> bool:
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
     """Note that the node's reduces of the job know all map outputs, and start the waiting ones. Mirrors
-    `ExactEmulation.map_outputs`.
-    """
+    `ExactEmulation.map_outputs`."""
     state.boards[own_board(state, node, job)].all_done = 1
     for place in range(state.nodes[node].runs):
         task = state.runs[node, place]
@@ -151,8 +150,7 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
     """Schedule the end of a reduce that knows all map outputs. Mirrors `ExactEmulation._try_reduce` with
-    `ExactCosts.of_reduce`.
-    """
+    `ExactCosts.of_reduce`."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     run.waits = 0
@@ -206,8 +204,7 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 @compiled
 def take(state: State, now_s: float) -> None:
     """Queue the ends of attempts until `now_s` for their nodes' heartbeats, and schedule these. Mirrors
-    `Beats.take`.
-    """
+    `Beats.take`."""
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
         heap_drop(state.end_s, state.end_code, state.num.ends)
@@ -248,8 +245,7 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
-    `ExactEmulation.usage`.
-    """
+    `ExactEmulation.usage`."""
     entry = state.nodes[node]
     if now_s <= entry.asked:
         return 0.0, 0.0, 0.0, 0

@@ -65,8 +65,7 @@ class Said:
 
 def _tenths(values: Values) -> Values:
     """Return the values rounded to one decimal, except those nearly half way between two, so that equal texts are
-    found.
-    """
+    found."""
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
     return np.where(half_way, values, tenths / 10)
@@ -111,8 +110,7 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
 
 def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
     """Return the rows of those tasks' attempts as columns, in that order. `splits` are the offsets and lengths of all
-    tasks.
-    """
+    tasks."""
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)

@@ -23,8 +23,7 @@ class HandleType(numba.types.StructRef):
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
         """Return a short name for symbols. With the names of all fields, symbols would be most of the compiled
-        code.
-        """
+        code."""
         return "Handle", ()
 
     def get_data_type(self) -> Any:

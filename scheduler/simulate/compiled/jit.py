@@ -34,8 +34,7 @@ def _cache_dir() -> str | None:
 
 def compiled(function: F) -> F:
     """Return the function as machine code, compiled when `entry` first reaches it. Only compiled functions can call
-    it.
-    """
+    it."""
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 

@@ -1,6 +1,5 @@
 """The order of jobs (compiled). Mirrors `scheduler.order.fifo` and `fair`; differs in that FIFO is one pool of that
-order, and ties by name are missing.
-"""
+order, and ties by name are missing."""
 
 from __future__ import annotations
 

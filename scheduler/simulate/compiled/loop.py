@@ -99,8 +99,7 @@ def _reply_done(state: State, count: int) -> None:
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
     """Carry out the orders of a reply, from where they were interrupted. Mirrors `Beats.on_reply`; returns False to
-    pause again.
-    """
+    pause again."""
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
     while num.at_item < reply.count:
@@ -242,6 +241,5 @@ def _play(state: State, slack: int) -> int:
 @entry
 def play(arrays: State, slack: int) -> int:
     """Run the simulation until a table has less than `slack` rows left, a block or room is needed, or the end. Return
-    which.
-    """
+    which."""
     return _play(handle_of(arrays), slack)

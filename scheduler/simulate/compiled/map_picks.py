@@ -76,8 +76,7 @@ def free_map(state: State, job: int) -> int:
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
     """Return the first unstarted task. Mirrors `TaskIndex.first`; differs in that an index of tasks is a cursor,
-    since no task runs again.
-    """
+    since no task runs again."""
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
     while stage.cursor < stage.total:

@@ -22,8 +22,7 @@ ATTEMPTS_AT_ONCE = 100_000
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
     """Run a simulation that has not begun, as `Simulation.run` does. Return why not if it is not covered; then
-    nothing has happened.
-    """
+    nothing has happened."""
     why = covers.why_not(simulation)
     if why is not None:
         return why

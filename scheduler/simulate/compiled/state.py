@@ -1,6 +1,5 @@
 """The whole state of the compiled loop: named numbers, and tables of the records in `entity_records` and
-`flow_records`.
-"""
+`flow_records`."""
 
 from __future__ import annotations
 
@@ -129,8 +128,7 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
 
 class State(NamedTuple):
     """The arrays; see the records above. `stages` has two entries per job and `pool_stages` two per pool: maps,
-    reduces.
-    """
+    reduces."""
 
     sec: Seconds
     num: Numbers

@@ -81,8 +81,7 @@ class Costs:
 
 class Inputs:
     """The inputs of all tasks: the nodes that hold them, the nodes to read from, and whether a block is read at
-    all.
-    """
+    all."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._node = {node.spec.node: node.index for node in simulation.nodes}
@@ -281,8 +280,7 @@ def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
     """Return the groups of maps by job and host, then by job and rack, and their maps. Sets each job's range of
-    groups.
-    """
+    groups."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]

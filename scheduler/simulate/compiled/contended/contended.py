@@ -56,8 +56,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
     """Add (`sign` 1) or remove (-1) the declared memory of an attempt, and recompute the disk's rate, which paging
-    reduces. Mirrors `World.enter`, `leave` and `_page`.
-    """
+    reduces. Mirrors `World.enter`, `leave` and `_page`."""
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
         return
@@ -203,8 +202,7 @@ def _tell(state: State, work: int) -> None:
 @compiled
 def take(state: State, now_s: float) -> bool:
     """Queue the ends of attempts until `now_s` for their nodes' heartbeats. Mirrors `Beats.take`; returns False to
-    pause.
-    """
+    pause."""
     if not advance(state, now_s):
         return False
     for place in range(state.num.told):
@@ -245,8 +243,7 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
-    `SharedNode.usage`.
-    """
+    `SharedNode.usage`."""
     state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)

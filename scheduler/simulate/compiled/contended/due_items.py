@@ -1,6 +1,5 @@
 """The agenda of attempts with contention (compiled). Mirrors `cluster.virtual.agenda`; differs in that items are
-numbers and their records are reused.
-"""
+numbers and their records are reused."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def new_item(state: State, work: int, role: int) -> int:
 @compiled
 def drop_item(state: State, item: int) -> None:
     """Remove an item from the agenda. Mirrors `Agenda.cancel`; the record is reused once the heap has dropped the
-    item.
-    """
+    item."""
     flow = state.flows[item]
     flow.due = inf
     flow.live = 0

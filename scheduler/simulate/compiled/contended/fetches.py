@@ -74,8 +74,7 @@ def _fetch(state: State, work: int) -> None:
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
     """Start the fetch from the source at that place. Mirrors `ReduceRun._fetch_from`; differs in that `intake`, a
-    limit of some frameworks, is missing.
-    """
+    limit of some frameworks, is missing."""
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]

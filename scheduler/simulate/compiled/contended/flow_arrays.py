@@ -197,8 +197,7 @@ def begin(simulation: Simulation, state: State) -> None:
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
     """Return the ring buffers for replies about map outputs. The ring of items holds `widest` more than the ring of
-    replies.
-    """
+    replies."""
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
         "replies": records(count, plain.ReplyEntry),

@@ -25,8 +25,7 @@ class HostEntry(Record):
 
 class ResourceEntry(Record):
     """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the uplinks, the
-    downlinks, the core, and the disks that nodes share.
-    """
+    downlinks, the core, and the disks that nodes share."""
 
     capacity: f8
     declared: f8

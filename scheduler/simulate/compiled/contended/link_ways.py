@@ -22,8 +22,7 @@ def pass_through(state: State, item: int, number: int) -> None:
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
     """Add the node's disk to the flow's way, and the disk that it shares with other nodes. Mirrors
-    `SharedNode.drive`.
-    """
+    `SharedNode.drive`."""
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:
         flow = state.flows[item]

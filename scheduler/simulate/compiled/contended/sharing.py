@@ -190,8 +190,7 @@ def _solve(state: State, number: int, instant: int) -> None:
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
     """Collect the flows and resources connected with a resource, and return their numbers. Mirrors
-    `Sharing._collect`.
-    """
+    `Sharing._collect`."""
     state.num.stamp += 1
     state.num.solves += 1
     stamp, width = state.num.stamp, state.way.shape[1]
@@ -235,8 +234,7 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
     """Subtract the rates of a resource's flows that were not collected from its free capacity. Return the number of
-    these flows.
-    """
+    these flows."""
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
     link = resource.head

@@ -130,8 +130,7 @@ def _write_seconds(state: State, work: int) -> float:
 @compiled
 def _send_seconds(state: State, work: int) -> float:
     """Return the network seconds of the output file's replicas; 0 without them. Mirrors
-    `RunningAttempt.send_seconds`.
-    """
+    `RunningAttempt.send_seconds`."""
     entry = state.work[work]
     if state.num.replication < 2 or not writes_file(state, entry.task):
         return 0.0
