@@ -97,8 +97,8 @@ class TaskTracker:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Start the machine as a DataNode. Return {"node", "url", "limits", "counted"}. Errors of the machine are
-        raised."""
+        """Start the machine as a DataNode. Return {"node", "url", "limits", "counted"}. Raises the machine's
+        errors."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -162,8 +162,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send an order to the agent, and to the machine what the agent cannot do. Rates are adapted to the current
-        stretch."""
+        """Send an order to the agent, and to the machine what the agent cannot do, adapted to the current stretch."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -176,8 +175,7 @@ class TaskTracker:
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
-        """Kill a running attempt (the named one, one of the named task, or any) so that it counts as failed. Return
-        its name."""
+        """Kill a running attempt (the named one, one of the named task, or any) as a failure. Return its name."""
         running = [
             name
             for name in self._tracker.running
@@ -223,8 +221,7 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return a number above all earlier ones, even of another process for this node: it grows with the time of
-        day."""
+        """Return a number above all earlier ones, even of another process: it grows with the time of day."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:

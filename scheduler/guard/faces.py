@@ -1,8 +1,7 @@
 """Read-only faces of the core's objects, which a user's policy gets instead of the objects.
 
 A face has the attributes of the protocols in `scheduler.view` and nothing else. Constant attributes are stored in the
-face; the others are looked up in C. `Faces` makes one face per object, so that `is` and dictionaries work as with the
-objects.
+face; the others are looked up in C.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """The faces of the core's objects, made at the first use.
+    """The faces of the core's objects, one per object, so that `is` and dictionaries work.
 
     `withheld` are jobs that avoid the offered node; they appear to have nothing to start. Their faces then have
     another class.

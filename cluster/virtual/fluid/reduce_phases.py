@@ -242,8 +242,8 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _failed(self, output: MapOutput) -> None:
-        """Schedule another fetch of an output that could not be fetched; report it from the second failure on, as in
-        a live run."""
+        """Schedule another fetch of an output that could not be fetched; report from the second failure on, as in a
+        live run."""
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
         if count > FAILURES_MAX:

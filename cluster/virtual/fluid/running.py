@@ -28,8 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt between its launch and its report. Of an attempt that fails early only `share` of the work is
-    done."""
+    """An attempt between its launch and its report. If it fails early, only `share` of the work is done."""
 
     __slots__ = (
         "began_s",
@@ -136,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of this attempt. A delay by a fault lowers its rate instead."""
+        """Start a flow of this attempt. A delay by a fault lowers its rate."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -164,7 +163,7 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` with at most `rate` of the node's cores. As `KNOWN` the flow shares nothing."""
+        """Start a flow of `cpu_s` with at most `rate` of the node's cores; as `KNOWN` it shares nothing."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
