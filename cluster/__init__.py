@@ -1,1 +1,1 @@
-"""Where it runs: nodes, machines, messages, trackers and the block store."""
+"""The emulated cluster: nodes, machines, messages, trackers and the block store."""

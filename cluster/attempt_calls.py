@@ -1,4 +1,5 @@
-"""What attempts may ask of the NameNode: a table from the call's name, which comes over HTTP, to a typed call."""
+"""The calls that attempts may make to the NameNode: a table from the name of a call, which comes over HTTP, to a
+typed call."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
 
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
-    """Return the NameNode's answer to an attempt on `node`, {} for none. Raises BadInput for a call that is no call."""
+    """Return the NameNode's answer to a call of an attempt on `node`; {} for none. Raises BadInput for an unknown or
+    malformed call."""
     call = ATTEMPT_CALLS.get(method)
     if call is None:
         raise BadInput(f"{method!r}: attempts may call {', '.join(ATTEMPT_CALLS)}")

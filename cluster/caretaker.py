@@ -1,7 +1,7 @@
-"""A process that outlives its owner, if need be, to clean up after it.
+"""A process that cleans up after its owner if the owner dies.
 
-The owner calls `watched` with the name of a module, whose `main` waits in `await_owner` and then cleans up. That module
-imports what it cleans with only after the wait, so that waiting costs little.
+The owner calls `watched` with the name of a module whose `main` waits in `await_owner` and then cleans up. The module
+imports what it needs only after the wait, so that waiting costs little.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ DONE = b"done"
 
 @contextmanager
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
-    """Have that module's process clean up if this one dies before the end of the context.
+    """Start that module's process, which cleans up if this process dies before the end of the context.
 
-    `speaks` gives that process this one's standard error.
-
-    It has a session of its own and is no child of this process, since Ray ends the children of its workers with them.
+    `speaks` connects its standard error to that of this process. It has a session of its own and is not a child of
+    this process, since Ray ends the children of its workers with them.
     """
     watch = subprocess.Popen(
         [*module_command(module), *arguments],
@@ -45,7 +44,7 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 
 
 def await_owner() -> None:
-    """Return once the owner has died; exit when it has ended in order."""
+    """Wait for the owner. Return if it has died; exit if it has ended in order."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():
         os._exit(0)

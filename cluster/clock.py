@@ -1,7 +1,8 @@
-"""The one place of the live cluster that reads the clock: emulated seconds since a run's start, the same on each host.
+"""The clock of the live cluster, and the only place that reads it: emulated seconds since a run's start, the same on
+each host.
 
-An emulated second lasts `stretch` real ones. All times that are shown, stored or sent are emulated; what sleeps in
-real time asks the clock how long.
+An emulated second lasts `stretch` real ones. All times that are shown, stored or sent are emulated; code that sleeps
+in real time asks this clock for the duration.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LOOK_S = 0.25
 class RunClock:
     """Emulated seconds since `epoch_s` (a time of day); steady within a process, agreed between processes of a run.
 
-    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first.
+    `changes` is the run's `StretchFile` if the stretch may change; `stretch` is then the first.
     """
 
     def __init__(self, epoch_s: float, stretch: float = 1.0, changes: Path | None = None) -> None:
@@ -30,7 +31,7 @@ class RunClock:
         self.begin(epoch_s)
 
     def begin(self, epoch_s: float) -> None:
-        """Count from another start from now on: the run's start is known only after its nodes are up."""
+        """Set the run's start, which is known only after its nodes are up."""
         self.epoch_s = epoch_s
         self._wall_s = time.time() - time.monotonic()
         self._offset_s = self._wall_s - epoch_s
@@ -40,13 +41,13 @@ class RunClock:
 
     @property
     def stretch(self) -> float:
-        """Return how many real seconds an emulated one lasts now."""
+        """Return the number of real seconds per emulated second now."""
         file = self._file
         return self._first if file is None else file.time.stretch_at(self._real_now_s())
 
     @property
     def kept(self) -> float:
-        """Return the share of its first rates that a node has at the present stretch."""
+        """Return the share of its first rates that a node has at the current stretch."""
         return self._first / self.stretch
 
     def now_s(self) -> float:
@@ -60,26 +61,28 @@ class RunClock:
         return self._last_s
 
     def steady_s(self) -> float:
-        """Return emulated seconds since any time, which do not jump when the run's start becomes known, times the first
-        stretch: in these seconds a node's rates are those that it began with."""
+        """Return seconds since an arbitrary start, in which a node's rates stay those that it began with.
+
+        They are emulated seconds times the first stretch, and do not jump when the run's start becomes known.
+        """
         if self._file is None:
             return time.monotonic()
         time_ = self._file.time
         return time_.emulated_s(self._real_now_s()) * self._first
 
     def time_of_day_s(self, emulated_s: float) -> float:
-        """Return the time of day (Unix) of a time since the run's start."""
+        """Return the time of day (Unix time) of a time since the run's start."""
         if self._file is None:
             return self.epoch_s + emulated_s * self._first
         time_ = self._file.time
         return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return how long an emulated duration lasts for this host, at the present stretch."""
+        """Return the real seconds of an emulated duration on this host, at the current stretch."""
         return emulated_s * self.stretch
 
     async def sleep(self, emulated_s: float) -> None:
-        """Return when that emulated time has passed, also when the stretch changes meanwhile."""
+        """Sleep for that emulated time, also if the stretch changes meanwhile."""
         if self._file is None:
             await asyncio.sleep(self.real_s(emulated_s))
             return
@@ -89,7 +92,7 @@ class RunClock:
 
     @staticmethod
     def host_time_s() -> float:
-        """Return the time of day (Unix) by this host's clock, which attempts on the host read as well."""
+        """Return the time of day (Unix time) by this host's clock, which attempts on the host also read."""
         return time.time()
 
     @staticmethod

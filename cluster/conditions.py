@@ -1,4 +1,4 @@
-"""The faults in force, what they make of each node together, and what each node was told of that."""
+"""The faults in force, their combined effect on each node, and the orders sent to nodes about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = {"kill": "restart", "freeze": "thaw"}
 
 
 def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
-    """Return what the nodes' NICs do to messages: faults that are always in force and have no row in any table."""
+    """Return the permanent message delays and losses that nodes declare, as faults that appear in no table."""
     found: list[PlannedFault] = []
     for node in nodes:
         if node.latency_s:
@@ -30,7 +30,7 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the nodes' foreground loads as slow CPUs, each from its time to the next one's."""
+    """Return the nodes' foreground loads as faults that slow the CPU, each until the time of the next load."""
     return [
         PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)
         for node in nodes
@@ -40,7 +40,7 @@ def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
 
 
 class Conditions:
-    """Hold the faults in force, some of them `always`, and say what they make of each node together."""
+    """The faults in force, some of them `always`, and their combined effect on each node."""
 
     def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
         self._nodes = tuple(nodes)
@@ -62,14 +62,14 @@ class Conditions:
         return bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
-        """Return the shares of its declared rates that a node keeps: `cpu`, `disk`, `network`."""
+        """Return the shares of its declared rates that a node has: `cpu`, `disk`, `network`."""
         kept = {"cpu": 1.0, "disk": 1.0, "network": 1.0}
         for fault in self._of("slow", node):
             kept = {name: factor * getattr(fault, name) for name, factor in kept.items()}
         return kept
 
     def groups(self) -> list[list[NodeId]]:
-        """Return the groups of nodes that partitions keep apart; empty without a partition."""
+        """Return the groups of nodes that partitions separate; empty without a partition."""
         cuts = [set(fault.nodes) for fault in self._active if fault.kind == "partition"]
         sides: dict[tuple[bool, ...], list[NodeId]] = {}
         for node in self._nodes if cuts else ():
@@ -77,29 +77,29 @@ class Conditions:
         return list(sides.values())
 
     def blocked(self, node: NodeId) -> list[NodeId]:
-        """Return the nodes from which partitions keep this one."""
+        """Return the nodes that partitions separate from this one."""
         own = next((group for group in self.groups() if node in group), self._nodes)
         return [other for other in self._nodes if other not in own]
 
     def share(self, kind: str, node: NodeId) -> float:
-        """Return the share of the node's messages of that kind (lose_requests, lose_replies or loss) that is lost."""
+        """Return the lost share of the node's messages of that kind (lose_requests, lose_replies or loss)."""
         kinds = (kind,) if kind == "loss" else (kind, "loss")
         return max((fault.share for each in kinds for fault in self._of(each, node)), default=0.0)
 
     def delay_s(self, node: NodeId) -> float:
-        """Return what each of the node's messages takes longer."""
+        """Return the additional delay of each message of the node, in seconds."""
         return sum(fault.by_s for fault in self._of("delay", node))
 
     def delays(self) -> dict[NodeId, float]:
-        """Return `delay_s` of the nodes that have one."""
+        """Return `delay_s` of the nodes with a delay."""
         return {node: by_s for node in self._nodes if (by_s := self.delay_s(node))}
 
     def losses(self) -> dict[NodeId, float]:
-        """Return the share of connections lost, of the nodes that lose any."""
+        """Return the lost share of connections of the nodes that lose any."""
         return {node: share for node in self._nodes if (share := self.share("loss", node))}
 
     def orders(self, node: NodeId) -> dict[str, Order]:
-        """Return the whole state of a live node as its TaskTracker is told, by the name of the order."""
+        """Return the whole state of a live node as orders to its TaskTracker, by name."""
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
             "rates": self.rates(node),
@@ -120,9 +120,9 @@ UNTOUCHED = Conditions(()).orders("")
 
 
 class NodeOrders:
-    """Keep nodes told of their state: `tell(node, order, arguments)` is called for what a node does not know yet.
+    """Sends nodes their state: calls `tell(node, order, arguments)` for every order that a node has not received.
 
-    `tell` raises MasterGone when the node is not there to hear; the node is then told at a later `settle`.
+    `tell` raises MasterGone if the node cannot be reached; the order is then sent at a later `settle`.
     """
 
     def __init__(
@@ -141,13 +141,13 @@ class NodeOrders:
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Note that the TaskTrackers of these nodes have started again and know nothing."""
+        """Note that the TaskTrackers of these nodes have restarted and know nothing."""
         for node in nodes:
             self._told[node] = UNTOUCHED
             self._is_stale = True
 
     def settle(self) -> None:
-        """Tell every node what it does not know; do nothing when all know their state."""
+        """Send every node the orders that it has not received. Does nothing if there are none."""
         if self._is_stale:
             heard = [self._bring_up_to_date(node) for node in self._told]
             self._is_stale = not all(heard)
@@ -167,5 +167,5 @@ class NodeOrders:
         return True
 
     def frozen(self) -> list[NodeId]:
-        """Return the nodes that were told to stand still."""
+        """Return the nodes that were ordered to freeze."""
         return [node for node, told in self._told.items() if told["freeze"]["on"]]

@@ -1,7 +1,7 @@
-"""How fast a core of this host is: a fixed computation, and the CPU seconds that it needs here.
+"""Measurement of the speed of a host's cores: the CPU seconds of a fixed computation.
 
-The computation is like what tasks do: words are counted, numbers are sorted, bytes are compressed. CPU time does not
-depend on what else runs on the host, as far as caches and shared cores allow; the least of several rounds counts.
+The computation resembles tasks: words are counted, numbers are sorted, bytes are compressed. Apart from caches and
+shared cores, CPU time does not depend on other load of the host; the least of several rounds counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALIKE = 0.02
 
 
 class CoreTrial:
-    """The fixed computation with its input, which is the same on every host."""
+    """The fixed computation with its input, the same on every host."""
 
     def __init__(self) -> None:
         chance = array_chance(1, "core trial")
@@ -32,7 +32,7 @@ class CoreTrial:
         self._numbers = chance.integers(0, 2**31, NUMBERS)
 
     def run(self) -> None:
-        """Compute once; takes about 10 ms."""
+        """Run the computation once, which takes about 10 ms."""
         Counter(self._words.split())
         np.sort(self._numbers)
         zlib.compress(self._words, 1)
@@ -41,7 +41,7 @@ class CoreTrial:
             value = value * 1103515245 + 12345 & 0x7FFFFFFF
 
     def least_s(self, rounds: int = ROUNDS, cpu_clock: Callable[[], float] = time.process_time) -> float:
-        """Return the least CPU time of `rounds` runs."""
+        """Return the least CPU time of `rounds` runs, in seconds."""
         self.run()
         taken: list[float] = []
         for _ in range(rounds):
@@ -52,9 +52,9 @@ class CoreTrial:
 
 
 def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
-    """Return how fast each host's cores are, where 1 is the slowest host, given the CPU seconds of the trial.
+    """Return the speed of each host's cores, given the CPU seconds of the trial. The slowest host has speed 1.
 
-    The slowest host is the measure, so that no host must give more of its cores than was declared.
+    So no host must give more of its cores than was declared.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

@@ -1,6 +1,7 @@
-"""Both ends of a door between two processes, made from the door's Protocol: the stub that sends, the table that serves.
+"""Remote calls between two processes by a Protocol (a door): the stub that sends calls, and the table that serves
+them.
 
-The Protocol alone says which calls there are: callers are checked by pyright, names off the wire by the table.
+The Protocol alone defines the calls: pyright checks the callers, the table checks names from the wire.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ Method = Callable[..., Awaitable[Any]]
 
 
 class Send(Protocol):
-    """Carries one call to the other end and returns the result, or raises what was raised there."""
+    """Carries one call to the other end and returns its result, or raises its exception."""
 
     def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]:
-        """Carry one call."""
+        """Send one call."""
         ...
 
 
 def calls_of(door: type[Any]) -> dict[str, FunctionType]:
-    """Return a door's methods by name, those of the doors it extends included."""
+    """Return a door's methods by name, including those of the doors that it extends."""
     return {
         name: member
         for each in door.__mro__
@@ -37,7 +38,7 @@ def methods_of(door: type[Any]) -> list[str]:
 
 
 def make_stub(door: type[Door], send: Send) -> Door:
-    """Return an object with the methods of `door`, each of which goes through `send`."""
+    """Return an object with the methods of `door`, each of which calls `send`."""
 
     def method(name: str) -> Method:
         async def call(*args: Any, **named: Any) -> Any:
@@ -49,5 +50,5 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return the methods of `service` that callers may name: those of `door`, no others."""
+    """Return the methods of `service` that callers may name: those of `door` and no others."""
     return {name: getattr(service, name) for name in methods_of(door)}

@@ -1,6 +1,6 @@
-"""The plan of a run's faults: what begins or ends when, what is in force, and a row of faults.parquet for each.
+"""The plan of a run's faults: begins and ends in order, the faults in force, and a row of faults.parquet for each.
 
-Live runs, the simulator and the fault finder of the tests drive this one plan, and provide only the effects.
+Live runs, the simulator and the fault finder of the tests use this plan, and provide only the effects.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Row = tuple[float, str, str, float | None]
 
 
 class Effects(Protocol):
-    """Do what faults do. The conditions hold the fault when `begin` is called, and no longer when `end` is."""
+    """The effects of faults. The conditions contain the fault during `begin`, and no longer during `end`."""
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Inject a fault; return what was hit, "" for the target that the fault names itself."""
+        """Apply a fault. Return what was hit; "" if it is the target that the fault names."""
         ...
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -30,10 +30,10 @@ class Effects(Protocol):
 
 
 class FaultPlan:
-    """Inject faults at their times and end them at theirs: in order of time, then as they were added.
+    """Begins and ends faults at their times, in order of time, then in the order in which they were added.
 
-    A fault that begins late lasts as long as planned all the same. `declared` are what nodes say of themselves
-    (`conditions.foreground_slowdowns`): no events, so they have no rows.
+    A fault that begins late still lasts as long as planned. `declared` are permanent loads of nodes
+    (`conditions.foreground_slowdowns`), which have no rows.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class FaultPlan:
             self.add(fault)
 
     def add(self, fault: PlannedFault) -> None:
-        """Plan one more fault; the first step at or after its time injects the fault."""
+        """Add a fault. The first step at or after its time begins it."""
         self._added += 1
         heappush(self._due, (fault.at_s, self._added, False, fault))
 
     def next_s(self) -> float:
-        """Return when the next fault begins or ends; infinite when none does."""
+        """Return the time of the next begin or end of a fault; infinity if there is none."""
         return self._due[0][0] if self._due else inf
 
     @property
@@ -69,11 +69,11 @@ class FaultPlan:
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the faults that are in force, declared ones apart, each with its end; None for one without an end."""
+        """Return the faults in force, without declared ones, each with its end; None for a fault without an end."""
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the fault that is due next; return the row of one that begins and is not declared."""
+        """Begin or end the next fault. Return the row of a fault that begins, unless it is declared."""
         _, number, ends, fault = heappop(self._due)
         if ends:
             self._conditions.end(fault)
@@ -96,7 +96,7 @@ class FaultPlan:
         return now_s, fault.kind, hit or fault.shown, until_s
 
     def advance(self, now_s: float) -> list[Row]:
-        """Begin and end all that is due by now; return the rows of what begins."""
+        """Begin and end all faults that are due. Return the rows of those that begin."""
         rows: list[Row] = []
         while self.next_s() <= now_s:
             row = self.step(now_s)

@@ -1,7 +1,7 @@
-"""The kinds of faults, each a row of KINDS, and a fault at its time as a value.
+"""The kinds of faults, each a row of KINDS, and a planned fault as a value.
 
 Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command line and
-the table of docs/faults.md derive from the rows.
+the table of docs/faults.md derive from these rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ RESTART_S = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
-    """One number of a fault: `name` in a scenario, `field` of PlannedFault. A share is above 0 and at most 1."""
+    """A numeric parameter of a fault: `name` in a scenario, `field` of PlannedFault. A share is above 0 and at most
+    1."""
 
     name: str
     field: str
@@ -37,18 +38,18 @@ class FaultParameter:
 
 
 def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
-    """Return no parameters: the kind has none."""
+    """Return no parameters, for kinds that have none."""
     return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """One kind of fault: what a scenario may say of the kind, and what random draws must know.
+    """A kind of fault: its form in scenarios, and the properties that random faults need.
 
-    `spelled` are the entries of a scenario that mean the kind, "" where the target stands; by default the name and
-    the target. `draw` gives the parameters of a random fault, from a seed and the scenario's scale; None keeps the
-    kind out of random draws. `hides_replicas`: while the fault lasts, the replicas of its node cannot be counted on;
-    `harms_for_good`: nor afterwards, since a corrupt replica may lie unseen until the run's end.
+    `spelled` are the entries of a scenario that mean the kind, "" in place of the target; by default the name and the
+    target. `draw` returns the parameters of a random fault, given a seed and the scenario's scale; None excludes the
+    kind from random faults. `hides_replicas`: replicas of its node are unavailable while the fault lasts;
+    `harms_for_good`: also afterwards, since a corrupt replica may stay unnoticed until the run's end.
     """
 
     name: str
@@ -65,12 +66,12 @@ class FaultKind:
 
     @property
     def spellings(self) -> tuple[Mapping[str, str], ...]:
-        """Return the entries of a scenario that mean this kind; the first key of each holds the target."""
+        """Return the entries of a scenario that mean this kind. The first key of each holds the target."""
         return self.spelled or ({self.name: ""},)
 
     @property
     def hits_master(self) -> bool:
-        """Return whether the target is one of the two masters, and not a node or something on a node."""
+        """Return whether the target is one of the two masters."""
         return self.target in ("jobtracker", "namenode")
 
 
@@ -231,7 +232,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return the keys by which an entry of a scenario says what goes wrong, and the kinds that each may mean."""
+    """Return the keys of a scenario's fault entries, with the kinds that each may mean."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -241,12 +242,13 @@ def entry_keys() -> dict[str, list[FaultKind]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """Something goes wrong at `at_s` (seconds since the run's start); `until_s` None lasts to the run's end.
+    """A fault that begins at `at_s` (seconds since the run's start) and lasts until `until_s`, None for the run's
+    end.
 
-    `kind` is one of KINDS. `nodes` are hit (all, of message faults, when empty). `target` is the attempt or task to
-    kill, or the block or file whose replica is harmed; chosen by `luck`, 0 to 1, when it is empty or leaves a choice.
-    The other fields are parameters: a slow node keeps the shares `cpu`, `disk`, `network` of its rates, `share` of
-    the messages is lost, each message takes `by_s` longer.
+    `kind` is one of KINDS. `nodes` are hit (all nodes for message faults, if empty). `target` is the attempt or task
+    to kill, or the block or file whose replica is harmed; if it is empty or leaves a choice, `luck`, from 0 to 1,
+    chooses. The other fields are parameters: a slow node has the shares `cpu`, `disk`, `network` of its rates,
+    `share` of the messages is lost, each message takes `by_s` seconds longer.
     """
 
     at_s: float
@@ -263,22 +265,22 @@ class PlannedFault:
 
     @property
     def shown(self) -> str:
-        """Return what is hit, for tables: nodes, or the one thing."""
+        """Return the target for tables: nodes, an attempt, a block or a master."""
         kind = KINDS[self.kind]
         return kind.target if kind.hits_master else self.target or ",".join(self.nodes)
 
     @property
     def back_s(self) -> float | None:
-        """Return when the fault is over; None when nothing ends it. A process that was killed needs its time."""
+        """Return the time of the fault's end; None without one. A killed process is back after its restart."""
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S
         return self.until_s
 
     @property
     def lasts(self) -> bool:
-        """Return whether the fault is in force for a while, and not over at once."""
+        """Return whether the fault is in force for some time, not only for a moment."""
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 
     def hits(self, node: NodeId) -> bool:
-        """Return whether the node is among those hit."""
+        """Return whether the fault hits the node."""
         return not self.nodes or node in self.nodes

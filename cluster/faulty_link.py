@@ -1,4 +1,4 @@
-"""A node's way to the masters, as faults leave it: cut off, late, or losing messages."""
+"""A node's connection to the masters under faults: cut off, delayed, or losing messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """Carry one node's calls, undisturbed until `set` says otherwise; `real_s` turns a delay into real seconds."""
+    """Carries one node's calls, undisturbed until `set`. `real_s` converts a delay into real seconds."""
 
     def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:
         self._node = node
@@ -24,14 +24,14 @@ class FaultyLink:
         self._shares: dict[str, float] = {}
 
     def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
-        """Apply the order `messages` of `cluster.conditions.Conditions.orders` from now on."""
+        """Apply the order `messages` of `Conditions.orders` from now on."""
         self._cut_off, self._delay_s = cut_off, delay_s
         self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
 
     async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Return the answer to a call; raise MasterGone when the call or its answer does not get through.
+        """Return the answer to a call. Raises MasterGone if the call or its answer is lost.
 
-        The call may be repeated. Only calls that `may_be_lost` are lost: heartbeats to the JobTracker.
+        The call may be sent more than once. Only calls with `may_be_lost` (heartbeats to the JobTracker) are lost.
         """
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")

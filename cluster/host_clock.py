@@ -1,6 +1,6 @@
-"""Measure, all run long, how far the clock of a host is ahead of the clock of the driver's host, with an error bound.
+"""Measures, during a run, the offset of a host's clock from the clock of the driver's host, with an error bound.
 
-Pure but for what is passed in: a clock, and a way to ask for the time over there.
+Pure except for its arguments: a clock, and a function that asks for the other host's time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Exchange = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """At `at_s` (own time of day) the own clock was `offset_s` ahead of the other, give or take `bound_s`."""
+    """A reading: at `at_s` (own time of day) the own clock was ahead of the other by `offset_s`, plus or minus
+    `bound_s`."""
 
     at_s: float
     offset_s: float
@@ -40,7 +41,7 @@ class ClockReading:
 
 
 def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
-    """Return the reading that the exchange with the least round trip gives.
+    """Return the reading of the exchange with the least round trip.
 
     The answer was given at some time between question and arrival, so half of the round trip bounds the error.
     """
@@ -52,7 +53,8 @@ def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
 async def read_clock(
     ask: Callable[[], Awaitable[float]], now_s: Callable[[], float], times: int = ROUND_TRIPS
 ) -> ClockReading:
-    """Ask for the other's time of day `times` times, one question after the other. Raises what `ask` raises."""
+    """Ask for the other's time of day `times` times, one after the other, and return the best reading. Errors of
+    `ask` are raised."""
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = now_s()
@@ -62,16 +64,16 @@ async def read_clock(
 
 
 class ClockTrack:
-    """The readings of one clock in the course of a run, and the offset at any time: between readings on a line."""
+    """The readings of one clock during a run, and the interpolated offset at any time."""
 
     def __init__(self) -> None:
         self.readings: list[ClockReading] = []
 
     def add(self, reading: ClockReading) -> None:
-        """Take in a later reading, unless the one before still says more.
+        """Add a later reading, unless the previous one is still more precise.
 
-        A reading on a busy host has a wide bound. It is left out when an earlier reading, widened by the drift since,
-        is tighter and does not contradict it; a contradiction means that a clock was set.
+        A reading on a busy host has a wide bound. It is dropped if an earlier reading, widened by the drift since, is
+        more precise and does not contradict it. A contradiction means that a clock was set.
         """
         if self.readings:
             last = self.readings[-1]
@@ -83,7 +85,7 @@ class ClockTrack:
         self.readings.append(reading)
 
     def offset_s(self, at_s: float) -> float:
-        """Return the offset at a time of day of the own clock; 0 without a reading."""
+        """Return the offset at a time of day of the own clock, in seconds; 0 without a reading."""
         readings = self.readings
         if not readings:
             return 0.0
@@ -96,9 +98,9 @@ class ClockTrack:
 
 
 class HostScale:
-    """What makes the figures of a host comparable: its clock's offset, and the speed of its cores.
+    """Scale factors that make figures of a host comparable: its clock's offset, and the speed of its cores.
 
-    `speed` is the speed of a core of the host, where 1 is a core of the slowest host.
+    `speed` is relative to a core of the slowest host.
     """
 
     def __init__(self, track: ClockTrack | None = None, speed: float = 1.0) -> None:
@@ -106,11 +108,11 @@ class HostScale:
         self.speed = speed
 
     def run_s(self, at_s: float, epoch_s: float, stretch: float) -> float:
-        """Return a time since the run's start by the driver's clock, given the one by the host's clock."""
+        """Return the time since the run's start by the driver's clock, given the time by the host's clock."""
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return a running attempt's status with its time by the driver's clock."""
+        """Return a running attempt's status with its time converted to the driver's clock."""
         if said.started_s is None or not self._track.readings:
             return said
         return type(said)(
@@ -118,7 +120,8 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return a report with times by the driver's clock, and CPU time as a core of the slowest host needs it."""
+        """Return a report with times converted to the driver's clock, and CPU time converted to a core of the slowest
+        host."""
         if not self._track.readings and self.speed == 1:
             return said
 
@@ -137,7 +140,7 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to the track now and every `every_s` seconds, until cancelled; skip a reading that fails."""
+    """Add a reading to the track now and every `every_s` seconds, until cancelled. Failed readings are skipped."""
     while True:
         with contextlib.suppress(Exception):  # a fault may keep down who is asked
             track.add(await read())

@@ -1,6 +1,6 @@
-"""The doors of the two masters: what other processes may ask of JobTracker and NameNode, with types.
+"""The calls that other processes may make to the masters (JobTracker and NameNode), as typed Protocols.
 
-Live the doors lead over Ray (`deploy.live.ray_cluster`); tests use plain objects. Any call may raise MasterGone.
+In live runs calls go over Ray (`deploy.live.ray_cluster`); tests use plain objects. Any call may raise MasterGone.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ Rows = list[Json]
 
 
 class MasterGone(Exception):
-    """The master could not be reached (it died, or is just restarting): the call may be repeated."""
+    """The master could not be reached (it died, or is restarting). The call may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The JobTracker's reply with the specifications (JSON values) of the attempts it launches."""
+    """The JobTracker's reply with the specifications (JSON values) of the attempts that it launches."""
 
     reply: Reply
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class JobTrackerDoor(Protocol):
-    """The JobTracker as TaskTrackers see it; the driver of a run sees more (`deploy.live.driver_door`)."""
+    """The calls of TaskTrackers to the JobTracker. The driver of a run has more (`deploy.live.driver_door`)."""
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """Take in a node that begins a life."""
+        """Register a node at the start of an incarnation."""
         ...
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Return what the node must do, with the attempts' specifications."""
+        """Return the actions for the node, with the specifications of the attempts to start."""
         ...
 
 
 class NameNodeDoor(Protocol):
-    """The NameNode as TaskTrackers, the JobTracker, the loader, WebHDFS and the driver see it.
+    """The calls of TaskTrackers, JobTracker, loader, WebHDFS and driver to the NameNode.
 
-    The methods are those of `cluster.blocks.namenode.NameNode` without the time, which the NameNode's side knows.
+    The methods are those of `cluster.blocks.namenode.NameNode` without the time, which the NameNode's side adds.
     """
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def register(self, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Take in a node that lives and holds exactly these blocks ({"block", "length"})."""
+        """Register a node that holds exactly these blocks ({"block", "length"})."""
         ...
 
     async def node_lost(self, node: NodeId) -> None:
-        """Forget a node with all that it held."""
+        """Remove a node with all its replicas."""
         ...
 
     async def heartbeat(self, node: NodeId) -> Rows:
-        """Return what the node is to do as commands for its agent."""
+        """Return the node's orders as commands for its agent."""
         ...
 
     async def block_event(self, node: NodeId, event: str, block: str, length: int) -> None:
@@ -66,27 +66,27 @@ class NameNodeDoor(Protocol):
         ...
 
     async def report_bad(self, block: str, node: NodeId) -> None:
-        """Note that a reader found a replica bad or gone."""
+        """Note that a reader found a bad or missing replica."""
         ...
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep"}: whether a block that an attempt fetches shall stay on the attempt's node."""
+        """Return {"keep"}: whether a block that an attempt fetches stays on the attempt's node."""
         ...
 
     async def note_reads(
         self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
     ) -> None:
-        """Count who reads inputs now: jobs by path, and by node its requests and slots (`cluster.spec`)."""
+        """Count current readers of inputs: jobs by path, and by node its requests and slots (`cluster.spec`)."""
         ...
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     async def create(self, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Make an empty file, still to be written. Raises PathExists."""
+        """Create an empty, incomplete file. Raises PathExists."""
         ...
 
     async def reopen(self, path: str) -> None:
-        """Let blocks be added to a finished file, until the file is completed again."""
+        """Make a complete file incomplete, so that blocks can be added."""
         ...
 
     async def allocate(
@@ -97,11 +97,11 @@ class NameNodeDoor(Protocol):
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Return one more block of a file: {"block", "nodes"}. Raises NoNodes."""
+        """Return a new block of a file: {"block", "nodes"}. Raises NoNodes."""
         ...
 
     async def complete(self, path: str, blocks: Sequence[Json]) -> None:
-        """Finish a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
+        """Complete a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
         ...
 
     async def plan_input(
@@ -113,11 +113,11 @@ class NameNodeDoor(Protocol):
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return where an input's blocks are to be stored: [{"block", "offset", "length", "nodes"}]."""
+        """Return the planned blocks of an input: [{"block", "offset", "length", "nodes"}]."""
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Finish an input file, stored as planned or as `blocks` say."""
+        """Complete an input file, stored as planned or as `blocks` say."""
         ...
 
     # -- the tree --------------------------------------------------------------------------------------------
@@ -163,17 +163,17 @@ class NameNodeDoor(Protocol):
         ...
 
     async def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return the input blocks whose replicas changed since the last call, with the nodes that hold them."""
+        """Return the input blocks whose replicas changed since the last call, with the current holders."""
         ...
 
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        """Count time from the run's start (a time of day) from now on."""
+        """Set the run's start (a time of day), from which time counts."""
         ...
 
     async def time_of_day(self) -> float:
-        """Return the time of day (Unix) by the clock that the run counts with."""
+        """Return the time of day (Unix time) by the clock of the run."""
         ...
 
     async def poll(self, cursor: int = 0) -> Json:
@@ -181,19 +181,19 @@ class NameNodeDoor(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the rows of all replicas that still live: the run is over."""
+        """Write the rows of all replicas that exist at the end of the run."""
         ...
 
 
 class Masters(Protocol):
-    """The JobTracker and the NameNode as somewhere else."""
+    """The JobTracker and the NameNode as reached from another process."""
 
     @property
     def job_tracker(self) -> JobTrackerDoor:
-        """Return the door of the JobTracker."""
+        """Return the JobTracker's calls."""
         ...
 
     @property
     def name_node(self) -> NameNodeDoor:
-        """Return the door of the NameNode."""
+        """Return the NameNode's calls."""
         ...

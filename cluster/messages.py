@@ -1,7 +1,7 @@
-"""The messages between TaskTrackers and the JobTracker: values, the same live and simulated.
+"""The messages between TaskTrackers and the JobTracker as values, the same live and simulated.
 
-A heartbeat carries node, incarnation and sequence: a repeat gets the same reply again, an unknown
-incarnation is told to register (Hadoop MRv1, JobTracker.heartbeat).
+A heartbeat carries node, incarnation and sequence: a repeated one gets the same reply, an unknown incarnation is told
+to register (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from schedbed.tasks.values import value
 
 @value
 class AttemptStatus:
-    """A running attempt as its node sees it. `phase` is map, shuffle, sort or reduce."""
+    """A running attempt as reported by its node. `phase` is map, shuffle, sort or reduce."""
 
     attempt: str
     progress: float  # 0 to 1
@@ -23,9 +23,9 @@ class AttemptStatus:
 
 @value
 class AttemptReport:
-    """A finished attempt. `state` is succeeded, failed or killed; `reason` says why when it did not succeed.
+    """An ended attempt. `state` is succeeded, failed or killed; `reason` says why unless it succeeded.
 
-    `partitions` are the bytes of each reduce's share of a map's output.
+    `partitions` are the bytes of each reduce's part of a map's output.
     """
 
     attempt: str
@@ -47,7 +47,8 @@ class FetchFailure:
 
 @value
 class Usage:
-    """What a node used since its last heartbeat: shares of its declared rates, above 1 where a limit did not hold."""
+    """A node's use of resources since its last heartbeat, as shares of its declared rates; above 1 if a limit was
+    exceeded."""
 
     cpu_util: float = 0.0
     disk_util: float = 0.0
@@ -60,9 +61,9 @@ NO_USAGE = Usage()
 
 @value
 class Heartbeat:
-    """A TaskTracker's report; `sequence` goes up by one, a repeat is a resend.
+    """A TaskTracker's report. `sequence` grows by one; an equal sequence is a resend.
 
-    `disk_full`: attempts that write on the node fail for now.
+    `disk_full`: attempts that write on the node currently fail.
     """
 
     node: NodeId
@@ -77,7 +78,7 @@ class Heartbeat:
 
 @value
 class Launch:
-    """Start this attempt, of a whole task or of one part of it. The live JobTracker sends the AttemptSpec beside it."""
+    """Action: start this attempt of a whole task or of one part. The live JobTracker also sends the AttemptSpec."""
 
     attempt: str
     job: str
@@ -88,7 +89,7 @@ class Launch:
 
 @value
 class KillAttempt:
-    """Kill this attempt, if it still runs."""
+    """Action: kill this attempt if it runs."""
 
     attempt: str
     reason: str
@@ -96,10 +97,10 @@ class KillAttempt:
 
 @value
 class MapOutput:
-    """Where a finished map's output can be fetched. A later one for the same index replaces it.
+    """The location of a map's output. A later one for the same index replaces it.
 
-    `lost` says that the output of `attempt` is gone: fetch nothing from it, wait for another. `after` is the index of
-    the map behind which this one's records come in the input, when it is not the one before.
+    `lost`: the output of `attempt` is gone; do not fetch it, and wait for another. `after` is the index of the map
+    whose records precede this one's in the input, if that is not the previous map.
     """
 
     index: int
@@ -111,9 +112,9 @@ class MapOutput:
 
 @value
 class MapOutputs:
-    """What is new among a job's map outputs, for the reduces that run on a node; `all_done` ends the wait.
+    """Action: tell the node's reduces about new outputs of a job's maps. `all_done`: no more will follow.
 
-    `all_done` may become false again when a node with finished maps is lost.
+    `all_done` may become false again if a node with finished maps is lost.
     """
 
     job: str
@@ -123,14 +124,14 @@ class MapOutputs:
 
 @value
 class ForgetJob:
-    """The job has ended: its map outputs on this node can go."""
+    """Action: the job has ended, so its map outputs on this node can be deleted."""
 
     job: str
 
 
 @value
 class Reregister:
-    """The JobTracker does not know this life of the node: drop what runs and register again."""
+    """Action: the JobTracker does not know this incarnation; stop all attempts and register again."""
 
 
 Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister

@@ -1,4 +1,4 @@
-"""What a node uses, as shares of its declared rates: by the kernel's counters, and by its agent's word without them."""
+"""A node's use of resources as shares of its declared rates: by the kernel's counters, else as its agent reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAP_MIN_S = (
 
 
 def counted_by(totals: KernelTotals) -> dict[str, str]:
-    """Return who counts each of cpu, memory, disk and network."""
+    """Return who counts each of cpu, memory, disk and network: the kernel or the agent."""
     seen = {
         "cpu": totals.cpu_s,
         "memory": totals.memory_bytes,
@@ -26,7 +26,7 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 
 
 class NodeUsage:
-    """Turns the kernel's running totals into the shares used since the reading before; one life of a node each."""
+    """Converts the kernel's running totals of one incarnation into the shares used since the last reading."""
 
     def __init__(self, node: NodeSpec) -> None:
         self._node = node
@@ -34,10 +34,10 @@ class NodeUsage:
         self._usage = Usage()
 
     def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
-        """Return the usage since the last reading; `said` is the agent's, for what the kernel does not count.
+        """Return the use since the last reading. `said` is the agent's report, for what the kernel does not count.
 
-        `launch_cpu_s` is the CPU time so far of starting and ending attempts in the node's groups: the emulation's
-        own work, which no limit of the node holds. Readings closer than GAP_MIN_S repeat the one before.
+        `launch_cpu_s` is the CPU time so far of starting and ending attempts in the node's groups, which is the
+        emulation's own work and not limited. Readings closer than GAP_MIN_S repeat the last one.
         """
         running = _running_totals(totals, launch_cpu_s)
         last_s, before = self._last or (now_s, running)

@@ -1,4 +1,5 @@
-"""Processes of this Python that import schedbed whatever the working folder holds: a user's tasks.py, a queue.py."""
+"""Processes of this Python that import schedbed regardless of files in the working folder, such as a user's tasks.py
+or queue.py."""
 
 from __future__ import annotations
 
@@ -11,18 +12,18 @@ import schedbed
 
 
 def module_command(module: str) -> list[str]:
-    """Return the command that runs a module of ours; `-P` keeps the working folder out of the search path."""
+    """Return the command that runs a module of schedbed. `-P` keeps the working folder out of the search path."""
     return [sys.executable, "-P", "-m", module]
 
 
 def module_environment() -> dict[str, str]:
-    """Return this process's environment, with PYTHONPATH naming our folder where Python would not look there."""
+    """Return this process's environment, with PYTHONPATH naming the package's folder if Python would not find it."""
     path = os.pathsep.join([*search_path(), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
 
 
 def search_path() -> list[str]:
-    """Return the folder that schedbed is imported from, unless each process of this Python looks there anyway.
+    """Return the folder that schedbed is imported from, unless every process of this Python searches it anyway.
 
     A folder of installed packages must not come before the standard library.
     """

@@ -1,8 +1,8 @@
-"""How soon processes of a run get a CPU when they wake: masters, TaskTrackers and agents before attempts.
+"""CPU scheduling priority of a run's processes: masters, TaskTrackers and agents before attempts.
 
-What they do is part of no attempt, so that each millisecond that they wait is time between two attempts which a real
-cluster has not. They ask for slices shorter than any other's, which lets a process that wakes go first (EEVDF, Linux
-6.12 and newer) and gives it no more CPU time; for a larger share, where they may. Attempts have the ordinary ones.
+Their work belongs to no attempt, so each millisecond that they wait is a delay between attempts that a real cluster
+does not have. They ask for shorter slices than all others, which lets a waking process run first (EEVDF, Linux 6.12
+and newer) without more CPU time, and for a larger share where permitted. Attempts have the default settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def go_first() -> None:
-    """Has all threads of this process, and what they start, run before others. Does what the host allows."""
+    """Give all threads of this process, and its later children, priority over others, as far as the host allows."""
     for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, FIRST_NICE)
@@ -29,14 +29,15 @@ def go_first() -> None:
 
 
 def take_turns() -> None:
-    """Give up in this thread what it has of `go_first`."""
+    """Undo `go_first` for this thread."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(PLAIN_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     _ask_for_slices(0, 0)
 
 
 def _ask_for_slices(thread: int, length_ns: int) -> None:
-    """Slices of that length in the ordinary class, the kernel's own for 0; older kernels do not care."""
+    """Request slices of that length in the default scheduling class, or the kernel's own length for 0. Older kernels
+    ignore it."""
     if _SCHED_SETATTR is None:
         return
     with contextlib.suppress(OSError):  # it may have ended

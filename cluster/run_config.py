@@ -1,7 +1,7 @@
-"""What every actor of a run must know.
+"""The configuration that all actors of a run share.
 
-The masters find it in a file of the driver's host, also after a restart; nodes, which may lie on other hosts, are
-told it when they are begun.
+The masters read it from a file on the driver's host, also after a restart. Nodes, which may be on other hosts,
+receive it when they start.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from schedbed.tasks.stretch_file import StretchFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One run of one policy on one cluster: `epoch_s` is its start as a time of day, `work` its scratch folder.
+    """One run of one policy on one cluster.
 
-    `policy` is its name in every output, `given` what makes it: a name, a SPEC string or a mapping, as are
-    `speculation` and `sizes`.
+    `epoch_s`: its start as time of day. `work`: its scratch folder. `policy`: its name in every output. `given`: what
+    makes it, a name, SPEC or mapping; `speculation` and `sizes` are in the same form.
     """
 
     run_id: str
@@ -62,21 +62,21 @@ class RunConfig:
 
     @property
     def changes(self) -> Path | None:
-        """Return the run's `StretchFile`, None when the stretch stays as it is."""
+        """Return the path of the run's `StretchFile`; None if the stretch is fixed."""
         return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
-        """Return where that node's agent keeps its files."""
+        """Return the folder in which the node's agent keeps its files."""
         return self.work / "nodes" / node
 
     @property
     def links(self) -> Path | None:
-        """Return the folder with the budgets of links between racks and of shared disks, None when there are none."""
+        """Return the folder with the budgets of links between racks and of shared disks; None without them."""
         has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
         return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
-        """Make on this host what the nodes find there when they start: their folder, and the budgets of links."""
+        """Create on this host what nodes need when they start: their folder, and the budgets of links."""
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.changes is not None:
             StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
@@ -84,8 +84,10 @@ class RunConfig:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Make this the run that actors of this control folder belong to. The file has no private key: attempts may
-        read it."""
+        """Write this run to the control folder as the current one.
+
+        The file contains no private key, since attempts can read it.
+        """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         raw = asdict(known) | {"work": str(self.work)}
         temporary = control / "current.json.tmp"
@@ -95,7 +97,7 @@ class RunConfig:
 
     @staticmethod
     def load(control: Path) -> RunConfig | None:
-        """Return the run that goes on in this control folder, None when there is none."""
+        """Return the current run of this control folder; None if there is none."""
         try:
             raw: dict[str, Any] = json.loads((control / "current.json").read_text())
         except FileNotFoundError:
@@ -112,17 +114,17 @@ class RunConfig:
 
     @staticmethod
     def clear(control: Path) -> None:
-        """No run goes on here."""
+        """Remove the current run from the control folder."""
         (control / "current.json").unlink(missing_ok=True)
 
 
 def hold_down(control: Path, master: str, until_s: float) -> None:
-    """A fault: a master that restarts does not serve before this time of day."""
+    """Inject a fault: a master that restarts must not serve before this time of day."""
     (control / f"{master}.down").write_text(str(until_s))
 
 
 def is_held_down(control: Path, master: str, now_s: float) -> bool:
-    """Tell whether a fault keeps that master from serving now (a time of day)."""
+    """Return whether a fault keeps that master from serving at this time of day."""
     try:
         return now_s < float((control / f"{master}.down").read_text())
     except FileNotFoundError:

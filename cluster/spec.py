@@ -13,11 +13,12 @@ BY_HOST = "by-host"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One emulated node. `core_speed` is the share of a host core that one emulated core gets. Of its NIC, each message
-    to or from it takes `latency_s` longer, and the share `loss` of them gets lost (`cluster.conditions.by_nature`).
+    """One emulated node. `core_speed` is the share of a host core that one emulated core gets.
 
-    Its disk gives n streams `disk_bps` / (1 + `seek` x (n - 1)) together; nodes with the same `shared_disk` have one
-    such disk together. `paging` slows the disk while tasks declare more memory than there is (`paging_factor`).
+    `latency_s` is added to each message to or from its NIC, and the share `loss` of them is lost
+    (`cluster.conditions.by_nature`). Its disk gives n streams `disk_bps` / (1 + `seek` x (n - 1)) together; nodes
+    with the same `shared_disk` share one such disk. `paging` slows the disk while tasks declare more memory than the
+    node has (`paging_factor`).
     """
 
     node: NodeId
@@ -40,13 +41,13 @@ class NodeSpec:
     then on."""
 
     def __post_init__(self) -> None:
-        """Accept the load as lists, too: JSON has no tuples."""
+        """Convert `foreground` to tuples, since JSON has only lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 
     @property
     def cpu_rate(self) -> float:
-        """Host core-seconds a second for all attempts of the node together."""
+        """Return the host core-seconds per second of all attempts of the node together."""
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
@@ -59,23 +60,23 @@ class NodeSpec:
         return left
 
     def paging_factor(self, declared_bytes: int) -> float:
-        """Return what the disk's rate is divided by while the node's tasks declare so much memory: 1 + `paging` x
-        (declared / memory - 1), 1 while all fits.
+        """Return the divisor of the disk's rate while the node's tasks declare that much memory.
 
-        What does not fit is written out and read back as tasks take turns, in proportion to its share of the memory. A
-        disk that spends `paging` bytes on that for each byte that tasks move, per memory's size in excess, gives them
-        1 / (1 + paging x excess).
+        It is 1 + `paging` x (declared / memory - 1), and 1 while everything fits. What does not fit is written out
+        and read back as tasks alternate, in proportion to its share of the memory. A disk that spends `paging` bytes
+        on that for each byte that tasks move, per memory's size in excess, gives them 1 / (1 + paging x excess).
         """
         if not self.paging or declared_bytes <= self.memory_bytes:
             return 1.0
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return the node for a host whose cores are `speed` times as fast as those that `core_speed` counts in."""
+        """Return the node for a host whose cores are `speed` times as fast as the cores that `core_speed` refers
+        to."""
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return the node with its rates in real seconds, of which an emulated one lasts `stretch`."""
+        """Return the node with its rates converted to real seconds, `stretch` of which are one emulated second."""
         if stretch == 1:
             return self
         return replace(
@@ -87,7 +88,7 @@ class NodeSpec:
 
 
 def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
-    """Return the disks that nodes share, by name, each with the first node that does."""
+    """Return the disks that nodes share, by name, each with the first node that uses it."""
     found: dict[str, NodeSpec] = {}
     for node in nodes:
         if node.shared_disk:
@@ -97,8 +98,10 @@ def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRates:
-    """Rates of the links between racks in bytes/s, None for no limit: the nodes of a rack share `up_bps` towards other
-    racks and `down_bps` from other racks, and all racks share `core_bps`."""
+    """Rates of the links between racks in bytes/s; None for no limit.
+
+    The nodes of a rack share `up_bps` to other racks and `down_bps` from other racks; all racks share `core_bps`.
+    """
 
     up_bps: float | None = None
     down_bps: float | None = None
@@ -118,7 +121,7 @@ NO_LINK_RATES = LinkRates()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicReplicas:
-    """Replicas by epochs: `scheme` is scarlett (`delta`, `budget`) or cdrm (`availability`, `failure`)."""
+    """Number of replicas by epochs. `scheme` is scarlett (`delta`, `budget`) or cdrm (`availability`, `failure`)."""
 
     scheme: str
     epoch_s: float = 60.0
@@ -130,10 +133,10 @@ class DynamicReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
-    """How files are cut and placed. `skew` is the share of nodes that hold everything under `skewed`.
+    """Size and placement of blocks.
 
-    `keep_share` of the maps that fetch their block leave a replica of it (DARE); these take at most `keep_budget` of
-    what the inputs take with their replicas.
+    `skew` is the share of nodes that hold everything under `skewed`. `keep_share` of the maps that fetch their block
+    leave a replica of it (DARE); these take at most `keep_budget` of the size of all inputs with their replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -147,8 +150,10 @@ class BlockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """All nodes and what holds for all of them. `limits`: auto | cgroup | software | off. Rates and `heartbeat_s` are
-    of emulated seconds, of which one lasts `stretch` real ones live."""
+    """All nodes of a cluster, with common settings. `limits`: auto | cgroup | software | off.
+
+    Rates and `heartbeat_s` are in emulated seconds, each of which lasts `stretch` real ones in a live run.
+    """
 
     nodes: tuple[NodeSpec, ...]
     heartbeat_s: float = 0.5
@@ -171,7 +176,7 @@ class ClusterSpec:
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return the cluster with that `seek` of nodes which declare none."""
+        """Return the cluster with that `seek` for nodes that declare none."""
         if not seek:
             return self
         return replace(
@@ -179,7 +184,7 @@ class ClusterSpec:
         )
 
     def node(self, name: NodeId) -> NodeSpec:
-        """Return the node of that name; KeyError when there is none."""
+        """Return the node of that name. Raises KeyError."""
         for node in self.nodes:
             if node.node == name:
                 return node

@@ -1,7 +1,7 @@
-"""The TaskTracker, live: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
+"""The live TaskTracker: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
 
-A plain asyncio class; an actor of each host holds those of its nodes. The agent's own timer drives the heartbeats, so
-a node that hangs falls silent, as a real one does.
+An asyncio class. The agent's own timer triggers the heartbeats, so a node that hangs falls silent, as a real one
+does.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ RETRY_S = 0.1
 
 
 class TaskTracker:
-    """Runs one node of one run. `make_machine(epoch_s)` gives a fresh machine on the node's folder for each life.
+    """Runs one node of one run. `make_machine(epoch_s)` returns a new machine on the node's folder for each
+    incarnation.
 
-    `epoch_s` 0 means that the run's clock has not started yet: the machine comes up and holds blocks, and joins
-    the JobTracker when `introduce` names the epoch. `scale` turns the host's times and CPU seconds into the run's.
-    `changes` is the run's `StretchFile` where the stretch may change, `stretch` then the first. `open_session` gives a
-    client of agents.
+    `epoch_s` 0 means that the run's clock has not started: the machine starts and holds blocks, and joins the
+    JobTracker when `introduce` sets the epoch. `scale` converts the host's times and CPU seconds into the run's.
+    `changes` is the run's `StretchFile` if the stretch may change; `stretch` is then the first. `open_session`
+    returns a client of agents.
     """
 
     def __init__(
@@ -96,8 +97,8 @@ class TaskTracker:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Starts the machine as a DataNode; returns {"node", "url", "limits", "counted"}. Raises what the machine
-        raises."""
+        """Start the machine as a DataNode. Return {"node", "url", "limits", "counted"}. Raises the machine's
+        errors."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -105,14 +106,14 @@ class TaskTracker:
         return {"node": self.node.node, "url": self.url, "limits": self.limits, "counted": counted}
 
     async def stop(self) -> None:
-        """Stops everything of this node; nothing of it is left running."""
+        """Stop everything of this node."""
         await self._cease()
         if self._machine is not None:
             await self._machine.stop()
             await self._machine.dispose()
 
     async def die(self) -> None:
-        """End as a process does that is killed: connections are cut, what runs on the node dies, its files stay."""
+        """End as a killed process does: connections are cut, everything on the node dies, its files stay."""
         await self._cease()
         if self._machine is not None:
             await self._machine.kill()
@@ -126,7 +127,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Tells the agent where the others are and, once it is known, when the run began; then joins the JobTracker."""
+        """Tell the agent the other nodes' addresses and, if known, the run's start; then join the JobTracker."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -139,8 +140,8 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault: kill, restart, freeze, thaw, an order of `cluster.conditions.Conditions`, or
-        once: kill_attempt (target, luck), corrupt_block or delete_block (block). Says what was hit, if anything."""
+        """Apply a fault and return what was hit: kill, restart, freeze, thaw, an order of
+        `cluster.conditions.Conditions`, kill_attempt (target, luck), corrupt_block or delete_block (block)."""
         if kind == "kill" and self._machine is not None:
             self._down = True
             await self._machine.kill()
@@ -161,7 +162,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Tells the agent, and the machine what an agent cannot do; rates as the present stretch leaves them."""
+        """Send an order to the agent, and to the machine what the agent cannot do, adapted to the current stretch."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -169,12 +170,12 @@ class TaskTracker:
             await self._machine.set_rates(**arguments)
 
     async def follow_stretch(self) -> None:
-        """Tells the node what the present stretch makes of its rates and delays."""
+        """Update the node's rates and delays to the current stretch."""
         for kind in ("rates", "network"):
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
-        """Kills a running attempt (that one, one of that task, or any) as an accident would: it has failed."""
+        """Kill a running attempt (the named one, one of the named task, or any) as a failure. Return its name."""
         running = [
             name
             for name in self._tracker.running
@@ -205,7 +206,7 @@ class TaskTracker:
         await self._register(first["blocks"])
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
-        """Reports the blocks of this life to the NameNode, then joins the JobTracker if the run has begun."""
+        """Report the blocks of this incarnation to the NameNode, then join the JobTracker if the run has begun."""
         node = self.node
         await self._until_heard(
             lambda: self._masters.name_node.register(node.node, node.rack, self.url, blocks)
@@ -220,11 +221,11 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Higher than any before, also when another process held this node: it grows with the time of day."""
+        """Return a number above all earlier ones, even of another process: it grows with the time of day."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """One life of the machine after the other, until stopped."""
+        """Run one incarnation of the machine after the other, until stopped."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._beat(), self._tend_blocks())
@@ -241,7 +242,7 @@ class TaskTracker:
             await self._reboot()
 
     async def _reboot(self) -> None:
-        """Restarts the machine once no fault keeps it down, again and again should it fail to come up."""
+        """Restart the machine once no fault keeps it down. Repeat if it fails to start."""
         while not self._stopping:
             while self._down:
                 await asyncio.sleep(RETRY_S)
@@ -268,7 +269,7 @@ class TaskTracker:
                 await self._socket.send_str(json.dumps(message))
 
     async def _read(self) -> None:
-        """Take the agent's messages until it is gone."""
+        """Process the agent's messages until its connection ends."""
         assert self._socket is not None
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
@@ -301,7 +302,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the node's usage: by the kernel's counters, what these do not count as the agent says."""
+        """Return the node's use of resources by the kernel's counters, else as the agent reports."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
@@ -324,7 +325,7 @@ class TaskTracker:
         self._spawn(self._until_heard(lambda: self._masters.name_node.block_event(*arguments)))
 
     async def _forward(self, raw: dict[str, Any]) -> None:
-        """Asks the NameNode for an attempt and sends the answer back."""
+        """Make an attempt's call to the NameNode and send the answer back."""
         names = self._masters.name_node
         try:
             result = await self._until_heard(
@@ -337,7 +338,7 @@ class TaskTracker:
     # ----------------------------------------------------------- the masters
 
     async def _beat(self) -> None:
-        """Sends a heartbeat whenever the agent beat or something ended; a lost one is sent again, unchanged."""
+        """Send a heartbeat at each agent timer and end of an attempt. A lost one is sent again, unchanged."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -368,7 +369,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """The JobTracker gave this life up: drop what runs, then begin another on the same machine."""
+        """Stop all attempts and start a new incarnation on the same machine; the JobTracker gave up the old one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):
@@ -377,7 +378,7 @@ class TaskTracker:
         await self._send({"type": "report_blocks"})
 
     async def _tend_blocks(self) -> None:
-        """Fetches the NameNode's commands for this node, as a DataNode's heartbeat does."""
+        """Fetch the NameNode's commands for this node regularly, as a DataNode's heartbeat does."""
         while True:
             await asyncio.sleep(NAMENODE_BEAT_S)
             commands = await self._until_heard(lambda: self._masters.name_node.heartbeat(self.node.node))
@@ -385,7 +386,7 @@ class TaskTracker:
                 await self._send(command)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Repeats a call until the master answers; masters restart by themselves."""
+        """Repeat a call until the master answers. Masters restart by themselves."""
         while True:
             try:
                 return await self._link.carry(call, may_be_lost=may_be_lost)

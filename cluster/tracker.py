@@ -1,7 +1,7 @@
-"""The TaskTracker as a value machine: the reports it owes and the orders it was given, without any I/O.
+"""The TaskTracker as a state machine without I/O: the reports it owes and the orders it got.
 
-One class for all: `cluster.tasktracker` drives it live, `scheduler.simulate.heartbeats` in virtual time, and
-the tests' world by hand. They carry its heartbeats to the JobTracker and its actions to the node.
+`cluster.tasktracker` drives it live, `scheduler.simulate.heartbeats` in virtual time, and the tests' world by hand.
+They carry its heartbeats to the JobTracker and its actions to the node.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ its way to the node may be missing once."""
 
 
 class Tracker:
-    """One node, one life (incarnation) after the other, as the JobTracker is told of it.
+    """One node, one incarnation after the other, as known to the JobTracker.
 
-    `unanswered` is the heartbeat whose reply is missing. It stays the same until the reply has come, so that a resend
-    is recognized by its sequence; attempts that end in the meantime wait in `finished` for the next heartbeat.
-    `running` holds the attempts that were launched here and have not ended, `unseen` those of them that the node has
-    left out lately. `jobs` are those that may have left map outputs here. `disk_full` outlives a life.
+    `unanswered` is the heartbeat without a reply. It stays the same until the reply comes, so that a resend is
+    recognized by its sequence; attempts that end meanwhile wait in `finished` for the next heartbeat. `running` holds
+    the launched attempts that have not ended, `unseen` those that the node left out recently. `jobs` may have map
+    outputs here. `disk_full` survives an incarnation.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start over as a node that the JobTracker has never met: nothing runs and nothing is to be reported."""
+        """Start an incarnation that the JobTracker does not know: nothing runs and nothing is to be reported."""
         self.incarnation = incarnation
         self.sequence = 0
         self.unanswered: Heartbeat | None = None
@@ -70,11 +70,11 @@ class Tracker:
 
     @property
     def has_news(self) -> bool:
-        """Tell whether an attempt or a fetch has failed or ended that no heartbeat has carried yet."""
+        """Return whether an ended attempt or a failed fetch waits for a heartbeat."""
         return bool(self.finished or self.fetch_failures)
 
     def heartbeat(self) -> Heartbeat:
-        """Return the next heartbeat, or again the one whose reply is missing."""
+        """Return the next heartbeat, or the same one again while its reply is missing."""
         waiting = self.unanswered
         if waiting is None:
             self.sequence += 1
@@ -95,10 +95,10 @@ class Tracker:
         return waiting
 
     def on_reply(self, reply: Reply) -> tuple[Action, ...]:
-        """Take the JobTracker's answer and return the actions to carry out; a late answer to an old heartbeat has none.
+        """Process a reply and return the actions to carry out; none for a late reply to an old heartbeat.
 
-        After Reregister the driver must have the node stop what is `running` and forget `jobs`, whose outputs count as
-        lost, and then call `begin_life`.
+        After Reregister the driver must stop what is `running` on the node and forget `jobs`, whose outputs are lost,
+        and then call `begin_life`.
         """
         actions = reply.actions
         if len(actions) == 1 and isinstance(actions[0], Reregister):
@@ -116,10 +116,10 @@ class Tracker:
         return actions
 
     def on_running(self, statuses: Collection[AttemptStatus]) -> None:
-        """Note all that the node says is running; attempts that were not launched here are ignored.
+        """Update the running attempts from the node's list. Attempts that were not launched here are ignored.
 
-        An attempt that was launched here and that the node leaves out `UNSEEN_LIMIT` times in a row is not there: its
-        launch or the report of its end was lost on the way. It is listed no more, so that the JobTracker gives it up.
+        An attempt that the node leaves out `UNSEEN_LIMIT` times in a row does not exist there: its launch or the
+        report of its end was lost. It is removed, so that the JobTracker gives it up.
         """
         running, seen = self.running, 0
         for status in statuses:
@@ -132,7 +132,7 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count how often in a row each attempt was left out, and drop those that are not there."""
+        """Count how often in a row each attempt was left out, and remove those that do not exist."""
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen
         }
@@ -141,12 +141,12 @@ class Tracker:
             del self.running[attempt]
 
     def on_ended(self, report: AttemptReport) -> bool:
-        """Queue an attempt's report; return False for an attempt that does not run here (a second report)."""
+        """Queue an attempt's report. Return False for an attempt that does not run here (a second report)."""
         if self.running.pop(report.attempt, None) is None:
             return False
         self.finished.append(report)
         return True
 
     def on_fetch_failed(self, failure: FetchFailure) -> None:
-        """Queue the news that a reduce here could not fetch a map's output."""
+        """Queue the report that a reduce here could not fetch a map's output."""
         self.fetch_failures.append(failure)

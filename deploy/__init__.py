@@ -1,1 +1,1 @@
-"""How a person uses it: the command line, scenarios, launching, results and reports."""
+"""The user's side: command line, scenarios, launching, results and reports."""

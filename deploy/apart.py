@@ -1,8 +1,8 @@
-"""A user's code in a process of its own: what that code breaks, ends or never ends is broken there alone.
+"""A user's code in a process of its own: only this process breaks if the code crashes, hangs or ends it.
 
-The process is a fork, whose messages come back through a pipe. It is not a sandbox: code that means harm can kill any
-process of the same user. It holds against mistakes: `os._exit`, a crash in C, a call that never returns, closed files,
-another working folder, changed modules.
+The process is a fork whose messages come back through a pipe. It is not a sandbox: malicious code can kill any
+process of the same user. It protects against mistakes: `os._exit`, a crash in C, a call that never returns, closed
+files, another working folder, changed modules.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ MESSAGE, RESULT, BAD_INPUT, ERROR, INTERRUPTED = b"m", b"r", b"b", b"e", b"i"
 
 
 class CutOff(Exception):
-    """The process ended without a result, or had to be ended: one line with the place in the policy."""
+    """The process ended without a result, or had to be ended. The message is one line with the place in the
+    policy."""
 
 
 class ApartFailed(Exception):
-    """The work raised: one line, as the other process saw it."""
+    """The work raised an exception in the other process. The message is one line."""
 
 
 def apart(work: Callable[[Send], Any], take: Callable[[Any], None] | None = None, *, file: str = "") -> Any:
-    """Do the work in a fork of this process; return its result, and hand each message that it sends to `take`.
+    """Do the work in a fork of this process. Return its result, and pass each message that it sends to `take`.
 
-    Raises BadInput as the work does, ApartFailed when it raises anything else, and CutOff; `file` is named by a CutOff
-    that nothing more is known of.
+    Raises BadInput of the work, ApartFailed for its other exceptions, and CutOff. A CutOff without a known place
+    names `file`.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -67,7 +68,7 @@ def apart(work: Callable[[Send], Any], take: Callable[[Any], None] | None = None
 
 
 def _ignore(_: Any) -> None:
-    """Take no messages."""
+    """Ignore a message."""
 
 
 def _answer(
@@ -111,7 +112,7 @@ def _answer(
 
 
 def _interrupt_once(number: int, _: object) -> NoReturn:
-    """Raise KeyboardInterrupt at the first interrupt only: what it makes the process save is not cut short."""
+    """Raise KeyboardInterrupt at the first interrupt only, so that the resulting saves are not cut short."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -126,7 +127,7 @@ def _last_words(pipe: int) -> Callable[[str], NoReturn]:
 
 
 def _own_streams(unused: int, texts: tuple[int, int]) -> None:
-    """Let what the code prints come back through the pipe, and what it reads be empty."""
+    """Send what the code prints through the pipe, and give it an empty standard input."""
     os.close(unused)
     os.close(texts[0])
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -150,7 +151,7 @@ def _write(pipe: int, kind: bytes, value: bytes) -> None:
 
 
 class _Watched:
-    """The process from outside."""
+    """The forked process, seen by its parent."""
 
     def __init__(self, pid: int, memory: mmap.mmap, results: int, texts: int, file: str) -> None:
         self._pid, self._memory, self._file = pid, memory, file
@@ -162,7 +163,7 @@ class _Watched:
         self._status: int | None = None
 
     def result(self, take: Callable[[Any], None]) -> Any:
-        """Wait for the end; return the result or raise what came instead."""
+        """Wait for the end. Return the result or raise the exception that came instead."""
         try:
             self._follow(take)
         except KeyboardInterrupt:
@@ -182,7 +183,7 @@ class _Watched:
         raise CutOff(f"the policy's process ended with {self._how()} {self._where()}")
 
     def _follow(self, take: Callable[[Any], None], until_s: float | None = None) -> bool:
-        """Take what comes; return whether more may come, which only a time to end at leaves so."""
+        """Process messages until `until_s`, or the end if None. Return whether more may come."""
         with selectors.DefaultSelector() as ready:
             for pipe in (self._results, self._texts):
                 os.set_blocking(pipe, False)
@@ -199,7 +200,7 @@ class _Watched:
             return self._last is None
 
     def _read(self, take: Callable[[Any], None]) -> bool:
-        """Take what has come of results; return whether more may come."""
+        """Read available results. Return whether more may come."""
         with suppress(BlockingIOError):
             data = os.read(self._results, 1 << 20)
             if not data:
@@ -231,7 +232,7 @@ class _Watched:
         return True
 
     def _look(self) -> None:
-        """End a process in which one call of the policy goes on for ever."""
+        """Raise CutOff if one call of the policy has taken too long."""
         inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if not inside or calls != self._calls:
@@ -252,10 +253,11 @@ class _Watched:
         return f"exit code {os.WEXITSTATUS(status)}"
 
     def _stop(self, take: Callable[[Any], None]) -> None:
-        """Interrupt the process, and take what it still has to say.
+        """Interrupt the process, and process its last messages.
 
-        Python runs a signal's handler between two of its instructions: an interrupt that comes just before a call that
-        waits is seen when the call ends. So it is sent until the process answers, which heeds the first that it sees.
+        Python runs a signal's handler between two of its instructions, so an interrupt just before a blocking call is
+        seen only when the call ends. It is therefore sent until the process answers; the process obeys the first that
+        it sees.
         """
         until_s = time.monotonic() + STOP_S
         with suppress(KeyboardInterrupt, CutOff, ProcessLookupError):
@@ -265,7 +267,7 @@ class _Watched:
                     return
 
     def _end(self) -> int:
-        """End the process with all that it started; return its status."""
+        """End the process with all its children. Return its status."""
         if self._status is None:
             until_s = time.monotonic() + LOOK_S
             done, status = os.waitpid(self._pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Why a command ends without success, beside bad input."""
+"""The error for a run that failed, and one-line messages for unexpected errors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LINE_MAX = 400
-"""Characters of a message that one line shows."""
+"""Longest message shown in one line, in characters."""
 
 
 class RunFailed(Exception):
-    """The run itself failed (a job failed, a check did not hold, the cluster broke): one line, exit code 1."""
+    """A failed run (exit code 1): a job failed, a check did not hold, the cluster broke. The message is one line."""
 
 
 @contextmanager
 def port_told(option: str, port: int) -> Iterator[None]:
-    """Raise RunFailed with the option and the port when something in the block cannot listen there."""
+    """Turn an OSError of the block, which listens on `port`, into RunFailed that names the option and the port."""
     try:
         yield
     except OSError as error:
@@ -25,7 +25,7 @@ def port_told(option: str, port: int) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, and where it was raised, as one line."""
+    """Return the message of an error and the file and line where it was raised, as one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The host as part of the experiment: what it is, and how busy it was while a run went on."""
+"""The host as a part of the experiment: its description, and its load during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")
 
 
 def describe_host() -> dict[str, Any]:
-    """Cores, memory and system of this host."""
+    """Return cores, memory and system of this host."""
     return {
         "cores": psutil.cpu_count() or 1,
         "memory_bytes": psutil.virtual_memory().total,
@@ -24,7 +24,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of what decides a run."""
+    """Return the versions of Python and of the packages that determine a run."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         found[package] = importlib.metadata.version(package)
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
 
 
 class HostWatch:
-    """Samples the host's CPU about once a second; `samples` are [seconds since the run's start, share in use]."""
+    """Samples the host's CPU about once a second. `samples` are [seconds since the run's start, share in use]."""
 
     def __init__(self, clock: RunClock) -> None:
         self._clock = clock
@@ -41,7 +41,7 @@ class HostWatch:
         psutil.cpu_percent(None)
 
     def look(self) -> None:
-        """Take a sample when one is due."""
+        """Take a sample if one is due."""
         now_s = self._clock.now_s()
         if now_s >= self._next_s:
             self._next_s = now_s + SAMPLE_S

@@ -1,4 +1,4 @@
-"""An HTTP server of this process in a thread of its own, behind a token."""
+"""An HTTP server in a thread of this process, behind a token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ STOP_S = 10.0
 
 
 class HttpThread:
-    """Serves `app` behind `gate` on the loopback interface while the context lasts; `url` is its address then.
+    """Serves `app` behind `gate` on the loopback interface during the context; `url` is its address.
 
-    It listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or OSError when it cannot.
+    It listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or OSError on failure.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""JSON over HTTP: errors of a request become a status and a line, and the body of a request is an object."""
+"""JSON over HTTP: errors become a status and a line, and a request's body is an object."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def error_answer(status: int, line: str) -> web.Response:
-    """Return the answer that tells an error."""
+    """Return an answer with an error."""
     return web.json_response({"error": line}, status=status)
 
 
 @web.middleware
 async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what went wrong as {"error": line}: 400, 404, 413 for bad input, 503 when it cannot be done, else 500."""
+    """Answer a request; an error becomes {"error": line}: 400, 404, 413 for bad input, 503 if it cannot be carried
+    out, else 500."""
     try:
         return await handler(request)
     except BadInput as error:
@@ -40,7 +41,7 @@ async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object that is the request's body. Raises BadInput when the body is anything else."""
+    """Return the JSON object that is the request's body. Raises BadInput for any other body."""
     try:
         body = await request.json()
     except ValueError as error:

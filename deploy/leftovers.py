@@ -1,4 +1,5 @@
-"""The watch over a scratch folder: `python -m schedbed.deploy.leftovers FOLDER` cleans up when a command was killed."""
+"""The process that cleans up a scratch folder if its command was killed: `python -m schedbed.deploy.leftovers
+FOLDER`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, 
 
 
 def main() -> None:
-    """Remove the folder, what still uses it, and the control groups of dead agents, once the owner has died."""
+    """Remove the folder, the processes that still use it, and the control groups of dead agents, once the owner has
+    died."""
     await_owner()
     with suppress(OSError):
         print(ABRUPT, file=sys.stderr, flush=True)

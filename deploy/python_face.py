@@ -1,4 +1,4 @@
-"""What `schedbed` offers to Python programs: `run` with its `Result`, and `connect`; loaded at first use."""
+"""The public Python functions `schedbed.run` and `schedbed.connect`, and the class `Result`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from schedbed.scheduler.policy import Policy
 
 Machines = Literal["process", "docker", "sim"]
-"""What nodes are made of: processes, containers, or virtual time."""
+"""Kinds of nodes: groups of processes, Docker containers, or none (`sim`: simulated in virtual time)."""
 
 NOTEBOOK_STYLE = """<style>
 .schedbed td { text-align: right } .schedbed .best { font-weight: bold }
@@ -28,9 +28,12 @@ NOTEBOOK_STYLE = """<style>
 
 
 class Result:
-    """A finished run: its tables as pandas frames, its summary and its report, read from `folder` when asked for.
+    """The results of a finished run: tables as pandas frames, the summary and the report.
 
-    Without `out` the folder is a temporary one, which is removed with the last reference to the result.
+    `folder` holds the results; each table is read at its first use. If `run` was called without `out`, the folder is
+    temporary and removed with the last reference to the result. Times in the tables are seconds since the run's start,
+    sizes bytes, CPU core-seconds of the host. Reading raises BadInput if a file of the folder has changed or
+    is missing.
     """
 
     def __init__(self, folder: Path, *, temporary: bool = False) -> None:
@@ -42,37 +45,37 @@ class Result:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """Return a row for each job."""
+        """Return the jobs, one row each: user, submit, start and finish time, bytes, state."""
         return self._table("jobs")
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """Return a row for each task attempt."""
+        """Return the task attempts, one row each: node, locality, times, CPU, bytes, state."""
         return self._table("attempts")
 
     @property
     def heartbeats(self) -> pd.DataFrame:
-        """Return a row for each heartbeat."""
+        """Return the heartbeats, one row each: node, running tasks, resource use, service time."""
         return self._table("heartbeats")
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """Return a row for each offer of a slot, with the policy's answer and reason."""
+        """Return the policy's decisions, one row for each offer of a slot: job, task, answer, reason."""
         return self._table("decisions")
 
     @property
     def blocks(self) -> pd.DataFrame:
-        """Return a row for each replica of a block."""
+        """Return the block replicas, one row each: node, bytes, times of creation and removal, cause."""
         return self._table("blocks")
 
     @property
     def faults(self) -> pd.DataFrame:
-        """Return a row for each injected fault."""
+        """Return the injected faults, one row each: time, kind, target, end."""
         return self._table("faults")
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Return the content of summary.json: every figure of every policy, with intervals."""
+        """Return the content of summary.json: all metrics of each policy, with confidence intervals over repeats."""
         from schedbed.deploy.results.summary import load
 
         if self._summary is None:
@@ -81,11 +84,14 @@ class Result:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the host gave the emulated cluster what the scenario declares; `summary` says why not."""
+        """Return whether the host provided the rates that the scenario declares.
+
+        If not, `summary["fidelity"]["why"]` gives the reasons. A simulated run is trusted unless a limit was exceeded.
+        """
         return bool(self.summary["fidelity"]["trusted"])
 
     def report(self) -> Path:
-        """Make report.html and the plots; return the path of report.html."""
+        """Write report.html and the plots into `folder`. Return the path of report.html."""
         from schedbed.deploy.results.html_report import NAME, rebuild
 
         rebuild(self.folder)
@@ -101,7 +107,7 @@ class Result:
         return plain(self.summary)
 
     def _repr_html_(self) -> str:
-        """Return the comparison of the policies for a notebook."""
+        """Return the table that compares the policies, as HTML for a notebook."""
         from schedbed.deploy.results.page.report_tables import comparison_html
 
         return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison_html(self.summary)}</div>'
@@ -135,16 +141,33 @@ def run(
     check: bool = True,
     show: bool = False,
 ) -> Result:
-    """Run a scenario under each policy and return what was measured. Raises BadInput and RunFailed.
+    """Run a scenario under each policy and return the measured results.
 
-    `scenario` is a path, the name of a shipped scenario, a mapping as in a file, or a resolved scenario. Instead of the
-    scenario's own values count those of `policies`, `nodes`, `scale`, `repeats`, `seed` and `sets` (KEY=VALUE texts).
-    A policy is a SPEC as on the command line, a class, or an object. A simulation copies the object for each run. A
-    live run imports the class's file in another process and needs, for an object, a dataclass of plain values.
+    Arguments other than the scenario replace the scenario's own values where they are given.
 
-    `address` is that of a Ray cluster to run on, with `tls` between its hosts. `out` keeps the results, also of a
-    failed run, `private` from other users, `keep_outputs` with the jobs' outputs. `check` compares these with what they
-    must be, `show` prints as `run`.
+    scenario: path of a YAML file, name of a shipped scenario, mapping with the keys of a scenario file, or resolved
+        scenario.
+    policies: each a SPEC as on the command line, a mapping as in a scenario, a policy class or a policy object. An
+        object is copied for each simulated run; a live run imports the class's file in another process, so the object
+        must be a dataclass of plain values.
+    machines: `process`, `docker` or `sim` (simulated, needs no other process).
+    address: address of a Ray cluster to run on instead of this host. tls: encrypt connections between its hosts.
+    nodes, scale, repeats, seed: as the scenario's keys `cluster.nodes`, `scale`, `repeats` and `seed`.
+    sets: texts `KEY=VALUE`, each sets a value of the scenario, such as `blocks.replication=2`.
+    out: folder for the results, also of a failed run; a temporary folder if None.
+    keep_outputs: copy the jobs' output files into the folder. private: make the folder unreadable for other users.
+    check: check the jobs' outputs. show: print progress and the comparison, as `schedbed run` does.
+
+    Raises BadInput for wrong arguments or a wrong scenario, RunFailed when a job fails or an output is wrong.
+
+    Example:
+
+        >>> import schedbed
+        >>> job = {"name": "a", "app": "synthetic", "maps": 4, "map": {"cpu": "10s"}, "count": 2}
+        >>> scenario = {"name": "tiny", "cluster": {"nodes": 2}, "workload": {"jobs": [job]}}
+        >>> result = schedbed.run(scenario, policies=["fair"], machines="sim", repeats=3)
+        >>> result.attempts.groupby("repeat").size().tolist()
+        [8, 8, 8]
     """
     from schedbed.cluster.machines.make import KINDS
     from schedbed.deploy.scenario.own_policies import live_spec
@@ -176,7 +199,7 @@ def run(
 
 
 def _temporary_folder() -> Path:
-    """Make the folder of a result; first remove those of programs that were killed."""
+    """Make a temporary folder for results. First remove such folders of programs that were killed."""
     from schedbed.deploy.workspace import owned, sweep
 
     sweep(Path(tempfile.gettempdir()))
@@ -184,10 +207,12 @@ def _temporary_folder() -> Path:
 
 
 def connect(name: str | None = None) -> Cluster:
-    """Return the cluster of this user with that name, or the only one that `schedbed up` keeps up.
+    """Return a client of a cluster of this user that `schedbed up` keeps up.
 
-    Its `submit({...})` returns a job to `wait` for and read the `outputs` of. Raises BadInput when there is none,
-    RunFailed when it has gone by itself.
+    Without `name` there must be exactly one cluster. `Cluster.submit` submits a job; the returned job has `wait`,
+    `state` and `outputs`. Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
+
+    Example: `schedbed.connect("lab").submit({"app": "wordcount", "input": "books.txt"}).wait()`
     """
     from schedbed.deploy.service.client import connect
 

@@ -1,1 +1,1 @@
-"""Who runs, when and where: the pure core, the policies, the JobTracker and the history."""
+"""The pure scheduler core, the policies, the JobTracker and the history of a run."""

@@ -1,6 +1,7 @@
-"""What an attempt is told, decided once for both forms: AttemptSpec for live agents, AttemptPlan for emulations.
+"""The content of an attempt's order, computed once for both forms: AttemptSpec for live agents, AttemptPlan for
+simulated nodes.
 
-The second is made in `scheduler.simulate.launch_plans`, since an emulation needs other costs and no bytes.
+AttemptPlan is built in `scheduler.simulate.launch_plans`, because a simulated node needs costs and no bytes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from schedbed.tasks.values import value
 
 @value
 class Assignment:
-    """One attempt's task, with the input it reads and the file it writes.
+    """The task of one attempt, with its input and its output.
 
-    `split` is what a map reads, a part of a split included; a reduce has None. `cost_index` is the index of the task
-    whose declared cost the attempt has, and of which a `part` bears its share. `output` is the path that is written
-    aside until the commit; None when the output is shuffled.
+    `split` is the input of a map, possibly a part of a split; None for a reduce. `cost_index` is the index of the
+    task whose declared cost applies; a `part` has its share of that cost. `output` is the path that is written before
+    the commit; None if the output is shuffled.
     """
 
     attempt: str
@@ -37,13 +38,13 @@ class Assignment:
 
 
 def aside(job: str, attempt: str = "") -> str:
-    """Return the path that an attempt writes before its output is put into place, or the job's folder of all such."""
+    """Return the path that an attempt writes before the commit, or the job's folder of all such paths."""
     folder = f"/out/{job}/_temporary"
     return f"{folder}/{attempt}" if attempt else folder
 
 
 def assign(job: JobSpec, launch: Launch) -> Assignment:
-    """Return what the launched attempt of the job is to do."""
+    """Return the assignment for a launched attempt of the job."""
     attempt, index, part = launch.attempt, launch.index, launch.part
     is_map = launch.kind is TaskKind.MAP
     split, cost_index = None, index
@@ -75,7 +76,7 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the live form; `file` are the blocks of the file that the split is of."""
+    """Return the assignment as an AttemptSpec for a live agent. `file` holds the blocks of the split's file."""
     job, part = told.job, told.part
     costs = job.map_costs if told.split is not None else job.reduce_costs
     cost = costs[told.cost_index] if costs else None
@@ -101,7 +102,7 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return a map's input: the split with the blocks it may touch (the one before, its own, the next)."""
+    """Return the input of a map: its split and the blocks it may read (its own, the one before and the one after)."""
     if split.file is None:
         return {"offset": split.offset, "length": split.length}
     end = split.offset + split.length

@@ -1,4 +1,5 @@
-"""Who reads inputs at this moment, as the JobTracker tells the NameNode for replication by epochs (Scarlett, CDRM)."""
+"""Counts of current readers of input files, which the JobTracker sends to the NameNode for replication by epochs
+(Scarlett, CDRM)."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ MAP = TaskKind.MAP
 
 
 def reads_of(view: View) -> tuple[dict[str, int], dict[NodeId, tuple[float, int]]]:
-    """Return the jobs that read each input, and by node the requests that it serves and its map slots.
+    """Return the number of jobs that read each input, and by node its number of read requests and of map slots.
 
-    A job reads its inputs until its last map has ended. A running map asks its own node if that holds the block, else
-    each holder with an equal share.
+    A job reads its inputs until its last map ends. A running map counts as a request to its own node if that node
+    holds the block, else as an equal share of a request to each holder.
     """
     reading: dict[str, int] = {}
     for job in view.jobs.values():

@@ -1,8 +1,8 @@
-"""The JobTracker without its wires: the core, the journal in front of it, and the plan of jobs.
+"""The JobTracker without its network: the core, its journal, and the plan of jobs.
 
-It is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` with the event
-queue in virtual time, and the tests' world by hand. A core is deterministic, so a driver that goes back to its last
-snapshot and replays the events since then knows what the one that crashed knew.
+This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` with an
+event queue in virtual time, and the tests' world by hand. The core is deterministic: a driver that restores the last
+snapshot and replays the later events is in the state that the crashed driver was in.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ Serve = Callable[[Core, float, Heartbeat], Reply]
 
 
 class KeptAnswers(Protocol):
-    """What a user's policy answers, as `scheduler.guard.answers` keeps it; a policy has it by `keep_answers`."""
+    """The recorded answers of a user's policy, see `scheduler.guard.answers`. A policy returns them from
+    `keep_answers`."""
 
     difference: str
 
     def take(self) -> Any:
-        """Return the answers since the last call; None when nothing was asked."""
+        """Return the answers since the last call; None if the policy was asked nothing."""
         ...
 
     def replay(self, replies: Any) -> None:
-        """Give these answers to the coming event."""
+        """Use these answers for the next event."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that a run will submit: jobs by submit time, and the blocks of every input file."""
+    """All jobs of a run by submit time, and the blocks of every input file."""
 
     jobs: tuple[JobSpec, ...]
     files: Mapping[str, tuple[BlockRange, ...]]
 
 
 class Driver:
-    """The core with all that stands around it, but for clocks, sockets and disks.
+    """The core, its journal and its jobs; without clocks, sockets and disks.
 
-    `make_policy` gives a fresh policy, so that a replay starts from nothing. Without a journal nothing can be
-    replayed. `serve` is for a caller that does more with a heartbeat than `Core.heartbeat`. `jobs` are the jobs
-    that have not ended, `waiting` those whose time has not come, by submit time; `submit_times_s` has all that were
-    ever planned or submitted. A policy or sink whose state is not the object itself has `keep_state` and
-    `restore_state`.
+    `make_policy` returns a new policy, so that a replay starts from nothing. A driver without a journal cannot
+    recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `jobs` are the jobs that
+    have not ended, `waiting` those that are not submitted yet, by submit time; `submit_times_s` holds all jobs ever
+    planned or submitted. A policy or sink that has state outside of the object has `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Driver:
         self._start_over()
 
     def _start_over(self, policy: Policy | None = None) -> None:
-        """Forget everything but the journal, and the policy if there is one."""
+        """Reset everything except the journal, with the given policy or a new one."""
         policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
@@ -115,7 +115,7 @@ class Driver:
 
     @property
     def books(self) -> Ledger:
-        """Return the present core's books, to look at."""
+        """Return the books of the current core, for reading."""
         return self.core.ledger
 
     # ---------------------------------------------------------------- events
@@ -132,24 +132,26 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Write what a user's policy has answered to the last event, before anybody hears of the answers."""
+        """Write the answers of a user's policy to the last event into the journal, before any node receives them."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.books.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's own report, with what `replay` and `journal` have to say.
+        """Return the policy's own report and notes.
 
-        `replay`: what the policy answered otherwise after a restart. `journal`: why the journal has no snapshots.
+        Note `replay`: the policy answered differently after a restart. Note `journal`: why the journal has no
+        snapshots.
         """
         difference = "" if self._answers is None else self._answers.difference
         notes = {"replay": difference, "journal": self._keeps_all}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 
     def take_effects(self) -> list[Effect]:
-        """Return what must be done outside, in order; each is handed out once, and again after a recovery.
+        """Return the effects to carry out, in order.
 
-        All but commits must be reported as carried out, or they come again.
+        Each is returned once, and again after a recovery unless `carried_out` was called. The end of a commit is an
+        event of its own.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -160,14 +162,14 @@ class Driver:
         return effects
 
     def carried_out(self, effect: Effect) -> None:
-        """Note that the effect need not be carried out again. A commit's end is an event of its own."""
+        """Note that the effect was carried out, so that a recovery does not return it again."""
         if self._open.get(_key(effect)) == effect:
             del self._open[_key(effect)]
 
     # -------------------------------------------------------------- recovery
 
     def _keep_snapshot(self, journal: EventLog) -> None:
-        """Keep the present state, if that is possible; the first snapshot is read again to see."""
+        """Write a snapshot if the state allows one. The first snapshot is read back as a check."""
         try:
             snapshot = freeze(self._state())
             if not self._is_proven:
@@ -181,7 +183,7 @@ class Driver:
             journal.keep(snapshot)
 
     def _state(self) -> dict[str, Any]:
-        """Return all that events have changed, to be frozen."""
+        """Return all state that events change, for a snapshot."""
         policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
         held = vars(self)
         return {
@@ -194,7 +196,7 @@ class Driver:
         }
 
     def _go_back(self, snapshot: bytes) -> None:
-        """Take over the state of a snapshot."""
+        """Restore the state of a snapshot."""
         state = thaw(snapshot)
         self._start_over(state["policy"])
         self.core.restore(state["core"])
@@ -207,11 +209,10 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Go on from the journal; return the effects that may not have been carried out, oldest first.
+        """Restore the state from the journal. Return the effects that may not have been carried out, oldest first.
 
-        A commit stays among them until its end is in the journal, or the attempt's output is discarded after all.
-        From `now_s` on, living trackers have the whole expiry time to be heard again. Raises ValueError when no
-        snapshot is good.
+        A commit stays among them until its end is in the journal or the attempt's output is discarded. Live trackers
+        have the whole expiry time from `now_s` on to be heard again. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -243,11 +244,11 @@ class Driver:
 
     @property
     def next_due_s(self) -> float:
-        """Return when the next job is to be submitted; infinity when none waits."""
+        """Return the submit time of the next waiting job; infinity if none waits."""
         return self.waiting[0].submit_s if self.waiting else inf
 
     def submit_due(self, now_s: float) -> int:
-        """Submit the jobs whose time has come, and return their number."""
+        """Submit the jobs whose submit time has come. Return their number."""
         count = 0
         while self.waiting and self.waiting[0].submit_s <= now_s:
             self.do(now_s, "submit", self.waiting[0])
@@ -255,7 +256,7 @@ class Driver:
         return count
 
     def kill(self, now_s: float, jobs: Iterable[str] | None, reason: str) -> None:
-        """End these jobs, or all (None), also those that wait for their time; others are left as they are."""
+        """Kill the named jobs, or all if None, including jobs that wait for their submit time."""
         names = None if jobs is None else list(jobs)
         for job in [job for job in self.waiting if names is None or job.job in names]:
             self.do(now_s, "submit", job)
@@ -263,15 +264,15 @@ class Driver:
             self.do(now_s, "kill_job", name, reason)
 
     def all_ended(self) -> bool:
-        """Tell whether no job waits for its time, and none runs."""
+        """Return whether no job waits or runs."""
         return not self.waiting and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
-        """Take the run's plan, in which times count from the run's start."""
+        """Take over the run's plan. Times in the plan count from the run's start."""
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
-        """Take more jobs while the run goes on, their times counted from now; jobs that are known stay as they are."""
+        """Take over more jobs during the run. Their times count from now; jobs that are already known are ignored."""
         new: list[JobSpec] = []
         for job in plan.jobs:
             if job.job not in self.submit_times_s:
@@ -294,12 +295,12 @@ class Driver:
         self.submit_times_s[job.job] = job.submit_s
 
     def _inputs(self, job: JobSpec) -> Iterable[str]:
-        """Return the files that the job reads, as far as their blocks are known here."""
+        """Return the input files of the job whose blocks are known here."""
         splits = job.splits if self.files else ()
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job, which may have got other times than it was planned with, or none before."""
+        """Submit a job; its times may differ from the plan, or the job may be new."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]
@@ -318,7 +319,7 @@ class Driver:
                     self.core.forget_block(block.block)
 
     def _move_block(self, now_s: float, block: str, nodes: tuple[NodeId, ...]) -> None:
-        """Let unstarted maps follow their block, and later attempts be told of the new replicas."""
+        """Note the new replicas of a block, for unstarted maps and for later attempts."""
         name = self._file_of.get(block)
         if name is not None:
             self.files[name] = tuple(
@@ -329,11 +330,11 @@ class Driver:
     # -------------------------------------------------------------- attempts
 
     def assignment(self, launch: Launch) -> Assignment:
-        """Return what the launched attempt is to do."""
+        """Return the assignment of the launched attempt."""
         return assign(self.jobs[launch.job], launch)
 
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
-        """Return the blocks of a split's file with their present replicas; () for a split without a file."""
+        """Return the blocks of a split's file with their current replicas; () for a split without a file."""
         return () if split is None or split.file is None else self.files[split.file]
 
     def _committed(self, now_s: float, attempt: str) -> None:

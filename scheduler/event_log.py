@@ -1,4 +1,4 @@
-"""What a journal is to the driver: events in their order, and snapshots of the state between two of them."""
+"""The journal as the driver sees it: events in order, with snapshots of the state in between."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class EventLog(Protocol):
         ...
 
     def is_due(self) -> bool:
-        """Tell whether the events since the last snapshot are worth another one."""
+        """Return whether enough events have followed the last snapshot to write another one."""
         ...
 
     def keep(self, snapshot: bytes) -> None:
-        """Keep the state after the last event; forget the events that the snapshot before covers."""
+        """Keep a snapshot of the state after the last event. Forget the events before the previous snapshot."""
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
-        """Return the good snapshots, newest first, each with the events that followed.
+        """Return the readable snapshots, newest first, each with the events that follow.
 
-        The last is None with all events, if no event is forgotten yet.
+        The last entry is None with all events, if no event was forgotten yet.
         """
         ...
 
 
 class EventList:
-    """A journal in memory, for JobTrackers that crash in virtual time only."""
+    """A journal in memory, for JobTrackers in virtual time."""
 
     EVERY = 20_000
     """Default number of events from one snapshot to the next."""
@@ -51,7 +51,7 @@ class EventList:
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events after the first `after`, oldest first."""
+        """Return the events after the first `after` ones, oldest first."""
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
@@ -76,7 +76,8 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with what the policy answered to the event, None where it was asked nothing or not heard."""
+    """Yield each event with the policy's answers to it; None if the policy was not asked or the answers were not
+    kept."""
     waiting: Event | None = None
     for event in events:
         if event[1] == ANSWERED:

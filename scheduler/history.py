@@ -1,6 +1,6 @@
-"""What a run measured, as Parquet: rows go to part files while the run goes on and are merged at its end.
+"""Measurements of a run as Parquet: rows go to part files during the run and are merged at its end.
 
-A run cut short keeps its part files; `merge` makes tables of them at any later time.
+A run that was cut short keeps its part files; `merge` can make tables of them at any later time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
 
 def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
-    """Return the columns of a row's class with their types; None is a missing value in any of them."""
+    """Return the columns of a row's class with their types. Any column may have missing values (None)."""
     types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
     return {name: _KINDS[kind] for name, kind in types.items()}
 
@@ -65,7 +65,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def places_of(table: str, *columns: str) -> list[int]:
-    """Return where these columns stand in a row of the table."""
+    """Return the positions of these columns in a row of the table."""
     names = list(COLUMNS[table])
     return [names.index(column) for column in columns]
 
@@ -102,7 +102,8 @@ class History:
         self._count = _next_part_number(self._parts, _slug(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Adds rows in the order of `COLUMNS[table]`; None is a missing value. ValueError: wrong width."""
+        """Add rows whose values are in the order of `COLUMNS[table]`; None is a missing value. Raises ValueError for
+        a wrong number of values."""
         width = len(COLUMNS[table])
         for row in rows:
             if len(row) != width:
@@ -114,7 +115,7 @@ class History:
             del kept[: self._part_rows]
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Adds rows as a frame of the table's columns, in a part file of their own. ValueError: wrong columns."""
+        """Add a frame of the table's columns as a part file of its own. Raises ValueError for wrong columns."""
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
         rows = self._rows[table]
@@ -127,7 +128,7 @@ class History:
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
-        """Writes what is buffered, when `every_s` seconds have passed since the last time or with `now`."""
+        """Write the buffered rows if `every_s` seconds have passed since the last write, or if `now`."""
         if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
             return
         self._last_s = self._clock()
@@ -137,7 +138,7 @@ class History:
                 rows.clear()
 
     def close(self) -> None:
-        """Write all that is left."""
+        """Write all buffered rows."""
         self.flush(now=True)
 
     def _write_part(self, table: str, rows: list[tuple[Any, ...]]) -> None:
@@ -166,12 +167,12 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 
 
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Makes `out_dir/<table>.parquet` of all part files and removes these.
+    """Merge all part files into `out_dir/<table>.parquet` and remove them.
 
-    Returns the names of parts that could not be read; they are moved to `out_dir/parts.broken`. Tables that
-    have no rows are written too. Without part files existing tables stay as they are, so that merging twice,
-    or again after an interrupted merge, is harmless. `written` is called with these names while the parts are still
-    there: what it notes of the tables is noted again after an interruption.
+    Returns the names of unreadable parts, which are moved to `out_dir/parts.broken`. Tables without rows are also
+    written. Without part files existing tables stay as they are, so merging twice, or again after an interrupted
+    merge, is harmless. `written` is called with the names while the parts still exist; after an interruption it is
+    called again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -194,9 +195,9 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
-    """Return a merged table, or the rows of one `run` (policy, repeat); memory is bounded by what is returned.
+    """Return a merged table, or only the rows of one `run` (policy, repeat), in memory bounded by the result.
 
-    Raises BadInput when the file is missing or damaged.
+    Raises BadInput if the file is missing or damaged.
     """
     import fastparquet
 
@@ -211,12 +212,12 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """Return all tables of a run by name; raises BadInput as `read_table` does."""
+    """Return all tables of a run by name. Raises BadInput as `read_table` does."""
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
 def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
-    """One row group after another, those of other runs left out."""
+    """Return the rows of one run, or all, read one row group at a time."""
     import pandas as pd
     from fastparquet.api import filter_row_groups
 
@@ -232,7 +233,7 @@ def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """With one object for all equal strings of a column in which they repeat."""
+    """Return the rows with one shared object for equal texts of a column, if texts repeat often."""
     import pandas as pd
 
     made: dict[str, pd.Series] = {}
@@ -258,7 +259,7 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
 
 
 def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Frames of about ROW_GROUP_ROWS rows each, in the order of the parts' numbers."""
+    """Yield frames of about ROW_GROUP_ROWS rows, in the order of the parts' numbers."""
     import fastparquet
     import pandas as pd
 
@@ -286,7 +287,7 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the columns in the contract's order and types; KeyError when one is missing."""
+    """Return the columns in the contract's order and types. Raises KeyError if a column is missing."""
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
@@ -294,20 +295,21 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """As `_typed`, with integers in the one type that parts and tables are written with."""
+    """Return the result of `_typed`, with all integers in the nullable type in which tables are written."""
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """As read: integers without a missing value become int64, which every tool understands."""
+    """Return a column in the type for readers: integers without missing values become int64."""
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
     return column.astype(kind)  # type: ignore[call-overload]
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """As written: integers are nullable, whole numbers are made of what is not one."""
+    """Return values in the type for writing: integers are nullable, other numbers become integers where the type is
+    one."""
     import pandas as pd
 
     if kind == INT:
@@ -323,7 +325,7 @@ def _part_order(part: Path) -> tuple[str, int, int]:
 
 
 def _slug(policy: str) -> str:
-    """Return a file name for a policy; the checksum keeps two policies apart that differ in punctuation only."""
+    """Return a file name for a policy. A checksum distinguishes policies that differ only in punctuation."""
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
     return f"{plain}_{zlib.crc32(policy.encode()):08x}"
 

@@ -1,7 +1,7 @@
-"""The JobTracker, live: gives the pure driver events and the time, and carries out what the core asks for.
+"""The live JobTracker: passes events and the time to the pure driver, and carries out its effects.
 
-A plain asyncio class without threads; the launcher makes a Ray actor of it. After a crash it goes on from its
-journal; its trackers notice nothing but a late answer.
+An asyncio class without threads; the launcher makes a Ray actor of it. After a crash it continues from its journal;
+trackers see only a late reply.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The core's sink: keeps each row until the driver has fetched it. Rows are numbered from the run's start."""
+    """The sink of the live core: keeps each row until the driver has fetched it. Rows are numbered from the run's
+    start."""
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -57,28 +58,28 @@ class Recorder:
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
-        """An offer and its answer."""
+        """Keep the row of an offer and its answer."""
         self._rows["decisions"].append(row)
 
     def attempt(self, row: tuple[Any, ...]) -> None:
-        """An attempt that ended."""
+        """Keep the row of an attempt that ended."""
         self._rows["attempts"].append(row)
 
     def job(self, row: tuple[Any, ...]) -> None:
-        """A job that ended."""
+        """Keep the row of a job that ended."""
         self._rows["jobs"].append(row)
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """A heartbeat that was served."""
+        """Keep the row of a heartbeat that was served."""
         self._rows["heartbeats"].append(row)
 
     @property
     def jobs(self) -> int:
-        """Return how many jobs have ended."""
+        """Return the number of jobs that have ended."""
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows from each table's cursor on; those before it are dropped for good."""
+        """Return the rows of each table from its cursor on, and drop the rows before it."""
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
             if done > 0:
@@ -87,17 +88,17 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return the rows that the driver may not have, and how many came before them, for a snapshot."""
+        """Return the rows that may not have been fetched yet and the number of dropped ones, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, books: Ledger, state: Any) -> None:
-        """Take over the rows of a snapshot."""
+        """Set the rows of a snapshot."""
         self._rows, self._dropped = state
 
 
 class JobTracker:
-    """One run's JobTracker. `make_policy` gives a fresh policy, so that a replay starts from nothing; `changes` is the
-    run's `StretchFile` where its stretch may change."""
+    """The JobTracker of one run. `make_policy` returns a new policy, so that a replay starts from nothing. `changes`
+    is the run's `StretchFile` if its stretch may change."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Go on from the journal; a policy that fails only now ends the run, as at any other time."""
+        """Restore the state from the journal. An error of the policy ends the run as at any other time."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
@@ -158,17 +159,18 @@ class JobTracker:
         self._look_at_files()
 
     def _look_at_files(self) -> None:
-        """Die when the policy has closed this process's files: neither Ray nor a socket works any more."""
+        """Exit if the policy has closed files of this process: neither Ray nor sockets work any more."""
         if self._kept_open.is_lost():
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
 
     def _leave(self, why: str) -> NoReturn:
-        """Die of a policy that cannot be interrupted; the JobTracker that comes back says so, and asks it no more."""
+        """Exit because of a policy that cannot be interrupted. The restarted JobTracker reports `why` and does not
+        ask the policy again."""
         self._last_words.write_text(why)
         os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
-        """Act at the present time and set off what the core asks for; an exception ends the run, as its failure."""
+        """Return the result of `act` at the current time. An exception ends the run; None after that."""
         if self._failure is not None:
             return None
         try:
@@ -189,13 +191,14 @@ class JobTracker:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
 
     def _submit_due(self) -> None:
-        """Submit the jobs whose time has come. A heartbeat does it first: nothing can start between two anyway."""
+        """Submit the jobs whose submit time has come. Called before each heartbeat, since nothing starts between two
+        heartbeats."""
         self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Begins the run (with its plan) or goes on with it (without, after a restart)."""
+        """Start the run with its plan, or continue it without a plan after a restart."""
         if plan is not None:
             self._do("plan", plan)
         self._set_off(self._unfinished)
@@ -206,8 +209,10 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """More jobs while the run goes on, their times counted from now; their submit times by job, in seconds since
-        the run's start. A job that is known already is left as it is, so that the call may be repeated.
+        """Submit more jobs during the run, with times that count from now. Return the submit times of the plan's
+        jobs, in seconds since the run's start.
+
+        A job that is already known is ignored, so that the call can be repeated.
         """
         known = self._driver.submit_times_s
         if any(job.job not in known for job in plan.jobs):
@@ -218,15 +223,16 @@ class JobTracker:
         return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Ends these jobs, or all, those that still wait for their time too; nothing for what is over or unknown."""
+        """Kill the named jobs, or all if None, including jobs that wait for their submit time. Ended and unknown jobs
+        are ignored."""
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """A node begins a life."""
+        """Register a node at the start of an incarnation."""
         self._do("register", node, incarnation)
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Serve a heartbeat: what the node must do, with the attempts' specifications."""
+        """Serve a heartbeat. Return the actions for the node, with the specifications of the attempts to start."""
         self._submit_due()
         reply = self._do("heartbeat", beat)
         if reply is None:
@@ -240,13 +246,13 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Tell whether the action, of a reply that is given again, launches an attempt of a job that has ended."""
+        """Return whether the action, from a repeated reply, launches an attempt of a job that has ended."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """For the driver: the status, rows since the cursors, whether all jobs have ended, and a fatal error if any.
+        """Return the status, the rows since the cursors, whether all jobs have ended, and a fatal error if any.
 
-        Once they have ended, the policy's own report comes with it.
+        The policy's own report is added once all jobs have ended.
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
@@ -265,7 +271,7 @@ class JobTracker:
         check_untouched(self._driver.core, self._driver.policy, missing)
 
     async def stop(self) -> None:
-        """Ends the background work; the journal stays."""
+        """Stop the background tasks. The journal stays."""
         for task in list(self._tasks):
             task.cancel()
         self._journal.close()
@@ -276,7 +282,7 @@ class JobTracker:
     # ------------------------------------------------------------- internals
 
     def _serve(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
-        """Serve a heartbeat, and write a row with the time that it took."""
+        """Serve a heartbeat and record its row with the service time."""
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, beat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
@@ -328,16 +334,17 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Deletes what was written aside, for good: an attempt that was given up may still run and write on."""
+        """Delete what an attempt wrote before its commit, and keep later writes out: an attempt that was given up may
+        still run."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
-        """Have the NameNode do what the effect asks for."""
+        """Make the NameNode carry out an effect, then note that it was carried out."""
         await self._until_heard(call)
         self._driver.carried_out(effect)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]]) -> None:
-        """Call the NameNode until the call is answered."""
+        """Repeat a call to the NameNode until it is answered."""
         while True:
             try:
                 await call()
@@ -346,14 +353,14 @@ class JobTracker:
                 await asyncio.sleep(RETRY_S)
 
     async def _keep_time(self) -> None:
-        """Silent trackers expire, shares are enforced, and jobs come in even while no node beats."""
+        """Send ticks to the core and submit due jobs every heartbeat interval, even if no heartbeat arrives."""
         while True:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Keeps the locality index in step with replication, and tells the NameNode who reads."""
+        """Report moved replicas to the core, and current readers to the NameNode, at regular intervals."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

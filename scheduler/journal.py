@@ -1,7 +1,7 @@
-"""The JobTracker's journal: every event that the core takes, written to SQLite before it is applied.
+"""The JobTracker's journal: every event is written to SQLite before the core applies it.
 
-The core is deterministic, so replaying the events after a snapshot through a core in the snapshot's state gives the
-present state. The file holds two snapshots and the events since the older one, so that its size is bounded.
+The core is deterministic: replaying the events after a snapshot through a core in the snapshot's state gives the
+current state. The file holds two snapshots and the events since the older one, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, s
 class Journal:
     """Events in the order in which they were applied, as (time, method of the core, arguments), and snapshots.
 
-    Written without fsync: it survives the death of the process, not that of the host, and so does the run.
-    The file is the run's own, in its private folder; it never comes over a socket.
+    Written without fsync: the journal survives the end of the process but not of the host, as does the run. The file
+    is in the run's private folder and never comes from a socket.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,18 +57,19 @@ class Journal:
         return self._database.execute(query, values).fetchone()
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Write one event; it is durable against the process's death when this returns."""
+        """Write one event. After the return it survives the end of the process."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
         self._number += 1
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (self._number, now_s, kind, blob))
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """Implement `EventLog`: a snapshot costs no more time than the events since the last one."""
+        """Implement `EventLog`: return true when the later events cost as much time to replay as a snapshot takes to
+        write."""
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog`; all at once or, when the process dies meanwhile, not at all."""
+        """Implement `EventLog` in one transaction, so that a crash leaves either the old or the new state."""
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -89,7 +90,7 @@ class Journal:
             yield None, self.events()
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events after that number, oldest first."""
+        """Return the events with larger numbers than `after`, oldest first."""
         query = "SELECT t, kind, arguments FROM events WHERE number > ? ORDER BY number"
         for now_s, kind, blob in self._database.execute(query, (after,)):
             yield now_s, kind, pickle.loads(blob)

@@ -1,4 +1,26 @@
-"""The policy interface: what a scheduler is, what it may propose, and the three axes that most are made of."""
+"""The policy interface: the protocols that a scheduler implements, its proposals, and composition from three axes.
+
+A policy is any object with the method `decide` of `Policy`. It may also have methods and attributes of `Hooks`. A
+policy sees the cluster through `schedbed.scheduler.view.View`. Times are seconds since the run's start, sizes bytes.
+
+Example of a policy in a simulated run:
+
+    >>> import schedbed
+    >>> from schedbed.policy import Proposal, TaskKind
+    >>> class FirstCome:
+    ...     def decide(self, view, node, kind):
+    ...         for job in view.jobs.values():
+    ...             reduce = kind is TaskKind.REDUCE
+    ...             task = job.any_reduce() if reduce else job.local_map(node.node) or job.any_map()
+    ...             if task is not None:
+    ...                 return Proposal(task, "first come")
+    ...         return None
+    >>> two_maps = {"name": "a", "app": "synthetic", "maps": 2, "map": {"cpu": "10s"}}
+    >>> scenario = {"name": "tiny", "cluster": {"nodes": 2}, "workload": {"jobs": [two_maps]}}
+    >>> result = schedbed.run(scenario, policies=[FirstCome], machines="sim")
+    >>> list(result.attempts["state"])
+    ['succeeded', 'succeeded']
+"""
 
 from __future__ import annotations
 
@@ -12,24 +34,26 @@ from schedbed.tasks.values import value
 
 _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
-"""Why a job does not take a node that it avoids."""
+"""The reason in the decisions table when a job is skipped on a node that the job avoids."""
 
 
 class PolicyError(Exception):
-    """A policy proposed what cannot be: a bug in the policy, which stops the run."""
+    """A bug in a policy, such as a proposal that cannot be carried out. It ends the run."""
 
 
 class PolicyFailed(PolicyError):
-    """A user's policy cannot go on: one line that names the policy's file and line."""
+    """A user's policy failed and the run ends. The message is one line that names the policy's file and line."""
 
 
 @value
 class Proposal:
-    """Start this task on the node that was offered; `reason` goes into the decisions table.
+    """An answer of a policy: start `task` on the offered node.
 
-    With `split` only that share of the map's bytes is started there, and the rest becomes a task of its own; for
-    maps that `JobView.whole_map` gives and `tasks.parts.cut` can cut. `speculative` starts a copy of a task that
-    runs elsewhere; the first to finish counts.
+    `task` is an unstarted task of the kind asked for, or a running task if `speculative`. `reason` is a short text for
+    the decisions table and `schedbed explain`. `split`, between 0 and 1, is the share of the map's bytes to start; the
+    rest becomes a new task. Only maps from `JobView.whole_map` can be split. `speculative` starts a copy of a task
+    that runs on another node; the copy that finishes first counts. A proposal that cannot be carried out (task not
+    unstarted, node without room) is recorded as `reject` for a user's policy and raises PolicyError for a shipped one.
     """
 
     task: TaskView
@@ -39,14 +63,21 @@ class Proposal:
 
 
 class Kill(NamedTuple):
-    """Stop this attempt so that others get its slot; its task runs again later."""
+    """An answer of `Hooks.preempt`: stop the live `attempt` to free its slot.
+
+    The attempt's work is lost and its task runs again later.
+    """
 
     attempt: AttemptView
     reason: str
 
 
 class Limits(NamedTuple):
-    """What the core enforces on a node: typed slots, declared memory, one core a vcore."""
+    """The limits that the core enforces on a node when a policy starts tasks.
+
+    `slots`: map and reduce slots. `memory`: the declared memory of all attempts fits on the node. `vcores`: the
+    declared vcores of all attempts fit on the node's cores.
+    """
 
     slots: bool = True
     memory: bool = False
@@ -54,25 +85,31 @@ class Limits(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides, never acts. The core calls `decide` for each kind until it answers None, while tasks of that kind
-    could start and (under typed slots) a slot is free.
+    """A scheduling policy. A policy answers questions and never acts; the core carries out the answers.
 
-    The same events must give the same answers: no clock, no I/O, chance only from `view.random`. Beside `decide` a
-    policy may have any of the attributes and methods of `Hooks`.
+    On each heartbeat of a node the core calls `decide` for each kind of task until `decide` returns None, while tasks
+    of that kind could start and (if `Limits.slots`) a slot is free. The same events must give the same answers: no
+    clock, no I/O, randomness only from `view.random`. A policy may also have attributes and methods of `Hooks`.
     """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return the next task of that kind to start on `node`, None when there is none for it now."""
+        """Return a proposal for the next task of this kind to start on `node`, or None to leave the slot free for now.
+
+        `kind` is TaskKind.MAP or TaskKind.REDUCE. An exception ends the run with the policy's file and line.
+        """
         ...
 
 
 class Hooks(Protocol):
-    """What the core uses of a policy when it is there; what a policy lacks costs nothing.
+    """Optional attributes and methods of a policy or axis. A hook that is absent costs nothing.
 
-    `limits` are typed slots where a policy has none. A policy or axis that is `elidable` looks at no usage and no
-    progress, and at no heartbeat that brings nothing but those that `awaits_beat` asks for: the simulator need not
-    play them. All hooks see the books as they stand after the event; they
-    may look, and change only what is the policy's own.
+    Each hook is called after its event, with the view as the event left it. A hook may change the policy's own
+    attributes only.
+
+    `limits`: what the core enforces on a node; typed slots if absent. `speculation`: an object that proposes copies of
+    running tasks. `elidable`: a promise that the policy reads no `usage` and no `progress`, and does not depend on
+    heartbeats that report nothing new, except those for which `awaits_beat` returns true; the simulator skips the
+    others.
     """
 
     limits: Limits
@@ -80,55 +117,59 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Says whether the next heartbeat, whichever node's, changes what an elidable one keeps."""
+        """Return whether the next heartbeat, of any node, matters to an `elidable` policy even without news.
+
+        A policy that waits for a time to pass returns true while it waits.
+        """
         ...
 
     def submitted(self, view: View, job: JobView) -> None:
-        """A job has entered; its tasks are there. Called before any `changed` of it."""
+        """Handle the submission of a job, whose tasks exist by now. Called before the first `changed` for the job."""
         ...
 
     def finished(self, view: View, job: JobView) -> None:
-        """The job has ended: `job.state` says how. Attempts that are still being killed end later.
+        """Handle the end of a job; `job.state` is succeeded, failed or killed.
 
-        After this the job's tasks are gone, and its counters say nothing any more.
+        Attempts that are still being killed end later. After this call the job's tasks are gone and the job's counters
+        are meaningless.
         """
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """An attempt has ended and has its final state, `end_s`, counters and reason; called once for each.
+        """Handle the end of an attempt. Called once per attempt, with its final state, `end_s`, counters and reason.
 
-        What writes a file (a reduce, a map of a job without reduces) has succeeded when its output is in place,
-        not when its node reports. Called before the task can run again and before the job can end by it.
+        An attempt that writes a file (a reduce, a map of a job without reduces) succeeds when the file is in place, not
+        when the node reports. Called before the task can run again and before the job can end.
         """
         ...
 
     def beat(self, view: View, node: NodeView) -> None:
-        """A heartbeat has come in, room or not; called before the offers to that node."""
+        """Handle a heartbeat of a node, with or without free room. Called before `decide` is asked for the node."""
         ...
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """The counters or the state of that stage of the job changed; called before the policy is asked next.
+        """Handle a change of the counters or the state of the job's stage of this kind.
 
-        Several changes between two questions are one call.
+        Called before the next call of `decide`; several changes in between are reported by one call.
         """
         ...
 
     def tick(self, view: View) -> None:
-        """Called about every heartbeat interval, whether or not a heartbeat comes in; before `preempt`, and after
-        `changed` was told what changed."""
+        """Do periodic work. Called about once a heartbeat interval even if no heartbeat arrives, after all pending
+        `changed` calls and before `preempt`."""
         ...
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Attempts to stop now; called on every tick."""
+        """Return attempts to stop now. Called on every tick; PolicyError if an attempt is not live."""
         ...
 
 
 class Speculation(Protocol):
-    """Proposes copies of running tasks for what the policy has left free. It has `tick`, `ended` and `finished` too,
-    as in `Hooks`."""
+    """Proposes copies of slow tasks for slots that the policy leaves free. `ended`, `finished` and `tick` are as in
+    `Hooks`."""
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of that kind to start once more, on `node`; None when there is none for it now."""
+        """Return a proposal with `speculative=True` to copy a running task of this kind to `node`; None for no copy."""
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None: ...
@@ -137,55 +178,68 @@ class Speculation(Protocol):
 
 
 class Order(Protocol):
-    """Axis 1: which job is offered the slot first. Any axis may also have any of the methods of `Hooks`.
+    """Axis 1 of a composed policy: the order in which jobs are offered a slot. An axis may also have hooks (`Hooks`).
 
-    An order that offers other jobs to other nodes has `group_of(view, node)`, a text: nodes with the same text are
-    offered the same jobs. A locality that plans for several nodes at once asks for it.
+    An order that offers different jobs to different nodes also has `group_of(view, node)`. It returns a text that is
+    equal for nodes to which the same jobs are offered; a locality that plans for several nodes at once calls it.
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the ready jobs, best first."""
+        """Return the jobs whose stage of this kind is ready, in the order in which they are offered the slot."""
         ...
 
 
 class Locality(Protocol):
-    """Axis 2: whether this job takes this node for a map now.
+    """Axis 2 of a composed policy: which map of a job runs on the offered node, or why the job waits.
 
-    It may have `scan(view, node, jobs)`, which does what `Composed.decide` does with the jobs where the admission
-    `takes_any`.
+    A locality may also have `scan(view, node, jobs)`, a faster equivalent of the loop in `Composed.decide` over maps.
+    It is used only when the admission has `takes_any`.
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Return a map to start, or why the job waits; None when it was already asked in this heartbeat."""
+        """Return a proposal for a map of the job, a text that says why the job waits, or None to record nothing."""
         ...
 
 
 class Admission(Protocol):
-    """Axis 3: whether the node has room for one more task of this kind of the job; with `takes_any` it refuses none."""
+    """Axis 3 of a composed policy: whether the node has room for another task of a job.
+
+    `limits` is what the core enforces. An admission with a true attribute `takes_any` never refuses a job.
+    """
 
     limits: Limits
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Could anything of that kind start there? Cheap; asked before any job is."""
+        """Return whether any task of this kind could start on the node. Called once before the jobs; must be cheap."""
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Return why a task of that kind of the job cannot start there; None when it can."""
+        """Return why a task of this kind of the job cannot start on the node, or None if one can."""
         ...
 
 
 def says(part: object, name: str) -> Any:
-    """Returns what the part says of itself, as `elidable` or `compiled_as`; None when it says nothing.
+    """Return the attribute `name` (such as `elidable`) of the part's own class or of the part; None if absent.
 
-    What a parent class says is not taken for an answer: a subclass may look at more, or act otherwise.
+    Attributes of parent classes are ignored: a promise of the parent need not hold for a subclass.
     """
     return getattr(part, name) if name in vars(type(part)) or name in getattr(part, "__dict__", ()) else None
 
 
 class Composed:
-    """A policy made of an order, a locality and an admission, which know nothing of each other.
+    """A policy composed of an order, a locality and an admission, which are independent of each other.
 
-    It has the hooks that its axes have, called in this order; one that a subclass defines itself stays as it is.
+    A hook of the composed policy calls the hooks of the three axes in this order. A hook that a subclass defines
+    replaces them. `limits` is the admission's.
+
+    Example:
+
+        >>> from schedbed.policy import Composed, shipped_axis
+        >>> admission = shipped_axis("admission", "slots")
+        >>> locality = shipped_axis("locality", "delay", node_wait_s=5.0)
+        >>> policy = Composed(shipped_axis("order", "fifo"), locality, admission)
+        >>> policy.limits
+        Limits(slots=True, memory=False, vcores=False)
     """
 
     compiled_as = "composed"
@@ -206,17 +260,17 @@ class Composed:
 
     @property
     def axes(self) -> tuple[Order, Locality, Admission]:
-        """Returns the order, the locality and the admission."""
+        """Return the order, the locality and the admission."""
         return (self.order, self.locality, self.admission)
 
     @property
     def elidable(self) -> bool:
-        """Ask the axes."""
+        """Return whether all three axes are elidable (see `Hooks`)."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
     def acts_on_ticks(self) -> bool:
-        """Says whether the policy or an axis does anything on a tick; an order with `preempts` false does not."""
+        """Return whether the policy or an axis has `tick` or `preempt`; an axis with `preempts` false has none."""
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
         return any(
@@ -225,7 +279,7 @@ class Composed:
         )
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Offers the room to the jobs in order; the first that takes it has it, the others are recorded."""
+        """Return the proposal of the first job, in order, that takes the node; record the jobs before it as skipped."""
         if not self._room(node, kind):
             return None
         if self._scan is not None and kind is _MAP:
@@ -251,7 +305,7 @@ class Composed:
 
 
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
-    """One hook that calls them all, and with `answers` puts what they answer into one list."""
+    """Return one hook that calls all hooks in order. With `answers` it returns their results in one list."""
     if len(hooks) == 1:
         return hooks[0]
     return partial(_collect if answers else _call, tuple(hooks))

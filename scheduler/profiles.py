@@ -1,6 +1,6 @@
-"""The profile store: what was measured of jobs in earlier runs, as JSON values by kind and name, in SQLite.
+"""The profile store: measurements of jobs in earlier runs, as JSON values by kind and name, in SQLite.
 
-Policies never open it: the registry reads it once and hands them plain values, so that a replay of a journal
+Policies never open it. The registry reads it once and passes plain values to policies, so that a replay of a journal
 makes the same decisions.
 """
 
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """Return the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
+    """Return the path of the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
     named = os.environ.get("SCHEDBED_PROFILES")
     if named:
         return Path(named)
@@ -33,14 +33,14 @@ def default_store() -> Path:
 
 
 def named_store(name: str) -> Path:
-    """Return the store of that name: `store` is the user's own, anything else a path."""
+    """Return the path of the named store: `store` is the user's own, any other name is a path."""
     return default_store() if name == "store" else Path(name)
 
 
 def frozen_store(name: str, copy: Path) -> str:
-    """Return a copy of a store for a run that may last, by its path; `none` when there is nothing to copy.
+    """Return the path of a copy of the store, to be used by a run; `none` if the store does not exist.
 
-    Others may write to the store meanwhile, and a JobTracker that restarts must read what it read before.
+    Other processes may write to the store meanwhile, and a JobTracker that restarts must read the same values again.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -53,20 +53,21 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """One file, opened for each call. `kind` says what the values mean (resources, demand, ...), `name` whose they are.
+    """A profile store, opened for each call. `kind` names the meaning of the values (resources, demand, ...), `name`
+    their owner.
 
-    BadInput when the file is not a profile store.
+    Every method raises BadInput if the file is not a profile store.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Return the values saved last, None when there are none."""
+        """Return the last saved values; None without any."""
         return self.load_all(kind).get(name)
 
     def load_all(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Return all values of that kind by name, sorted; empty when the file does not exist."""
+        """Return all values of that kind by name, sorted; empty if the file does not exist."""
         if not self.path.exists():
             return {}
         with self._open() as db:
@@ -74,7 +75,7 @@ class ProfileStore:
             return {name: json.loads(values) for name, values in rows}
 
     def save(self, kind: str, name: str, values: Mapping[str, Any], *, overwrite: bool = True) -> bool:
-        """Keeps JSON values; False when there are some already and `overwrite` is off."""
+        """Save JSON values. Returns False if there are values already and `overwrite` is off."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         verb = "REPLACE" if overwrite else "IGNORE"
         with self._open() as db:
@@ -85,7 +86,7 @@ class ProfileStore:
             return done.rowcount > 0
 
     def clear(self, kind: str, name: str) -> None:
-        """Forgets the values, if there are any."""
+        """Delete the values, if any."""
         if self.path.exists():
             with self._open() as db:
                 db.execute("DELETE FROM profiles WHERE kind = ? AND name = ?", (kind, name))

@@ -1,7 +1,7 @@
-"""The scenario's `sizes`: what policies may know of the costs of tasks before these have run.
+"""The scenario's `sizes`: what policies can know of the costs of tasks before these run.
 
-Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true: the NameNode
-tells them to everybody. Profiles of earlier runs are chosen with `profiles`.
+Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true, since the
+NameNode tells them to everybody. Profiles of earlier runs are chosen with `profiles`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMS = "true, hidden, estimated, {estimated: {error: 0.5}}"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`kind` is true, estimated or hidden.
+    """A setting of `sizes`. `kind` is true, estimated or hidden.
 
     An estimate is the true cost times exp(`error` x a standard normal): one factor for all maps of a job, another for
     all its reduces, drawn from the run's seed and the job's id.
@@ -32,7 +32,7 @@ class Sizes:
     error: float = 0.0
 
     def shown(self, job: JobSpec, seed: int) -> JobSpec:
-        """Return the job as policies may see it."""
+        """Return the job as policies can read it."""
         if self.kind == "hidden":
             return _without_costs(job)
         if self.kind == "estimated":
@@ -52,7 +52,7 @@ TRUE_SIZES = Sizes()
 
 
 def make_sizes(given: Any) -> Sizes:
-    """Return the sizes that a scenario asks for; BadInput in one line when there are none such."""
+    """Return the sizes that a scenario asks for. Raises BadInput for an unknown value."""
     if given is True or given == "true":
         return TRUE_SIZES
     if given == "hidden":
@@ -89,7 +89,7 @@ def _hidden(name: str) -> property:
 
 
 class SpecWithoutCosts(JobSpec):
-    """A job whose costs nobody can read."""
+    """A job whose costs cannot be read."""
 
     __slots__ = ()
     map_costs = _hidden("map_costs")  # type: ignore[assignment]

@@ -1,1 +1,1 @@
-"""What is run: ids, job and task specifications, applications, workloads and trace readers."""
+"""Jobs and what they execute: ids, specifications, applications, workloads and trace readers."""

@@ -1,4 +1,4 @@
-"""Runs one task attempt from its spec to its report, in a process of its own that was forked for it."""
+"""Executes one task attempt from its specification to its report, in a forked process of its own."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ REASON_CHARS = 300
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run the attempt; returns the process's exit code: 0 succeeded, 1 failed (the report says why).
+    """Run the attempt. Return the process's exit code: 0 succeeded, 1 failed (the report says why).
 
-    `limited` holds the attempt to its core while its own code runs. Only from the main thread of a process that
-    nothing else uses: it takes SIGPROF and the CPU clock.
+    `limited` limits the attempt to its core while its own code runs. Must be called from the main thread of a process
+    that nothing else uses, since it takes SIGPROF and the CPU clock.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
@@ -48,7 +48,8 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
 def _paced(
     limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
 ) -> Iterator[None]:
-    """Hold the attempt to its core by sleeping. The budget is the client's: so the pacer knows when it is locked."""
+    """Limit the attempt in the block to its core by sleeping. The budget is the client's, so that the pacer knows
+    when it is locked."""
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
         client.settle_cpu_by(pacer.settle)
@@ -63,10 +64,11 @@ def _paced(
 def _paid_in_full(
     limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
 ) -> Iterator[None]:
-    """Hold the attempt by `limited`, and at its end until it took as long as its CPU time does on one emulated core.
+    """Limit the attempt by `limited`, and wait at its end until it took as long as its CPU time takes on one emulated
+    core.
 
-    A quota lets a process use each period's share at once, and up to a tick of the kernel more that later periods
-    pay for: an attempt that ends in between would be that much shorter.
+    A quota lets a process use each period's share at once, and up to a tick of the kernel more, which later periods
+    pay for. An attempt that ended in between would be too short by that time.
     """
     began_s, used_s = steady.now_s(), 0.0
     try:
@@ -93,8 +95,11 @@ def run_on(
     stretch: float = 1.0,
     changes: StretchFile | None = None,
 ) -> int:
-    """Run the attempt on any node, see `run_attempt`; write status and report below `root`/attempts, a traceback to
-    stderr. `core_speed` is host core-seconds of an emulated core in an emulated second."""
+    """Run the attempt on any node, see `run_attempt`. Write status and report below `root`/attempts, a traceback to
+    stderr.
+
+    `core_speed` is the number of host core-seconds of an emulated core per emulated second.
+    """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
     state, reason, partitions = "succeeded", "", []
@@ -117,7 +122,7 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """Return the bytes of each partition that a map gives to the reduces; none for others."""
+    """Run the task. Return the bytes of each partition of a map's output; none for other tasks."""
     app = app_of(spec)
     params = app.params(spec.params)
     if spec.kind is TaskKind.MAP:
@@ -131,13 +136,13 @@ def _run(
 
 
 def _make_room(scratch: Path) -> None:
-    """Drop what a failed attempt has written, so that on a full disk at least its report fits."""
+    """Delete what a failed attempt has written, so that on a full disk at least its report fits."""
     for path in (*scratch.glob("spill-*"), *scratch.glob("copy-*"), *scratch.glob("output/*")):
         path.unlink(missing_ok=True)
 
 
 def reason_of(error: Exception, memory_bytes: int) -> str:
-    """Return why an attempt failed, in one line."""
+    """Return why an attempt failed, as one line."""
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -1,4 +1,4 @@
-"""What an attempt tells its agent: the status file while it runs, its counters, the report at its end."""
+"""Data from an attempt to its agent: the status file while it runs, its counters, and the report at its end."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace the file at `path` by one line of JSON, at once for whoever reads it."""
+    """Replace the file at `path` by one line of JSON, atomically for readers."""
     aside = path.with_name(path.name + ".tmp")
     aside.write_text(json.dumps(value) + "\n")
     aside.replace(path)
 
 
 class StatusFile:
-    """The attempt's `status` file: progress (0 to 1) and phase, rewritten at most every 0.2 s.
+    """The attempt's `status` file with progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
-    Times are in emulated seconds since the run's start, which was at the time of day `epoch_s`; one lasts `stretch`
-    seconds of the clock, or what the run's `changes` say. Made when the attempt's own code
-    begins: what this process has used before (`setup_cpu_s`) is the emulation's.
+    Times are emulated seconds since the run's start, which was at the time of day `epoch_s`. An emulated second lasts
+    `stretch` real ones, or what the run's `changes` say. Created when the attempt's own code begins: earlier CPU time
+    of this process (`setup_cpu_s`) is the emulation's.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class StatusFile:
 
     @property
     def stretch(self) -> float:
-        """Real seconds that an emulated one lasts now."""
+        """Return the current number of real seconds per emulated second."""
         return self._stretch if self._changes is None else self._changes.time.stretch_at(self._clock())
 
     def report(self, phase: str, progress: float) -> None:
-        """Say how far the attempt is; a new phase is written at once."""
+        """Write phase and progress. A new phase is written immediately."""
         now_s = self.now_s()
         if now_s < self._next_s and phase == self._phase:
             return
@@ -77,13 +77,13 @@ class StatusFile:
         write_json(self._path, line)
 
     def touch(self) -> None:
-        """Say that the attempt's code is still looked after, though it may not be further than before."""
+        """Update the file's time as a sign of life, though there may be no progress."""
         with contextlib.suppress(OSError):
             os.utime(self._path)
 
 
 class Meter:
-    """An attempt's counters while it runs; `add` may be called from any thread."""
+    """An attempt's counters while it runs. `add` may be called from any thread."""
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
@@ -99,15 +99,15 @@ class Meter:
         self._values[name] = at_s
 
     def counters(self, setup_cpu_s: float = 0.0) -> Counters:
-        """Return the counters so far, with the CPU time and peak memory of this process and the children it has
-        waited for; without what its setup took."""
+        """Return the counters so far, with the CPU time and peak memory of this process and its waited-for children,
+        without setup."""
         peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
         return Counters(**own, cpu_s=cpu_s() - setup_cpu_s, memory_peak_bytes=peak_bytes)
 
 
 def cpu_s() -> float:
-    """Return the CPU time of this process and of the children that it has waited for."""
+    """Return the CPU time of this process and of its waited-for children."""
     children = resource.getrusage(CHILDREN)
     return own_cpu_s() + children.ru_utime + children.ru_stime
 
@@ -121,6 +121,6 @@ def write_report(
     counters: Counters,
     partitions: list[int],
 ) -> None:
-    """Write `report.json`, the attempt's last word (fields of AttemptReport without its id)."""
+    """Write `report.json`, the attempt's report (fields of AttemptReport without the id)."""
     report = {"state": state, "reason": reason, "start_s": start_s, "end_s": end_s}
     write_json(path, {**report, "counters": asdict(counters), "partitions": partitions})

@@ -1,4 +1,5 @@
-"""Block files: bytes beside a file of checksums (a CRC-32 each 64 KiB), written once, verified on read."""
+"""Block files: the bytes, and beside them a file of checksums (a CRC-32 per 64 KiB). Written once, verified when
+read."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ class CorruptBlock(Exception):
 
 
 def crc_path(path: Path) -> Path:
-    """Return where the checksums of the block at `path` are."""
+    """Return the path of the checksums of the block at `path`."""
     return path.with_name(path.name + ".crc")
 
 
 class BlockWriter:
-    """Writes a block aside and renames it into place at a clean exit; an exception leaves nothing.
+    """Writes a block aside and renames it into place at a clean exit; after an exception nothing is left.
 
     `length` is the number of bytes written so far.
     """
@@ -85,10 +86,10 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 
 def read_verified(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a block in pieces of at most 1 MiB, each checked before it is given.
+    """Yield the bytes [start, end) of a block in verified pieces of at most 1 MiB. `end` is limited to the block's
+    length.
 
-    Raises CorruptBlock when a checksum does not match, FileNotFoundError when there is no such block. `end`
-    is cut to the block's length.
+    Raises CorruptBlock if a checksum does not match, FileNotFoundError if there is no such block.
     """
     with path.open("rb", buffering=0) as file:
         length = os.fstat(file.fileno()).st_size

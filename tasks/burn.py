@@ -1,4 +1,4 @@
-"""Synthetic work: CPU time burned until the process CPU clock says so, and bytes that mean nothing."""
+"""Synthetic work: CPU time that is burned by the process's CPU clock, and meaningless bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TURNS = 500  # of the loop between two looks at the clock: about 0.03 ms, 0.6 ms
 
 
 def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = own_cpu_s) -> None:
-    """Compute until this process has used `until_cpu_s` of CPU time since it began; `tick` is called on the way."""
+    """Compute until this process has used `until_cpu_s` of CPU time since its start. `tick` is called repeatedly."""
     value = 1
     while cpu_clock() < until_cpu_s:
         for _ in range(TURNS):
@@ -21,7 +21,7 @@ def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], f
 
 
 class Filler:
-    """Bytes from a seed, without an end; they do not compress."""
+    """An endless sequence of incompressible bytes from a seed."""
 
     def __init__(self, seed: int, *names: object) -> None:
         self._seed, self._names = seed, names

@@ -1,4 +1,4 @@
-"""Every coin toss has a name: the one file of the project that makes random generators."""
+"""Random generators by name. The only file of the project that makes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def chance(seed: int, *names: object) -> random.Random:
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:
-    """Like `chance`, for numpy arrays."""
+    """Return a generator of numpy arrays that depends on the seed and the names only. The numbers differ from those
+    of `chance`."""
     import numpy as np  # an agent throws coins but needs no arrays, and starts in three quarters of the time without
 
     digest = np.frombuffer(_key(seed, names).encode(), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""What an attempt knows of the node it runs on; made by the agent, passed to each fork."""
+"""The node of an attempt as the attempt sees it. Made by the agent, passed to each fork."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FULL_DISK = "disk-full"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """The node as its attempts see it.
+    """A node as its attempts see it.
 
-    `root` holds `blocks/` (replicas), `mapout/<attempt>/` (map outputs that reducers fetch) and
-    `attempts/<attempt>/` (scratch, `status`, `report.json`). `budget` is the mmapped file of the node's
-    software budgets (`tasks.pacing`), None when limits are off. `pace_cpu` is False when a cgroup holds
-    the CPU limit already. `authority` is the certificate (PEM) that agents are told by, "" where they speak in clear.
+    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and `attempts/<attempt>/`
+    (scratch, `status`, `report.json`). `budget` is the mapped file of the node's software budgets (`tasks.pacing`),
+    None without limits. `pace_cpu` is False if a cgroup already limits the CPU. `authority` is the certificate
+    authority (PEM) of the agents' certificates, "" for clear text.
     """
 
     node: NodeId
@@ -39,7 +39,7 @@ class NodeContext:
     authority: str = ""
 
     def distance(self, other: NodeId) -> int:
-        """0 for this node, 1 for its rack, 2 for anything else, as HDFS counts."""
+        """Return the distance to another node as in HDFS: 0 for this node, 1 in its rack, 2 elsewhere."""
         if other == self.node:
             return 0
         return 1 if self.racks.get(other) == self.rack else 2

@@ -1,4 +1,5 @@
-"""What the modules of a package declare: an extension is one file there, and no list names it."""
+"""Discovery of extensions: what the modules of a package declare. An extension is one file, and no other list
+exists."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ Declared = TypeVar("Declared")
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
-    """Return the names of a folder's modules in the order of the alphabet, without importing any."""
+    """Return the names of a folder's modules in alphabetical order, without importing any."""
     return tuple(sorted(found.name for found in pkgutil.iter_modules([str(folder)]) if not found.ispkg))
 
 
 def declared(package: str, attribute: str, kind: type[Declared]) -> list[Declared]:
-    """Import all modules of a package; return what they have as `attribute`, in the order of their names.
+    """Import all modules of a package. Return their values of `attribute`, in the order of their names.
 
-    A module without the attribute declares nothing. Raises TypeError when the attribute is something else.
+    Modules without the attribute are skipped. Raises TypeError if the attribute is of another type.
     """
     paths: Iterable[str] = import_module(package).__path__
     found: list[Declared] = []

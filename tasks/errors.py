@@ -1,10 +1,10 @@
-"""Errors that a person can act on."""
+"""The error for bad input, shared by all modules."""
 
 from __future__ import annotations
 
 DISK_FULL = "disk full"
-"""Why an attempt failed whose node's disk took no more."""
+"""The reason of attempts that failed because the disk of their node was full."""
 
 
 class BadInput(Exception):
-    """What the user gave is wrong: one line naming file, line or key, the value and what was expected."""
+    """Bad input from the user (exit code 2). The message is one line: file, line or key, value, what was expected."""

@@ -1,4 +1,5 @@
-"""What a map attempt offers its application: the split's records in chunks, a sorted partitioned output, or a file."""
+"""The interface of a map attempt for its application: records of the split in chunks, a sorted partitioned output, or
+a file."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ PIECE_MIN_BYTES = 64 * 1024
 
 
 class MapTask:
-    """One map attempt at work. `partitions` are the bytes of each reduce's share once it has ended."""
+    """A running map attempt. `partitions` are the bytes of each reduce's part once it has ended."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class MapTask:
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
-        """Yield the split's own records as chunks of whole records; `kind` is text, records or raw."""
+        """Yield the split's own records as chunks of whole records. `kind` is text, records or raw."""
         spec, done = self.spec, 0
         for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
             yield chunk
@@ -62,11 +63,11 @@ class MapTask:
                 yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
-        """Feed the split to the collector, spilling when it is full, and publish the merged output."""
+        """Feed the split to the collector, spill whenever it is full, and publish the merged output."""
         self.gather(map(bytes, self.chunks(kind)), collector, form)
 
     def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
-        """Feed pieces of whole records to the collector; the rest as `collect`."""
+        """Feed pieces of whole records to the collector; otherwise like `collect`."""
         writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
         for piece in pieces:
             if collector.buffered >= self.sort_buffer_bytes:
@@ -80,7 +81,7 @@ class MapTask:
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
-        """Return the file that a map of a map-only job writes."""
+        """Return the output file of a map-only job's map."""
         spec = self.spec
         if spec.output is None:
             raise ValueError(f"{spec.app} writes files from its maps, but this job has reduces")

@@ -1,8 +1,8 @@
-"""How a node holds its declared rates in software: GCRA buckets in a mapped file, and the pacing of CPU.
+"""Software enforcement of a node's declared rates: GCRA buckets in a mapped file, and pacing of CPU.
 
-One file a node, mapped by its agent and its attempts, holds a bucket for CPU, disk and each direction of the
-network. Charges are first come first served, in small pieces, which shares a rate max-min fairly. A bucket that seeks
-gives less to several streams than to one; for that the file has a place for each stream at work.
+One file per node, mapped by its agent and its attempts, contains a bucket for CPU, disk and each direction of the
+network. Charges are first come, first served, in small pieces, which shares a rate max-min fairly. A bucket with
+`seek` gives less to several streams than to one; the file has a place for each active stream for that.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ SOCKET_MIN_BYTES = 16 * 1024
 def socket_bytes(rate_bps: float) -> int:
     """Return the buffer size of a socket at a NIC of this rate; 0 leaves the kernel's own.
 
-    The kernel would take megabytes from a sender before the receiver's NIC has let them in, so that a transfer were not
-    bound at both ends; it also doubles this.
+    The kernel would take megabytes from a sender before the receiver's NIC has let them in, so that a transfer would
+    not be limited at both ends. The kernel doubles this size.
     """
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 
@@ -55,18 +55,18 @@ def socket_bytes(rate_bps: float) -> int:
 def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
     """Return when a bucket of `rate` is level again after `amount` is charged (GCRA, paid afterwards).
 
-    `tat` is the same value after the charge before; `since` is the time from which on the bucket may have been used
-    for this amount. What the bucket gave nobody before `since` is lost.
+    `tat` is the same value after the previous charge; `since` is the earliest time at which the bucket may have been
+    used for this amount. Capacity that was unused before `since` is lost.
     """
     return max(tat, since) + amount / rate
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the time from which on a stream may have used its bucket for what it charges `now`.
+    """Return the earliest time at which a stream may have used its bucket for what it charges `now`.
 
-    `level` is when the stream began, later when the charge before was paid. So a stream makes up for what it has
-    missed itself, at most `catch_up_s` at a time, and its first bytes are as slow as all others: an idle bucket banks
-    nothing for the next stream.
+    `level` is the start of the stream, later the time at which the previous charge was paid. So a stream makes up for
+    its own delays, at most `catch_up_s` at a time, and its first bytes are as slow as all others: an idle bucket
+    saves nothing for the next stream.
     """
     return max(level, now - catch_up_s)
 
@@ -74,22 +74,23 @@ def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> fl
 def own_cpu_s() -> float:
     """Return the CPU time of this process, all threads, to the microsecond.
 
-    Not `time.process_time`: while an ITIMER_PROF is armed, Linux moves that clock by whole ticks of 4 ms.
+    `time.process_time` is not used: while an ITIMER_PROF is armed, Linux moves that clock by whole ticks of 4 ms.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
-    """Return how long an attempt must wait so that `used_s` of CPU time took as long as on one emulated core."""
+    """Return the seconds that an attempt must wait so that `used_s` of CPU time took as long as on one emulated
+    core."""
     return max(0.0, used_s / core_speed - elapsed_s)
 
 
 class Budget:
     """The buckets of one node, shared by all processes that open the same file.
 
-    Times are CLOCK_MONOTONIC, which all processes of a host share. fcntl locks end with the process that
-    holds them, so that a killed attempt never leaves a bucket locked.
+    Times are CLOCK_MONOTONIC, which all processes of a host share. fcntl locks end with their process, so that a
+    killed attempt never leaves a bucket locked.
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class Budget:
     def create(
         cls, path: Path, rates: Mapping[str, float | None], seek: Mapping[str, float] | None = None
     ) -> Budget:
-        """Make the file with these rates (units a second; None or 0 is unlimited) and open it.
+        """Create the file with these rates (units per second; None or 0 is unlimited) and open it.
 
-        The streams of a bucket with a `seek`, of which a file has one, get rate / (1 + seek x (n - 1)) together.
+        The streams of a bucket with `seek` (at most one bucket per file) get rate / (1 + seek x (n - 1)) together.
         """
         unknown = sorted(set(rates) - set(NAMES))
         if unknown:
@@ -128,11 +129,11 @@ class Budget:
 
     @classmethod
     def open(cls, path: Path) -> Budget:
-        """Map the file that `create` made."""
+        """Open the file that `create` created."""
         return cls(path)
 
     def close(self) -> None:
-        """Unmap and close; the buckets stay for the others."""
+        """Unmap and close the file. The buckets remain for other processes."""
         self._cells.release()
         self._map.close()
         self._file.close()
@@ -140,10 +141,10 @@ class Budget:
     def reserve(
         self, name: str, amount: float, since: float | None = None, place: StreamPlace | None = None
     ) -> float:
-        """Charge `amount` and return the time at which it is paid, the present when the rate is unlimited.
+        """Charge `amount` and return the time at which it is paid; now if the rate is unlimited.
 
-        `since` is as in `next_tat`, now unless given; `place` is that of the stream. Charges beyond `PIECE_S` of the
-        rate keep others waiting: pieces are the caller's matter (see `Stream.take`).
+        `since` is as in `next_tat`, by default now; `place` is the stream's. Charges above `PIECE_S` of the rate keep
+        others waiting, so callers charge in pieces (see `Stream.take`).
         """
         with self._locked(name):
             cells = self._cells
@@ -162,7 +163,8 @@ class Budget:
             return paid_at
 
     def _streams(self, place: StreamPlace, now: float) -> int:
-        """Count the streams at work with that of `place`, which gets a cell if it has none and one is free."""
+        """Return the number of active streams including that of `place`, which gets a cell if it has none and one is
+        free."""
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
             place.cell = -1  # it stood still for long, and another stream has the cell
@@ -177,37 +179,38 @@ class Budget:
         return count
 
     def leave(self, place: StreamPlace) -> None:
-        """End a stream: it counts no more. Without a lock, since it may be called wherever a stream is dropped."""
+        """End a stream, so that it no longer counts. Takes no lock, since it may be called wherever a stream is
+        dropped."""
         with contextlib.suppress(ValueError):  # the file was closed before
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
         place.cell = -1
 
     def stream(self, name: str, beyond: Stream | None = None) -> Stream:
-        """Begin a stream: a file or transfer whose bytes pass this bucket piece by piece from now on, and those that
-        `beyond` passes."""
+        """Return a stream: a file or transfer whose bytes pass this bucket piece by piece from now on, and the
+        buckets of `beyond`."""
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return all that was ever charged."""
+        """Return the total of all charges."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return what was charged and is paid by now: what has passed at the declared rate."""
+        """Return the total of charges that are paid by now, that is, that have passed at the declared rate."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
-        """Return the rate in force, 0 when unlimited."""
+        """Return the current rate; 0 if unlimited."""
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """Return the rate in force over the declared one: below 1 while a fault slows the node."""
+        """Return the current rate divided by the declared one, below 1 while a fault slows the node."""
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 
     def set_rate(self, name: str, rate: float | None) -> None:
-        """Change the rate in force from now on; None or 0 is unlimited."""
+        """Set the current rate; None or 0 is unlimited."""
         self._cells[_cell(name, _RATE)] = rate or 0.0
 
     @contextmanager
@@ -228,7 +231,8 @@ def _cell(name: str, field: int) -> int:
 
 
 class StreamPlace:
-    """Where a budget's file counts a stream, and what stands there as long as it is this stream's; -1 for nowhere."""
+    """The cell of a budget's file that counts a stream (-1 for none), and its value while the cell is this
+    stream's."""
 
     __slots__ = ("cell", "until")
 
@@ -238,8 +242,8 @@ class StreamPlace:
 
 
 class Stream:
-    """The bytes of one file or transfer on their way through a bucket, from the moment that this is made until nobody
-    holds it any more.
+    """The bytes of one file or transfer on their way through a bucket, from the creation to the deletion of this
+    object.
 
     A stream that also computes between its pieces overlaps both, as reading ahead and writing behind do.
     """
@@ -261,7 +265,7 @@ class Stream:
         self._level = clock()
 
     def reserve(self, amount: float) -> float:
-        """Charge `amount` now and return the seconds to wait until it is paid, 0 when it is already."""
+        """Charge `amount` now. Return the seconds to wait until it is paid; 0 if it is."""
         since = stream_since(self._level, self._clock())
         self._level = self._budget.reserve(self._name, amount, since, self._place)
         if self._beyond is not None:
@@ -276,7 +280,7 @@ class Stream:
         self._budget.leave(self._place)
 
     def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
-        """Charge `amount` piece by piece and sleep until it is paid; `meanwhile` is called before each sleep."""
+        """Charge `amount` piece by piece and sleep until it is paid. `meanwhile` is called before each sleep."""
         left = float(amount)
         while left > 0:
             rate = self._budget.rate(self._name)
@@ -291,11 +295,11 @@ class Stream:
 
 
 class CpuPacer:
-    """Holds this process to one emulated core and its node to its cores, by sleeping in a SIGPROF handler.
+    """Limits this process to one emulated core and its node to its cores, by sleeping in a SIGPROF handler.
 
-    Each charge is the exact CPU time used since the one before (all threads), so the average is exact even when one
-    long numpy call delays the handler. `core_speed` is in host cores; `withheld` gives the seconds for which others
-    have stopped this process so far, which it has paid then.
+    Each charge is the exact CPU time used since the last one (all threads), so the average is exact even when a long
+    numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the seconds for which others have
+    stopped this process so far, which count as paid.
     """
 
     def __init__(
@@ -319,18 +323,18 @@ class CpuPacer:
         self._sleeping = False
 
     def start(self) -> None:
-        """Begin pacing; only from the main thread."""
+        """Start pacing. Must be called from the main thread."""
         signal.signal(signal.SIGPROF, lambda _signal, _frame: self.settle())
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
     def stop(self) -> None:
-        """Pay what is still owed and end the pacing."""
+        """Pay what is still owed and stop pacing."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self.settle()
 
     def settle(self) -> None:
-        """Charge the CPU used since the last time and sleep off the larger of the two debts."""
+        """Charge the CPU used since the last call and sleep off the larger of the two debts."""
         if self._sleeping or self._budget.busy:
             return  # the time is charged at the next tick
         self._sleeping = True
@@ -354,7 +358,8 @@ class CpuPacer:
 
 
 def withheld_reader(path: Path) -> Callable[[], float]:
-    """Return what gives the seconds for which the agent has stopped this attempt so far; `path` is its `WITHHELD`."""
+    """Return a function that returns the seconds for which the agent has stopped this attempt. `path` is its
+    `WITHHELD`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

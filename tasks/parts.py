@@ -1,6 +1,6 @@
-"""Parts of a map that was split: which bytes each owns, its share of the costs, and where its output belongs.
+"""Parts of a split map: their bytes, their share of the costs, and the place of their output.
 
-Only maps whose output goes to reduces are split: a file of a map-only job may be a document of its own (etl).
+Only maps whose output goes to reduces are split, since a file of a map-only job may be a document of its own (etl).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Tell whether it begins where the whole does."""
+        """Return whether the part begins where the whole begins."""
         return self.offset == self.whole.offset
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map behind which its records come, for all but the first."""
+        """Return the index of the map whose records precede this part's; None for the first part."""
         return None if self.is_first else self.whole.index
 
     @property
@@ -35,16 +35,17 @@ class Part:
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
-        """Return what it gets of the whole's `total`, in whole units; all parts together get all."""
+        """Return the part's amount of the whole's `total`, in whole units. The amounts of all parts add up to
+        `total`."""
         begin, length = self.offset - self.whole.offset, self.whole.length
         return total * (begin + self.length) // length - total * begin // length
 
     def split(self, index: int) -> Split:
-        """As the split of the task number `index`."""
+        """Return the part as a split for task number `index`."""
         return replace(self.whole, index=index, offset=self.offset, length=self.length)
 
     def cost(self, whole: Cost) -> Cost:
-        """Of a synthetic map that costs so much as a whole."""
+        """Return the part's cost, given the cost of the whole synthetic map."""
         return Cost(
             cpu_s=whole.cpu_s * self.share,
             read_bytes=self.of(whole.read_bytes),
@@ -54,7 +55,7 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """Return the two parts, the first with that share of the bytes; None when one of them would be empty."""
+    """Return the two parts, the first with that share of the bytes; None if one of them would be empty."""
     length = int(whole.length * share)
     if not 0 < length < whole.length:
         return None

@@ -1,6 +1,6 @@
-"""Record readers: a split owns the records that begin in it, so that any cut of a file gives the same records once.
+"""Record readers: a split owns the records that begin in it, so that any cut of a file gives each record once.
 
-Chunks hold whole records; applications work on chunks, never on single records.
+Chunks contain whole records; applications work on chunks, never on single records.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def line_batches(text: bytes, size: int) -> Iterator[bytes]:
 def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
     """Yield the 100-byte records that begin in [offset, offset + length), in chunks of whole records.
 
-    Raises ValueError when the file does not end with a whole record.
+    Raises ValueError if the file does not end with a whole record.
     """
     if file_length % RECORD_BYTES:
         raise ValueError(f"the input has {file_length} bytes, not a multiple of {RECORD_BYTES} (one record)")
@@ -84,7 +84,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the split's own bytes as they lie."""
+    """Return the split's own bytes unchanged."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

@@ -1,4 +1,5 @@
-"""What a reduce attempt offers its application: the merged input of its partition, and a replicated output file."""
+"""The interface of a reduce attempt for its application: the merged input of its partition, and a replicated output
+file."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SHUFFLE_BUFFER_BYTES = 512 * 2**20
 
 
 class ReduceTask:
-    """One reduce attempt at work."""
+    """A running reduce attempt."""
 
     def __init__(
         self,
@@ -41,14 +42,14 @@ class ReduceTask:
         )
 
     def copy(self) -> list[Run]:
-        """Return the copy phase: this reduce's partition of every map's output."""
+        """Copy this reduce's partition of every map's output. Return the runs."""
         self.progress.report("shuffle", 0.0)
         runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()
         self.node.meter.mark("shuffle_end", self.progress.now_s())
         return runs
 
     def merged(self, form: RunFormat) -> Iterator[Buffer]:
-        """Copy and merge: the sorted input of this reduce in pieces."""
+        """Copy and merge. Yield the sorted input of this reduce in pieces."""
         runs = self.copy()
         total, done = max(1, sum(map(len, runs))), 0
         self.progress.report("sort", 1 / 3)
@@ -65,12 +66,12 @@ class ReduceTask:
             self.node.meter.mark("sort_end", self.progress.now_s())
 
     def create(self) -> Output:
-        """Return the file that this reduce writes."""
+        """Return the output file of this reduce."""
         assert self.spec.output is not None, "a reduce always has an output"
         return self.node.create(self.spec.output, self.spec.replication, self.spec.block_bytes)
 
     def write_merged(self, form: RunFormat) -> None:
-        """For applications whose output is their merged input."""
+        """Write the merged input as the output."""
         output = self.create()
         for piece in self.merged(form):
             output.write(piece)

@@ -1,6 +1,6 @@
-"""Jobs and tasks as values: what a user asks to be run, and what an attempt is told to do.
+"""Jobs and tasks as values: what a user submits, and the specification of an attempt.
 
-Everything here is resolved: the scenario's `scale` has been applied, units are seconds and bytes.
+Everything is resolved: the scenario's `scale` has been applied, units are seconds and bytes.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for VERY_HIGH to 4 for VERY_LOW: smaller runs first."""
+        """Return 0 for VERY_HIGH to 4 for VERY_LOW. Smaller runs first."""
         return list(Priority).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one synthetic task does: seconds on one emulated core, and bytes moved for real.
+    """The cost of one synthetic task: seconds on one emulated core, and bytes that are really moved.
 
-    For a map, `read_bytes` come from its split and `write_bytes` are its output (shuffled when the job has
-    reduces, else written to the block store). For a reduce, `write_bytes` go to the block store. `duration_s` is
-    how long a traced attempt took beside its input (a reduce: after its shuffle), `shuffle_s` how long its shuffle took
-    once all maps had ended; only the simulator uses them.
+    For a map, `read_bytes` come from its split and `write_bytes` are its output (shuffled if the job has reduces,
+    else written to the block store). For a reduce, `write_bytes` go to the block store. `duration_s` is how long a
+    traced attempt took without its input (a reduce: after its shuffle), `shuffle_s` how long its shuffle took after
+    all maps had ended; only the simulator uses these two.
     """
 
     cpu_s: float = 0.0
@@ -57,10 +57,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A byte range of an input file; it owns the records that begin in it.
+    """A byte range of an input file. It owns the records that begin in it.
 
-    `hosts` are the nodes that hold a replica when the job is submitted. A job without input
-    (pi, randomtextwriter) has splits without a file.
+    `hosts` are the nodes that hold a replica at submission. A job without input (pi, randomtextwriter) has splits
+    without a file.
     """
 
     index: int
@@ -73,7 +73,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What one task asks of a node under container admission; memory is also the attempt's limit."""
+    """The resources that a task declares for container admission. Memory is also the attempt's limit."""
 
     memory_bytes: int
     vcores: int = 1
@@ -81,7 +81,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A job, ready to submit. `submit_s` and `deadline_s` (absolute) count from the run's start."""
+    """A job, ready to submit. `submit_s` and `deadline_s` (absolute) are seconds since the run's start."""
 
     job: str  # job_0001
     name: str
@@ -101,38 +101,38 @@ class JobSpec:
 
     @property
     def maps(self) -> int:
-        """Return how many map tasks the job has."""
+        """Return the number of map tasks."""
         return len(self.splits)
 
     @property
     def input_bytes(self) -> int:
-        """Return bytes of all splits."""
+        """Return the bytes of all splits."""
         return sum(split.length for split in self.splits)
 
 
 def task_id(job: str, kind: TaskKind, index: int) -> str:
-    """`job_0001_m_000003`, as Hadoop names tasks."""
+    """Return the id of a task as in Hadoop, such as `job_0001_m_000003`."""
     return f"{job}_{kind[0]}_{index:06d}"
 
 
 def task_of(attempt: str) -> str:
-    """Return the task of an attempt."""
+    """Return the id of an attempt's task."""
     return attempt.rpartition("_")[0]
 
 
 def id_key(job: str) -> tuple[int, str]:
-    """Return what job ids sort by so that job_9999 comes before job_10000; ids of one width sort as text."""
+    """Return a sort key of a job id, so that job_9999 comes before job_10000."""
     return (len(job), job)
 
 
 def job_of(task_or_attempt: str) -> str:
-    """Return the job of a task or attempt: the first two parts of its id."""
+    """Return the job id of a task or attempt: the first two parts of its id."""
     return "_".join(task_or_attempt.split("_", 2)[:2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRange:
-    """A block of a file with where it can be read: `offset` is the block's place in the file."""
+    """A block of a file with its holders. `offset` is the block's position in the file."""
 
     block: str
     offset: int
@@ -142,7 +142,7 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpec:
-    """All that an attempt needs to know, as sent to the agent (JSON through `to_json`/`from_json`)."""
+    """The specification of an attempt, as sent to the agent (JSON by `to_json` and `from_json`)."""
 
     attempt: str
     task: str
@@ -169,12 +169,12 @@ class AttemptSpec:
     cost: Cost | None = None  # synthetic
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the specification as plain JSON values."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
-        """Return the inverse of `to_json`; raises TypeError or KeyError on foreign data."""
+        """Return the specification from JSON values. Raises TypeError or KeyError on other data."""
         known = dict(raw)
         known["kind"] = TaskKind(known["kind"])
         blocks = [dict(block) for block in known.get("blocks", ())]
@@ -185,7 +185,7 @@ class AttemptSpec:
 
 @value
 class Counters:
-    """What an attempt used and moved; times are seconds since the run's start. Fields as in attempts.parquet."""
+    """The resources that an attempt used. Times are seconds since the run's start. Fields as in attempts.parquet."""
 
     cpu_s: float = 0.0  # core-seconds of the host
     read_local_bytes: int = 0

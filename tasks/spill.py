@@ -1,4 +1,4 @@
-"""Sorted runs on a node's disk: spilling what does not fit in memory, merging runs, and a map's partitioned output."""
+"""Sorted runs on a node's disk: spills, merging of runs, and a map's partitioned output."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """Return how much an attempt buffers: what was asked for, but at most a quarter of its memory."""
+    """Return the buffer size of an attempt: the requested one, but at most a quarter of its memory."""
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A sorted run that is part of a local file."""
+    """A sorted run as a part of a local file."""
 
     path: Path
     offset: int
@@ -39,26 +39,26 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The map side of an application that partitions and sorts: takes chunks, gives sorted runs."""
+    """The map side of an application that partitions and sorts: it takes chunks and returns sorted runs."""
 
     @property
     def buffered(self) -> int:
-        """Estimated bytes held."""
+        """Return the estimated bytes held."""
         ...
 
     def feed(self, chunk: bytes) -> None:
-        """Take a chunk of whole records."""
+        """Add a chunk of whole records."""
         ...
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """One sorted run a partition, in pieces; the collector is empty afterwards, once all are read."""
+        """Return one sorted run per partition, in pieces. The collector is empty once all are read."""
         ...
 
 
 class LocalFile:
-    """A file of partitions one after another, written once: every byte is charged to the disk and counted as spilled.
+    """A file of consecutive partitions, written once. Every byte is charged to the disk and counted as spilled.
 
-    `index` has [offset, length] for each partition that was ended.
+    `index` has [offset, length] of each partition that was ended.
     """
 
     def __init__(self, path: Path, node: AttemptNode) -> None:
@@ -70,7 +70,7 @@ class LocalFile:
         self._start = self._length = 0
 
     def write(self, data: Buffer) -> None:
-        """Append to the present partition."""
+        """Append to the current partition."""
         self._node.need_room()
         self._charge = self._charge or self._node.disk_stream()
         self._file.write(data)
@@ -79,21 +79,21 @@ class LocalFile:
         self._node.meter.add("spill_bytes", len(data))
 
     def end_partition(self) -> None:
-        """The next byte belongs to the next partition."""
+        """End the current partition."""
         self.index.append([self._start, self._length - self._start])
         self._start = self._length
 
     def close(self) -> None:
-        """Flush and close; ENOSPC may come only here."""
+        """Flush and close. ENOSPC may be raised only here."""
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return a partition, to be read back."""
+        """Return a partition for reading."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """One sorted run out of many: in memory when the files among them fit, else window by window.
+    """Merge many runs into one sorted run: in memory if the files among them fit, else window by window.
 
     `charge` is called with the bytes of each read from a file.
     """
@@ -120,7 +120,7 @@ def _load(run: Run, charge: Charge) -> Buffer:
 
 
 class _Window:
-    """The part of a run that is in memory; all of it when the run is no file."""
+    """The part of a run that is in memory; all of it if the run is not a file."""
 
     def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
@@ -134,11 +134,11 @@ class _Window:
 
     @property
     def more(self) -> bool:
-        """True while the file holds bytes beyond the window."""
+        """Return whether the file has bytes beyond the window."""
         return self._file is not None and self._at < self._file.length
 
     def take(self, cut: bytes | None) -> Buffer:
-        """Give away the records up to the key `cut`, all of them for None."""
+        """Remove and return the records up to the key `cut`, all for None."""
         if not len(self.data):
             return b""
         length = len(self.data) if cut is None else self._form.upto(self.data, cut)
@@ -146,7 +146,7 @@ class _Window:
         return taken
 
     def fill(self) -> bool:
-        """Read on when the window is empty; False when the run has ended."""
+        """Read more if the window is empty. Return False if the run has ended."""
         while self.more and not len(self.data):
             assert self._file is not None
             size = min(self._size, self._file.length - self._at)
@@ -167,7 +167,8 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """A map's partitioned output: spills of a collector in the attempt's scratch, merged into `mapout/<attempt>`.
+    """A map's partitioned output: spills of a collector in the attempt's scratch folder, merged into
+    `mapout/<attempt>`.
 
     Everything is written in `scratch` and renamed at the end, so that a map that dies leaves no output.
     """
@@ -183,13 +184,13 @@ class MapOutputWriter:
         self._spills: list[LocalFile] = []
 
     def spill(self, collector: Collector) -> None:
-        """Write what the collector holds as one sorted run a partition."""
+        """Write the collector's content as one sorted run per partition."""
         file = LocalFile(self._scratch / f"spill-{len(self._spills)}", self._node)
         self._write(file, collector.drain())
         self._spills.append(file)
 
     def finish(self, collector: Collector) -> list[int]:
-        """Write the rest, merge all spills, publish; returns the bytes of each partition."""
+        """Write the rest, merge all spills and publish the output. Return the bytes of each partition."""
         if not self._spills:
             return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
         self.spill(collector)
@@ -218,9 +219,9 @@ def publish(
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:
-    """Write partitions as a map's output (`data`, `index.json`) and rename it into place; returns their bytes.
+    """Write partitions as a map's output (`data`, `index.json`) and rename it into place. Return their bytes.
 
-    With a format, the records are counted.
+    With a format, records are counted.
     """
     folder = scratch / "output"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""The two forms in which sorted data travels between maps and reduces: lines with a count, and 100-byte records."""
+"""The two formats of sorted data between maps and reduces: lines with a count, and 100-byte records."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ROWS_A_PIECE = 10_000  # records are copied into order in pieces of 1 MB
 
 
 class RunFormat(Protocol):
-    """What merging needs to know of a run: a sorted sequence of whole records."""
+    """The operations on a run (a sorted sequence of whole records) that merging needs."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """One sorted run out of several, in memory; equal keys become one record where the format says so."""
+        """Merge several runs into one, in memory. Equal keys become one record if the format requires it."""
         ...
 
     def records(self, data: Buffer) -> int:
-        """Return how many records there are in whole records' bytes."""
+        """Return the number of records in the bytes of whole records."""
         ...
 
     def whole(self, window: Buffer) -> int:
-        """Return bytes of the longest prefix that holds whole records only."""
+        """Return the length in bytes of the longest prefix of whole records."""
         ...
 
     def last_key(self, window: Buffer) -> bytes:
@@ -39,15 +39,15 @@ class RunFormat(Protocol):
         ...
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return bytes of the records of a sorted window whose key is not above `key`."""
+        """Return the length in bytes of the records of a sorted window whose key is at most `key`."""
         ...
 
 
 class CountLines:
-    """Lines `word<TAB>count`, sorted by word; combining adds the counts of equal words."""
+    """Lines `word<TAB>count`, sorted by word. Combining adds the counts of equal words."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Add up and sort; a single run is combined already."""
+        """Add up and sort. A single run is already combined."""
         if len(runs) == 1:
             yield runs[0]
             return
@@ -55,11 +55,11 @@ class CountLines:
         yield from count_lines(counts, list(counts))
 
     def records(self, data: Buffer) -> int:
-        """Lines."""
+        """Return the number of lines."""
         return bytes(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Up to the last newline."""
+        """Return the position after the last newline."""
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
@@ -68,13 +68,13 @@ class CountLines:
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Bisect among the lines."""
+        """Return the length of the lines up to `key`, by bisection."""
         lines = [line + b"\n" for line in bytes(window).split(b"\n")[:-1]]
         return sum(map(len, lines[: bisect_right(lines, key, key=_word)]))
 
 
 def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
-    """The counts of all lines of all runs, added by word; raises ValueError on a line without a count."""
+    """Return the counts of all lines of all runs, added by word. Raises ValueError for a line without a count."""
     counts: dict[bytes, int] = {}
     get = counts.get
     for run in runs:
@@ -86,12 +86,12 @@ def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
 
 
 def encode_counts(counts: Mapping[bytes, int]) -> bytes:
-    """Count as sorted lines."""
+    """Return counts as sorted lines."""
     return b"".join(count_lines(counts, list(counts)))
 
 
 def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
-    """Yield the lines of these keys, sorted, in pieces; sorts `keys`."""
+    """Yield the lines of these keys, sorted, in pieces. Sorts `keys` in place."""
     keys.sort()
     for low in range(0, len(keys), LINES_A_PIECE):
         yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
@@ -102,10 +102,10 @@ def _word(line: bytes) -> bytes:
 
 
 class SortedRecords:
-    """100-byte records in the order of their bytes: by key (the first 10), ties by the rest."""
+    """100-byte records sorted by bytes: by key (the first 10), ties by the rest."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge; the order of equal records does not show."""
+        """Merge runs. The order of equal records is arbitrary."""
         if len(runs) == 1:
             yield runs[0]
         elif runs:
@@ -114,11 +114,11 @@ class SortedRecords:
             yield from take_rows(rows, order_of(rows, merging=True))
 
     def records(self, data: Buffer) -> int:
-        """Return a hundredth of the bytes."""
+        """Return the number of records: the bytes divided by 100."""
         return len(data) // RECORD_BYTES
 
     def whole(self, window: Buffer) -> int:
-        """Return a multiple of the record's size."""
+        """Return the length rounded down to a multiple of the record size."""
         return len(window) // RECORD_BYTES * RECORD_BYTES
 
     def last_key(self, window: Buffer) -> bytes:
@@ -126,7 +126,7 @@ class SortedRecords:
         return bytes(window[-RECORD_BYTES:])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Bisect among the records."""
+        """Return the length of the records up to `key`, by bisection."""
         starts = range(0, len(window), RECORD_BYTES)
         found = bisect_right(starts, key, key=lambda at: bytes(window[at : at + RECORD_BYTES]))
         return found * RECORD_BYTES
@@ -137,9 +137,9 @@ Order = npt.NDArray[Any]
 
 
 def order_of(rows: Rows, merging: bool = False) -> Order:
-    """Return the permutation that sorts (n, 100) bytes by whole record; `merging` when they are a few sorted runs.
+    """Return the permutation that sorts (n, 100) bytes by whole record. `merging`: they are a few sorted runs.
 
-    The first 8 bytes are sorted as one number; only rows that tie there are looked at again.
+    The first 8 bytes are sorted as one number; only rows that tie are compared further.
     """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     # numpy's stable sort of 64-bit numbers is a merge sort that finds runs; the default is faster on random keys.
@@ -160,7 +160,7 @@ def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
 
 
 def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
-    """Return the order, cut into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
+    """Return the order divided into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
     keys = range(len(order))
     cuts = [
         bisect_left(keys, boundary, key=lambda at: rows[order[at], :KEY_BYTES].tobytes())

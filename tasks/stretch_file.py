@@ -1,6 +1,6 @@
-"""How long emulated seconds last in the course of a run whose stretch changes, in a file that all its processes map.
+"""The stretch of a run over time, if it changes, in a file that all its processes map.
 
-One process appends changes; each begins a moment after it is written, so that all processes know it by then.
+One process appends changes. Each takes effect a moment after it is written, so that all processes know it by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Change = tuple[float, float]
 class EmulatedTime:
     """Emulated time as a function of real time: a continuous line whose slope changes, and its inverse.
 
-    The first change holds at all times before it, too. Emulated seconds count from there.
+    The first change also holds at all earlier times. Emulated seconds count from it.
     """
 
     def __init__(self, changes: Sequence[Change]) -> None:
@@ -43,17 +43,17 @@ class EmulatedTime:
         return self._emulated[index] + (real_s - self._real[index]) / self._stretch[index]
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real time at which it is `emulated_s`, if no further change comes."""
+        """Return the real time of an emulated one, if no further change comes."""
         index = max(0, bisect.bisect_right(self._emulated, emulated_s) - 1)
         return self._real[index] + (emulated_s - self._emulated[index]) * self._stretch[index]
 
     def stretch_at(self, real_s: float) -> float:
-        """Return how many real seconds an emulated one lasts at a real time."""
+        """Return the number of real seconds per emulated second at a real time."""
         return self._stretch[max(0, bisect.bisect_right(self._real, real_s) - 1)]
 
 
 class StretchFile:
-    """The changes of a run's stretch. `time` is brought up to date by each call; reading takes no lock.
+    """The changes of a run's stretch. Each call updates `time`; reading takes no lock.
 
     Entries are only appended, and count only when they are complete.
     """
@@ -67,7 +67,7 @@ class StretchFile:
 
     @staticmethod
     def create(path: Path, real_s: float, stretch: float) -> None:
-        """Make the file, with the stretch that holds from the start."""
+        """Create the file with the initial stretch."""
         with path.open("wb") as file:
             file.truncate(_SIZE_BYTES)
         path.chmod(0o644)
@@ -77,18 +77,19 @@ class StretchFile:
 
     @property
     def time(self) -> EmulatedTime:
-        """Return emulated time as a function of real time, with the changes known now."""
+        """Return emulated time as a function of real time, by the changes known now."""
         if int(self._cells[0]) != len(self._time.changes):
             self._time = self._read()
         return self._time
 
     @property
     def is_full(self) -> bool:
-        """Tell whether there is no room for another change."""
+        """Return whether there is no room for another change."""
         return len(self.time.changes) >= CHANGES_MAX
 
     def append(self, real_s: float, stretch: float) -> None:
-        """Add a change, not before the one before; raise ValueError when there is no room or it is no number >= 1."""
+        """Append a change, not before the previous one. Raises ValueError if there is no room, or the stretch is
+        below 1."""
         changes = self.time.changes if self._cells[0] else ()
         if not stretch >= 1 or len(changes) >= CHANGES_MAX or (changes and real_s < changes[-1][0]):
             raise ValueError(f"stretch {stretch} from {real_s} on, after {len(changes)} changes")
@@ -97,7 +98,7 @@ class StretchFile:
         self._cells[0] = len(changes) + 1
 
     def close(self) -> None:
-        """Unmap the file; it stays for others."""
+        """Unmap the file. It remains for other processes."""
         self._cells.release()
         self._map.close()
 
@@ -108,19 +109,19 @@ class StretchFile:
 
 
 class SteadyTime:
-    """Seconds in which the rates that a node began with hold: real ones, but for a stretch that changes."""
+    """Seconds in which the initial rates of a node hold: real seconds, corrected for a changing stretch."""
 
     def __init__(self, first: float, changes: StretchFile | None) -> None:
         self._first = first
         self._changes = changes
 
     def now_s(self) -> float:
-        """Return the seconds since any time."""
+        """Return the seconds since an arbitrary start."""
         if self._changes is None:
             return time.monotonic()
         return self._changes.time.emulated_s(time.time()) * self._first
 
     def sleep(self, for_s: float) -> None:
-        """Return the real time by which that many seconds have passed, at the present stretch."""
+        """Sleep for that many of these seconds, at the current stretch."""
         slower = 1.0 if self._changes is None else self._changes.time.stretch_at(time.time()) / self._first
         time.sleep(for_s * slower)

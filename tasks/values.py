@@ -1,4 +1,4 @@
-"""Value classes for what is made by the million: nobody may change one, but only the type checker enforces it."""
+"""Value classes for objects made by the million. Only the type checker forbids changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Return a dataclass with slots and a hash.
-
-    One that is frozen at run time too takes several times as long to make.
-    """
+    """Return a decorator that makes a dataclass with slots and a hash. A class that is frozen at run time takes
+    several times as long to make."""
     return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -1,1 +1,1 @@
-"""What runs inside a node: the agent, its DataNode, its warm process and the attempts it forks."""
+"""The software inside a node: the agent, its DataNode, its warm process and the attempts forked from it."""

@@ -1,7 +1,7 @@
-"""The agent of a node: `python -m schedbed.cluster.agent.agent`, told what to be by `AgentConfig` on standard input.
+"""The agent of a node: `python -m schedbed.cluster.agent.agent`, configured by an `AgentConfig` on standard input.
 
-It says one JSON line on standard output when it is up, and ends with everything it started when standard input
-closes: whoever holds the other end need not live to clean up.
+It writes one JSON line to standard output when it is up. It ends, with everything it started, when standard input
+closes: the owner need not live to clean up.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """One life of one node: the parts, wired; `run` is all of it."""
+    """One incarnation of a node: the connected parts. `run` runs all of them."""
 
     def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
         self._config = config
@@ -83,7 +83,7 @@ class Agent:
         self._failed = False
 
     async def run(self) -> int:
-        """Serves until standard input closes, SIGTERM or a `shutdown`; the exit code."""
+        """Serve until standard input closes, SIGTERM or a `shutdown` message. Return the exit code."""
         runner = await self._listen()
         beating = None
         try:
@@ -115,7 +115,7 @@ class Agent:
         return runner
 
     def _socket(self) -> socket.socket:
-        """Return the listening socket; connections inherit what their buffers may hold."""
+        """Return the listening socket. Accepted connections inherit its buffer sizes."""
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
@@ -140,7 +140,8 @@ class Agent:
         self._over.set()
 
     async def _beat(self) -> None:
-        """Says how the node is every `heartbeat_s`, on time however long each takes; silent while nobody listens."""
+        """Report the node's state to the TaskTracker every `heartbeat_s`, without drift; nothing while no TaskTracker
+        is connected."""
         clock, stretch = self._clock, self._config.stretch
         due_s = clock.steady_s()
         while True:
@@ -252,9 +253,9 @@ async def _live(config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLin
 
 
 def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
-    """Read the configuration, take the directory and live; a start that fails says {"error"} on stdout.
+    """Read the configuration, lock the directory and run the agent; a failed start writes {"error"} to stdout.
 
-    `first_zygote` starts the zygote while this process has one thread only; those that follow it are new processes.
+    `first_zygote` starts the zygote while this process has only one thread; later zygotes are new processes.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     go_first()
@@ -277,7 +278,7 @@ def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
 
 
 def _read_line() -> str:
-    """Return the next line of standard input, and hold nothing of what follows."""
+    """Return the next line of standard input without buffering anything after it."""
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as raw:
         return raw.readline().decode()
 

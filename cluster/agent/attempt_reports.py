@@ -1,4 +1,4 @@
-"""The report of an attempt that has ended: its own when it left one, else the reason why it did not."""
+"""The report of an ended attempt: its own report if it left one, else the reason why it did not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Running:
     worked_s: float = 0.0  # CPU time of its own code, as far as it is known
 
     def over_limit(self, losses: Losses) -> str | None:
-        """Return which limit it has come up against, as a reason; `losses` are those of its place now."""
+        """Return the limit that the attempt has exceeded, as a reason; None if none. `losses` are the current ones of
+        its place."""
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
         if losses.refused_forks > self.losses.refused_forks:
@@ -55,10 +56,10 @@ class Running:
 def report_of(
     running: Running, folder: Path, code: int | None, error: str, *, over: str | None, now_s: float
 ) -> Message:
-    """Fields of AttemptReport. `code` is that of os.waitstatus_to_exitcode, None when nobody could wait; `error` says
-    why then.
+    """Return the fields of AttemptReport for an ended attempt.
 
-    `folder` is the attempt's scratch folder; `over` the limit that it has come up against.
+    `code` is the result of os.waitstatus_to_exitcode, None if the process could not be waited for; `error` then says
+    why. `folder` is the attempt's scratch folder. `over` is the limit that the attempt exceeded.
     """
     said = read_json(folder / "report.json")
     started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
@@ -85,7 +86,7 @@ def report_of(
 
 
 def status_of(running: Running, folder: Path) -> Message:
-    """Fields of AttemptStatus, as far as the attempt has said them."""
+    """Return the fields of AttemptStatus, as far as the attempt has reported them."""
     said = read_json(folder / "status")
     progress, phase = _number(said.get("progress")), said.get("phase")
     first = "map" if running.spec.kind is TaskKind.MAP else "shuffle"
@@ -98,13 +99,13 @@ def status_of(running: Running, folder: Path) -> Message:
 
 
 def peak_bytes(message: Message) -> Message:
-    """The field of Counters for what an attempt has held, as it or the kernel says."""
+    """Return the field of Counters for the peak memory that the attempt or the kernel reported."""
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 
 
 def setup_of(message: Message) -> float:
-    """Return the CPU time that a fork says it took from its order to the attempt's own code."""
+    """Return the CPU time that a fork reported for the setup before the attempt's own code."""
     return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
@@ -118,27 +119,24 @@ def read_json(path: Path) -> Message:
 
 
 def read_tail(path: Path, length: int) -> bytes:
-    """Return the last bytes of a plain file: no link is followed, and nothing waits for a pipe's other end.
-
-    Raises OSError.
-    """
+    """Return the last bytes of a plain file. Does not follow links and does not block on pipes. Raises OSError."""
     with open_plain(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - length))
         return file.read(length)
 
 
 def _number(value: Any) -> float | None:
-    """Return a plain number, as far as it is one."""
+    """Return the value if it is a finite number, else None."""
     return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _plain(counters: Message) -> Message:
-    """Return the counters that are plain numbers, or known to be missing."""
+    """Return the counters that are plain numbers or None."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 
 def _why(code: int | None, log: Path) -> str:
-    """Return how a process ended that left no report."""
+    """Return a description of how a process without a report ended."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"

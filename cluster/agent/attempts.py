@@ -1,4 +1,4 @@
-"""The attempts of a node: launched in forks that wait, killed on demand, reported with what they used."""
+"""The attempts of a node: launched in waiting forks, killed on demand, reported with the resources they used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 
 class Attempts:
-    """Launches, kills and watches. `publish` gets each attempt's report (fields of AttemptReport) once."""
+    """Launches, kills and watches attempts. `publish` gets the report of each attempt (fields of AttemptReport)
+    once."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Begin with a zygote that was just started. Raises ZygoteDied."""
+        """Start working with a zygote that was just started. Raises ZygoteDied."""
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)
@@ -80,7 +81,7 @@ class Attempts:
         self._spares.begin(link)
 
     async def close(self) -> None:
-        """Ends everything that runs; reports nothing."""
+        """End all attempts without reports."""
         self._running.clear()
         self._waiting.clear()
         if self._looking is not None:
@@ -92,7 +93,7 @@ class Attempts:
         await self._spares.close()
 
     def launch(self, raw: Message) -> None:
-        """Starts the attempt of this AttemptSpec; one that was launched before is left alone."""
+        """Launch the attempt of this AttemptSpec. Does nothing if it was launched before. Raises BadRequest."""
         try:
             spec = AttemptSpec.from_json(raw)
         except (KeyError, TypeError, ValueError) as error:
@@ -112,19 +113,19 @@ class Attempts:
         self._dispatch()
 
     def kill(self, attempt: str, reason: str) -> None:
-        """Kills the attempt, if it still runs; its report follows."""
+        """Kill the attempt if it runs. Its report follows."""
         if running := self._running.get(attempt):
             running.kill_reason = running.kill_reason or reason
             self._end(running)
 
     def crash(self, attempt: str) -> None:
-        """Kill the attempt's process as an accident would: the report says failed, not killed."""
+        """Kill the attempt's process so that the report says failed, not killed, as after an accident."""
         if running := self._running.get(attempt):
             running.retried = True
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill the attempts that run a user's code and have not shown that they live for too long; they have failed."""
+        """Kill attempts with user code that have shown no sign of life for too long. Their reports say failed."""
         for running in list(self._running.values()):
             if (
                 running.silence is not None
@@ -135,11 +136,11 @@ class Attempts:
                 self._end(running)
 
     def meet(self, peers: Message, racks: Message, epoch_s: float) -> None:
-        """Tells future attempts where the other nodes are and when the run began."""
+        """Store the addresses of the other nodes and the run's start for future attempts."""
         self._met = {"peers": dict(peers), "racks": dict(racks), "epoch_s": epoch_s}
 
     def statuses(self) -> list[Message]:
-        """Fields of AttemptStatus for each running attempt."""
+        """Return the fields of AttemptStatus for each running attempt."""
         return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
@@ -148,14 +149,14 @@ class Attempts:
         return [spare.pid for spare in spares if spare is not None and spare.pid is not None]
 
     def cpu_s(self) -> float:
-        """CPU time of all attempts so far, running and ended, in core-seconds of the host; without what starting them
-        took, which no limit holds."""
+        """Return the CPU time of all running and ended attempts in core-seconds of the host, without their setup,
+        which is not limited."""
         for running in self._running.values():
             self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """CPU time so far of starting and ending attempts, as far as the kernel counts that with the node's."""
+        """Return the CPU time used so far for starting and ending attempts, as far as the kernel counts it."""
         used_s = self._limits.cpu_s()
         return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
 
@@ -165,21 +166,24 @@ class Attempts:
     # ------------------------------------------------------- what they use
 
     def _used_s(self, spare: Spare) -> float:
-        """CPU time of all that ever ran in a place, or of the attempt's process where nobody counts that."""
+        """Return the CPU time ever used in a place, or that of the attempt's process where the kernel does not count
+        places."""
         used_s = self._limits.cpu_s(spare.place)
         if used_s is not None:
             return used_s
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Keep what an attempt's own code has used: nothing before it has begun, no more when it has ended. A process
-        that has exited shows none any more, `at_least_s` is what it had then."""
+        """Update the CPU time of an attempt's own code, from its begin to its end.
+
+        `at_least_s` is the process's total at its exit, after which it can no longer be read.
+        """
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
             running.worked_s = max(running.worked_s, used_s - running.begun_s)
 
     def _look(self) -> None:
-        """Shares the CPU among those at work, and ends the ones that the kernel has caught at a limit."""
+        """Rebalance the CPU among running attempts, and end those that have exceeded a limit of the kernel."""
         self._looking = None
         self._limits.rebalance()
         self._spares.kill_strays()
@@ -199,14 +203,15 @@ class Attempts:
             self._limits.rebalance()
 
     def _look_later(self) -> None:
-        """Look again after a while, which a stretch prolongs: the agents of 200 nodes would take half a core."""
+        """Schedule the next look. The interval grows with the stretch: the agents of 200 nodes would take half a
+        core."""
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
 
     # -------------------------------------------------------- their course
 
     def _dispatch(self) -> None:
-        """Give the attempts that wait to the forks that wait."""
+        """Assign waiting attempts to waiting forks."""
         while self._waiting and (spare := self._spares.take()):
             running = self._running[self._waiting.popleft()]
             running.spare = spare
@@ -247,7 +252,7 @@ class Attempts:
                 self._spares.kill(spare)
 
     def _end(self, running: Running) -> None:
-        """Kills its process, and what it started; the report follows, at once when it never had one."""
+        """Kill the attempt's process and its children. The report follows, immediately if there is no process yet."""
         if running.spare is not None:
             self._spares.kill(running.spare)
         elif running.spec.attempt in self._waiting:
@@ -272,7 +277,7 @@ class Attempts:
         self._finish(spare.attempt, code, peak_bytes(message), "")
 
     def _on_zygote_end(self) -> None:
-        """The warm process has died and its forks with it: report them, start another."""
+        """Report all attempts as failed after the death of the zygote and its forks, then start another zygote."""
         self._link = None
         for attempt in [name for name in self._running if name not in self._waiting]:
             self._finish(attempt, None, {}, "the node's warm process died")
@@ -289,15 +294,17 @@ class Attempts:
     # -------------------------------------------------------------- reports
 
     def _counted_peak(self, running: Running, over: str | None) -> Message:
-        """The field of Counters for what an attempt has held, where the kernel counts that. What its group holds beside
-        its limit is no part of it, unless it was too much."""
+        """Return the field of Counters for the peak memory, where the kernel counts it.
+
+        The allowance beside the limit is not counted, unless the attempt exceeded it.
+        """
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:
             return {}
         return {"memory_peak_bytes": peak if over else min(peak, running.spec.memory_bytes)}
 
     def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
-        """Publishes the report of an attempt that has ended, then clears up after it."""
+        """Publish the report of an ended attempt, then clean up."""
         running = self._running.pop(attempt, None)
         if running is None:
             return

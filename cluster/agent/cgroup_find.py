@@ -1,4 +1,4 @@
-"""Where this process may make control groups: version 1 or 2, below its own present group."""
+"""Finds where this process can create control groups of version 1 or 2, below its own current group."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ MUST_2 = ("cpu", "memory")  # version 2 is used with both, or not at all
 
 
 class CgroupError(Exception):
-    """Control groups cannot be used, or did not take a limit: one line saying why."""
+    """Control groups cannot be used, or did not accept a limit. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where this process may make groups: `version`, and the folder for each controller that it may use.
+    """The folders in which this process can create groups: `version`, and a folder for each usable controller.
 
-    `cpu` is always there; `cpuacct` (version 1 alone: in 2 each group counts), `memory` and `pids` may be missing.
+    `cpu` always exists. `cpuacct` (only in version 1; in version 2 each group counts), `memory` and `pids` may be
+    missing.
     """
 
     version: int
@@ -37,7 +38,8 @@ class Hierarchies:
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
-    """Return the hierarchies in which this process can make groups. Raises CgroupError saying what is missing."""
+    """Return the hierarchies in which this process can create groups. Raises CgroupError that says what is
+    missing."""
     try:
         mounts = _mounts((proc_self / "mountinfo").read_text())
         present = _present((proc_self / "cgroup").read_text())
@@ -51,7 +53,7 @@ def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
-    """Root and mount point of each v1 controller, and of v2 under the empty name."""
+    """Return the root and mount point of each controller of version 1, and of version 2 under the empty name."""
     found: dict[str, tuple[str, Path]] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -64,7 +66,7 @@ def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
 
 
 def _present(cgroup: str) -> dict[str, str]:
-    """This process's path by v1 controller, and in v2 under the empty name."""
+    """Return this process's path by controller of version 1, and in version 2 under the empty name."""
     found: dict[str, str] = {}
     for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
@@ -73,7 +75,7 @@ def _present(cgroup: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, Path], path: str) -> Path:
-    """Return the folder of a group; in a container the mount may show only a part of the hierarchy."""
+    """Return the folder of a group. In a container the mount may show only a part of the hierarchy."""
     root, point = mount
     inside = path[len(root) :] if root != "/" and path.startswith(root) else path
     return point / inside.lstrip("/")
@@ -91,7 +93,8 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
-    """Our own group, or its parent: a group that holds processes can seldom hand controllers on to children."""
+    """Return the hierarchies below our own group or its parent, since a group with processes can seldom delegate
+    controllers."""
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:
@@ -105,7 +108,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 
 
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the controllers that child groups of a v2 group can use."""
+    """Return the controllers that child groups of a group of version 2 can use."""
     try:
         hand_on(group, controllers)
     except (OSError, CgroupError):
@@ -114,7 +117,7 @@ def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hand_on(group: Path, controllers: tuple[str, ...]) -> None:
-    """Lets children of a v2 group use these controllers, verified."""
+    """Enable these controllers for children of a group of version 2, with a check."""
     control = group / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in control.read_text().split()]
     if missing:

@@ -1,6 +1,6 @@
-"""The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy used.
+"""The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy.
 
-Groups are made below the caller's own present group and nowhere else.
+Groups are created only below the caller's own current group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ REMOVE_S = 3.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None when there is none. Tells apart reused pids."""
+    """Return the start time of a process in clock ticks since boot, which distinguishes reused pids; None if there is
+    no process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
@@ -27,25 +28,30 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner_mark(pid: int | None = None) -> str:
-    """`4711.998877`: a process (this one unless told) and when it started."""
+    """Return a mark of a process, by default this one: pid and start time, such as `4711.998877`."""
     pid = pid or os.getpid()
     return f"{pid}.{start_ticks(pid)}"
 
 
 def owner_lives(mark: str) -> bool:
-    """Tell whether the process of that mark runs; also true of what is no mark of ours, so that it is left alone."""
+    """Return whether the marked process runs. Also true for texts that are no marks, so that foreign groups are left
+    alone."""
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
 
 def group_name(node: str, pid: int) -> str:
-    """`n3.4711.998877`: a node's group names its owner, the agent, so that a sweep can see whether it lives."""
+    """Return the name of a node's group, such as `n3.4711.998877`. It names the owner (the agent), so that a sweep
+    can check whether that lives."""
     return f"{node}.{owner_mark(pid)}"
 
 
 def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> tuple[int, Mapping[str, Path]]:
-    """Return the version and the folder of a node's group by controller (cpu, cpuacct, memory, pids), as far as there
-    are any. `group` is what `group_name` gives. Raises CgroupError on a host without."""
+    """Return the version and the folders of a node's group by controller (cpu, cpuacct, memory, pids), as far as they
+    exist.
+
+    `group` is the result of `group_name`. Raises CgroupError on a host without control groups.
+    """
     where = where or find_hierarchies()
     inside = Path(PREFIX + run_id) / group
     found = {name: base / inside for name, base in where.folders.items() if (base / inside).is_dir()}
@@ -53,7 +59,7 @@ def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> t
 
 
 class PathFiles:
-    """The groups of one node by path, as `GroupFiles`; made by `create`."""
+    """The groups of one node by path; implements `GroupFiles`. `create` creates them."""
 
     def __init__(self, where: Hierarchies, run_id: str, node: str, owner_pid: int) -> None:
         self.where = where
@@ -72,7 +78,7 @@ class PathFiles:
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
-        """Makes the node's group and these in it. Raises CgroupError, having removed what it made."""
+        """Create the node's group and these groups in it. Raises CgroupError after removing what was created."""
         try:
             for folder in self._bases:
                 make_group(folder)
@@ -103,7 +109,7 @@ class PathFiles:
             (folder / group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Kills what is left inside and removes the groups, and the run's when this was its last node."""
+        """Kill remaining processes and remove the groups; also the run's group if this was its last node."""
         for folder in self._bases:
             remove_group(folder)
             with contextlib.suppress(OSError):
@@ -115,7 +121,8 @@ class PathFiles:
 
 
 def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
-    """Removes the groups of a node whose agent could not do so itself; `n.<pid>.<ticks>` as `group_name` gives."""
+    """Remove the groups of a node whose agent could not do so itself. The third argument is the result of
+    `group_name`."""
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start
         if inside.name.startswith(f"{node}."):
@@ -125,7 +132,7 @@ def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
 
 
 def sweep_leftovers() -> list[str]:
-    """Removes groups (and kills what runs in them) whose owner has died; returns their names."""
+    """Remove groups whose owner has died, killing their processes. Return their names."""
     swept: list[str] = []
     for base in _bases_or_none():
         for run in sorted(base.glob(f"{PREFIX}*")):
@@ -139,7 +146,7 @@ def sweep_leftovers() -> list[str]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return what is below a group, by name; nothing when another command has just swept the group."""
+    """Return the folders in a group, by name; none if another command has just removed the group."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -154,7 +161,8 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 
 def make_group(folder: Path) -> None:
-    """Makes a group and the one above it; another node that ends may be removing the latter just now."""
+    """Create a group and its parent, again if another node's end removes the parent at that moment. Raises
+    CgroupError."""
     for _ in range(20):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +173,7 @@ def make_group(folder: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Removes a group with its children; processes take a moment to die, so try again for a while."""
+    """Remove a group with its children. Retries for a while, since processes take a moment to die."""
     give_up = time.monotonic() + REMOVE_S
     # Version 2 ends all below at once, what is being forked included.
     with contextlib.suppress(OSError), (folder / "cgroup.kill").open("r+") as kill:

@@ -1,4 +1,4 @@
-"""What an agent is told at its start: one JSON line on its standard input, and one with its private key."""
+"""The configuration of an agent: one JSON line on its standard input, and one with its private key."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PATHS = ("root", "links", "quick", "groups", "changes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """One life of one node, its rates and `heartbeat_s` in real seconds, of which an emulated one lasts `stretch`.
+    """The configuration of one incarnation of a node. Rates and `heartbeat_s` are in real seconds.
 
-    `epoch_s` is the run's start as a time of day; `runner` is what an attempt runs; `listen` the address that the agent
-    serves on, by which the other nodes reach it; `shaped` that the kernel holds the NIC to its rate already, so that
-    the agent only counts what passes; `port` where it serves, 0 for any of `ports`; `url` how others reach it where
-    that is not the address that it serves on; `quick` a folder in memory, for what must not wait for the node's disk,
-    where that is not `root`; `groups` the socket where whoever holds the node hands over its control groups
-    (`group_files.receive_files`), None where the agent makes them itself; `changes` the run's `StretchFile` where the
-    stretch may change, `stretch` then the first; `tls` what the agent serves with, None for clear text.
+    `stretch`: real seconds per emulated second. `epoch_s`: the run's start as time of day. `runner`: the function
+    that runs an attempt. `listen`: address that the agent serves on and other nodes reach it by. `shaped`: the kernel
+    already limits the NIC, so that the agent only counts its bytes. `port`: port to serve on, 0 for any of `ports`.
+    `url`: how others reach the agent, if not by `listen`. `quick`: folder in memory for files that must not wait for
+    the node's disk, if not `root`. `groups`: socket where the owner hands over the node's control groups
+    (`group_files.receive_files`); None if the agent creates them. `changes`: the run's `StretchFile` if the stretch
+    may change; `stretch` is then the first. `tls`: keys to serve with; None for clear text.
     """
 
     node: NodeSpec
@@ -61,21 +61,23 @@ class AgentConfig:
             raise ValueError(f"heartbeat: {self.heartbeat_s!r}, expected more than 0 seconds")
 
     def to_lines(self) -> str:
-        """Return the JSON line without what serves TLS, then that as a line of its own, where there is TLS.
+        """Return the JSON line without TLS keys, followed by a line with the keys if there are any.
 
-        The agent forks a process for attempts between the two, in whose memory the key must not be.
+        Between the two lines the agent forks the process for attempts, whose memory must not contain the keys.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"
         return json.dumps(asdict(known), default=str) + "\n" + secret
 
     def with_secret(self, line: str) -> AgentConfig:
-        """Return the whole, told the second line of `to_lines`. Raises ValueError or TypeError on anything else."""
+        """Return the configuration completed by the second line of `to_lines`. Raises ValueError or TypeError on
+        anything else."""
         return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """Return what the first line of `to_lines` says; raises ValueError, TypeError or KeyError on anything else."""
+        """Return the configuration of the first line of `to_lines`. Raises ValueError, TypeError or KeyError on
+        anything else."""
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])

@@ -1,4 +1,5 @@
-"""The agent's side of the control connection: one websocket, what is said in order, nothing lost between two."""
+"""The agent's side of the control connection: a websocket with ordered messages; none is lost between two
+connections."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ CLOSE_S = 1.0  # for a TaskTracker that does not answer a close any more
 
 
 class Control:
-    """Queues what the agent says and hands what it hears to `handle`; each connection begins with `hello()`.
+    """Queues outgoing messages and passes incoming ones to `handle`. Each connection begins with `hello()`.
 
-    A new connection replaces the one before. `handle` raises BadRequest (or KeyError, TypeError, ValueError)
-    on a message that makes no sense and OSError when it cannot be done; both are logged.
+    A new connection replaces the previous one. `handle` raises BadRequest (or KeyError, TypeError, ValueError) for a
+    meaningless message and OSError if it cannot be carried out; both are logged.
     """
 
     def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:
@@ -36,11 +37,11 @@ class Control:
 
     @property
     def ready(self) -> bool:
-        """Tell whether a TaskTracker listens now and has taken all that was said."""
+        """Return whether a TaskTracker is connected and has received all messages."""
         return self._socket is not None and not self._socket.closed and not self._unsent
 
     def say(self, message: Message) -> None:
-        """Sends after all that was said before; kept while nobody listens."""
+        """Queue a message after all others. It is kept while nobody is connected."""
         self._unsent.append(message)
         self._due.set()
 

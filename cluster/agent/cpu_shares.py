@@ -1,9 +1,9 @@
-"""How the attempts of a node share its CPU: a core each while there are cores enough, else evenly.
+"""The division of a node's CPU among its attempts: a core each while there are enough cores, else equal shares.
 
-The kernel's own quota of a whole node is handed out in slices of 5 ms, so that below that one CPU of the host takes
-each period's: three attempts of a node of 0.2 host cores got 0.063, 0.065 and 0.028. So each attempt has a quota, and
-the node none. An attempt that waits keeps a quota to wake up with, and the others get what it does not use: what the
-node has then used above its rate is its debt, which it pays back at once.
+The kernel divides a group's quota in slices of 5 ms, so a small quota of a whole node goes to one CPU of the host per
+period: three attempts of a node of 0.2 host cores got 0.063, 0.065 and 0.028. Therefore each attempt has a quota, and
+the node none. An attempt that waits keeps a quota to wake up with, and the others get what it does not use. If the
+node then uses more than its rate, the excess is a debt that is paid back immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Used = Mapping[str, float | None]
 
 @dataclass(slots=True)
 class _Held:
-    """An attempt's share in host cores, and what it uses."""
+    """An attempt's share in host cores, and its measured use."""
 
     share: float
     since_s: float  # when its use was last looked at,
@@ -37,7 +37,7 @@ class _Held:
     look_s: float = FIRST_LOOK_S  # from one look to the next at least
 
     def look(self, now_s: float, used_s: float | None) -> float:
-        """Notes its use; returns what was used since the last time, 0 when that is not known."""
+        """Measure the attempt's use. Return the CPU seconds since the last call; 0 if unknown."""
         new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
         self.counted_s = used_s
         elapsed_s = now_s - self.since_s
@@ -50,8 +50,11 @@ class _Held:
 
 
 class CpuShares:
-    """The shares of one node in host cores. What is returned are those that have changed, by attempt, the smallest
-    first; `used` has all attempts at work."""
+    """The shares of one node in host cores.
+
+    Methods return the changed shares by attempt, the smallest first. The argument `used` has the CPU seconds of all
+    attempts at work.
+    """
 
     def __init__(self, cores: int, core_speed: float) -> None:
         self._cores = cores
@@ -68,35 +71,35 @@ class CpuShares:
 
     @property
     def crowded(self) -> bool:
-        """Tell whether there are more attempts than cores."""
+        """Return whether there are more attempts than cores."""
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """An attempt begins."""
+        """Add an attempt. Return the changed shares."""
         self._look(now_s, used)
         used_s = used.get(name)
         self._held[name] = _Held(0.0, now_s, used_s, used_s)
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Do not count so much of what an attempt has used since `begin`."""
+        """Exclude that CPU time, used since `begin`, from the attempt's use."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """An attempt has ended."""
+        """Remove an attempt. Return the changed shares."""
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()
 
     def set_factor(self, factor: float) -> dict[str, float]:
-        """Multiplies all rates from now on."""
+        """Multiply all rates by this factor from now on. Return the changed shares."""
         self._factor = factor
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Looks at what each has used so far."""
+        """Measure all attempts and adapt the shares. Return the changed ones."""
         self._look(now_s, used)
         return self._share()
 
@@ -114,7 +117,7 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Return the new shares, where they differ from the old or must be told."""
+        """Return the new shares that differ from the old ones, and those in `must`."""
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
         for name, share in wanted.items():
@@ -124,8 +127,8 @@ class CpuShares:
         return dict(sorted(changed.items(), key=lambda item: item[1]))
 
     def _even(self) -> dict[str, float]:
-        """Max-min: nobody gets more than a core or than it uses, the rest is shared evenly. Then those that would get
-        little have room to grow."""
+        """Return max-min fair shares: none above a core or the attempt's use, the rest divided equally. Small shares
+        get room to grow."""
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)
         demand = {name: self._demand(held) for name, held in self._held.items()}

@@ -1,4 +1,4 @@
-"""The DataNode: block files with checksums, read and written over HTTP, forwarded down the pipeline."""
+"""The DataNode: block files with checksums, read and written over HTTP, and forwarded down the write pipeline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DataNode:
-    """The replicas of one node. `say` gets a `block` message whenever one is added, kept, removed or found corrupt."""
+    """The replicas of one node. `say` gets a `block` message when one is added, kept, removed or found corrupt."""
 
     def __init__(
         self,
@@ -47,14 +47,15 @@ class DataNode:
         self._tasks: set[asyncio.Task[None]] = set()  # kept from the garbage collector
 
     def report(self) -> list[Message]:
-        """Return all replicas not known to be corrupt: [{"block", "length"}]."""
+        """Return all replicas that are not known to be corrupt: [{"block", "length"}]."""
         held = self._lengths.items()
         return [{"block": block, "length": length} for block, length in held if block not in self._corrupt]
 
     # ----------------------------------------------------------------- read
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """`GET /blocks/{block}`, with Range: verified while it is read. 404 missing, 410 corrupt, 416 bad range."""
+        """Serve `GET /blocks/{block}`, with Range; checksums are verified. 404 missing, 410 corrupt, 416 bad
+        range."""
         block = request.match_info["block"]
         path = self._where.block(block)
         sender = await self._peers.admit(request)
@@ -84,7 +85,7 @@ class DataNode:
         return response
 
     async def checksums(self, request: web.Request) -> web.Response:
-        """`GET /blocks/{block}/checksums`: those of the own replica, as they lie. 404 without one."""
+        """Serve `GET /blocks/{block}/checksums`: the checksum file of the replica. 404 without a replica."""
         block = request.match_info["block"]
         path = crc_path(self._where.block(block))
         await self._peers.admit(request)
@@ -93,14 +94,14 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Begin to send from this node's disk: before the first read, which takes its time as well.
+        """Return the stream for sending from this node's disk, to be made before the first read.
 
-        The bytes pass the disk, and the network unless they stay here.
+        The bytes pass the disk, and the network unless they stay on this node.
         """
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 
     async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
-        """Writes `data` as a response's body, paid for piece by piece; `stream` is from `sending`."""
+        """Write `data` as a response's body, paying `stream` (from `sending`) piece by piece."""
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):
                 await stream.pay(len(piece))
@@ -110,7 +111,8 @@ class DataNode:
     # ---------------------------------------------------------------- write
 
     async def put(self, request: web.Request) -> web.Response:
-        """`PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: {"block", "length", "nodes"}; 507 when the disk is full."""
+        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: {"block", "length", "nodes"}; 507 if the disk is
+        full."""
         block = request.match_info["block"]
         path = self._where.block(block)
         names = ("disk", *self._peers.way_in(await self._peers.admit(request)))
@@ -152,11 +154,11 @@ class DataNode:
                 writer.write(piece)
 
     def has(self, block: str) -> bool:
-        """Tell whether a replica is here that is not known to be corrupt."""
+        """Return whether there is a replica that is not known to be corrupt."""
         return block in self._lengths and block not in self._corrupt
 
     def stored(self, block: str, length: int, event: str = "added") -> None:
-        """A replica is in place; `kept` says that nobody has ordered it."""
+        """Note a stored replica and report it. Event `kept` means that it was not ordered."""
         self._lengths[block] = length
         self._corrupt.discard(block)
         self._say({"type": "block", "event": event, "block": block, "length": length})
@@ -164,7 +166,7 @@ class DataNode:
     # --------------------------------------------------- the tracker's orders
 
     def replicate(self, block: str, nodes: list[str]) -> None:
-        """Begins to copy the own replica to `nodes`; who stored it says so."""
+        """Start copying the replica to `nodes`. The nodes that store it report that."""
         path = self._where.block(block)
         targets = [checked_id(node, "to") for node in nodes]
         task = asyncio.get_running_loop().create_task(self._replicate(block, path, targets))
@@ -172,14 +174,15 @@ class DataNode:
         task.add_done_callback(self._tasks.discard)
 
     def delete(self, block: str) -> None:
-        """Removes a replica; readers that have it open go on undisturbed."""
+        """Delete a replica. Readers that have the file open are not disturbed."""
         path = self._where.block(block)
         path.unlink(missing_ok=True)
         crc_path(path).unlink(missing_ok=True)
         self._forget(block)
 
     def corrupt(self, block: str) -> None:
-        """A fault: turns a byte of the replica over, unseen until it is read; one that is not there stays so."""
+        """Inject a fault: invert a byte of the replica, unnoticed until it is read. Does nothing without a
+        replica."""
         with contextlib.suppress(FileNotFoundError), self._where.block(block).open("r+b") as file:
             middle = max(0, self._lengths.get(block, 0) // 2)
             file.seek(middle)
@@ -223,7 +226,7 @@ def byte_range(request: web.Request, length: int) -> tuple[int, int]:
 
 
 def ranged_response(request: web.Request, start: int, end: int, length: int) -> web.StreamResponse:
-    """Return a response for the bytes [start, end), 206 when a range was asked for."""
+    """Return a response for the bytes [start, end), with status 206 if a range was requested."""
     partial = "Range" in request.headers
     response = web.StreamResponse(status=206 if partial else 200)
     response.content_length = end - start

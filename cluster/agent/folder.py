@@ -1,4 +1,4 @@
-"""An agent's directory: what lies where, whose it is, and that no name from outside leads out of it."""
+"""An agent's directory: its layout and ownership. No name from outside can lead out of it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 class BadRequest(Exception):
-    """A request or message that makes no sense: one line saying why."""
+    """A meaningless request or message. The text is one line."""
 
 
 class RootInUse(Exception):
-    """Another agent (or what is left of one) has this directory."""
+    """Another agent, or a remaining process of one, uses this directory."""
 
 
 def checked_id(text: str, what: str) -> str:
-    """`text`, when it can be an id; so it holds no slash, no dot and is not empty. Raises BadRequest."""
+    """Return `text` if it is a valid id: not empty, without slashes and dots. Raises BadRequest."""
     if not _ID.fullmatch(text):
         raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
     return text
 
 
 def open_plain(path: Path) -> FileIO:
-    """Open a plain file that an attempt has made: no link is followed, and nothing waits for a pipe's other end.
-    Raises OSError."""
+    """Open a plain file made by an attempt. Does not follow links and does not block on pipes. Raises OSError."""
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -46,9 +45,10 @@ def open_plain(path: Path) -> FileIO:
 
 
 class AgentDir:
-    """`blocks/`, `mapout/`, `attempts/` and `programs/` below `root`, `budget` there or in the folder `quick`.
+    """The folders `blocks/`, `mapout/`, `attempts/` and `programs/` below `root`, and the file `budget` there or in
+    `quick`.
 
-    The budget is mapped and written all the time: on a disk that the kernel limits it would be written back each time.
+    The budget is mapped and constantly written: on a disk that the kernel limits, each write-back would count.
     """
 
     def __init__(self, root: Path, quick: Path | None = None) -> None:
@@ -60,7 +60,7 @@ class AgentDir:
         self.budget = (quick or root) / "budget"
 
     def block(self, block: str) -> Path:
-        """Return the file of a block, there or not."""
+        """Return the path of a block's file, whether or not it exists."""
         return self.blocks / checked_id(block, "block")
 
     def map_output(self, attempt: str) -> Path:
@@ -72,8 +72,8 @@ class AgentDir:
         return self.attempts / checked_id(attempt, "attempt")
 
     def seal_output(self, attempt: str) -> None:
-        """Make a published map output this process's own: the user who made it, who may be another attempt's next,
-        can change it no more."""
+        """Make this process the owner of a published map output, so that the attempt's user, who may be reused,
+        cannot change it."""
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
             os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)
@@ -82,23 +82,24 @@ class AgentDir:
 
     @property
     def disk_is_full(self) -> bool:
-        """Return whether a fault has filled the node's disk, or its file system has no room left."""
+        """Return whether a fault has filled the node's disk, or its file system is full."""
         if (self.root / FULL_DISK).exists():
             return True
         room = os.statvfs(self.root)
         return room.f_bavail * room.f_frsize < ROOM_MIN_BYTES
 
     def fill_disk(self, full: bool) -> None:
-        """A fault: from now on nothing more can be written here, or again."""
+        """Inject a fault: refuse writes from now on; with `full` false, accept them again."""
         if full:
             (self.root / FULL_DISK).touch()
         else:
             (self.root / FULL_DISK).unlink(missing_ok=True)
 
     def lock(self, patience_s: float = 3.0) -> int:
-        """Takes the directory; the descriptor holds it until every process that inherited it has ended.
+        """Lock the directory and return the descriptor, which holds the lock until all processes that inherit it have
+        ended.
 
-        Waits for the remains of an earlier life to go. Raises RootInUse.
+        Waits up to `patience_s` seconds for the processes of an earlier incarnation. Raises RootInUse.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -114,7 +115,7 @@ class AgentDir:
                 time.sleep(0.02)
 
     def prepare(self) -> None:
-        """Makes the folders; drops what attempts of an earlier life left and blocks that were half written."""
+        """Create the folders. Delete files of attempts of an earlier incarnation and half-written blocks."""
         for folder in (self.attempts, self.mapout):
             shutil.rmtree(folder, ignore_errors=True)
         for folder in (self.blocks, self.mapout, self.attempts, self.programs):
@@ -124,7 +125,7 @@ class AgentDir:
                 path.unlink()
 
     def stored_blocks(self) -> dict[str, int]:
-        """Return each block on disk with its length, in the order of their names."""
+        """Return each block on disk with its length, sorted by name."""
         return {
             path.name: path.stat().st_size
             for path in sorted(self.blocks.iterdir())
@@ -132,7 +133,7 @@ class AgentDir:
         }
 
     def forget_job(self, job: str) -> None:
-        """Removes the job's map outputs and scratch folders."""
+        """Delete the job's map outputs and scratch folders."""
         prefix = checked_id(job, "job") + "_"
         for folder in (self.mapout, self.attempts):
             for path in folder.iterdir():

@@ -1,8 +1,9 @@
-"""The files of a node's control groups, wherever they lie: by path on this host, or opened by whoever holds the node.
+"""Access to the files of a node's control groups: by path on this host, or by descriptors that the owner of the node
+opened.
 
-An agent writes limits and moves attempts through these. Inside a container no path leads to the node's groups: the
-host's side makes them, opens their files as root and hands the descriptors over, so that an attempt, which runs as the
-same user as the agent, finds no file there that it could write.
+An agent writes limits and moves attempts by these. Inside a container no path leads to the node's groups: the host's
+side creates them, opens their files as root and passes the descriptors. So an attempt, which runs as the same user as
+the agent, finds no file that it could write.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ NODE_GROUP = ""
 
 
 def slot_groups(slots: int) -> tuple[str, ...]:
-    """Return the names of the groups that a node of that many slots needs: `slot-0`, `slot-1`, ...
+    """Return the names of the groups for a node with that many slots: `slot-0`, `slot-1`, ...
 
-    Two a slot: the next attempt waits in a group of its own while the one before it dies, so that it neither shares a
-    quota with it nor is killed for its memory.
+    There are two per slot: the next attempt waits in a group of its own while the previous one dies, so that they
+    share no quota and no memory limit.
     """
     return tuple(f"slot-{index}" for index in range(2 * slots))
 
 
 class Quota(NamedTuple):
-    """A limit that a fork lays upon itself just before an attempt's own code: `text`, written to `descriptor`."""
+    """A limit that a fork applies to itself just before an attempt's own code: `text`, to be written to
+    `descriptor`."""
 
     descriptor: int
     text: str
 
 
 def lay_down(quota: Quota) -> None:
-    """Write a limit, read it back, and close its descriptor. Raises OSError."""
+    """Write a limit, read it back, and close its descriptor. Raises OSError if it was not accepted."""
     try:
         os.pwrite(quota.descriptor, quota.text.encode(), 0)
         taken = os.pread(quota.descriptor, READ_BYTES, 0).decode().strip()
@@ -53,10 +55,11 @@ def lay_down(quota: Quota) -> None:
 
 
 class GroupFiles(Protocol):
-    """Reads and writes the files of a node's groups: `group` is NODE_GROUP or a slot's name, `slot-3`.
+    """Reads and writes the files of a node's groups.
 
-    `name` is a file's name in its hierarchy, as `cpu.cfs_quota_us`: no two controllers share one, but for
-    `cgroup.procs`, which is that of the hierarchy of cpu.
+    `group` is NODE_GROUP or a slot's name, such as `slot-3`. `name` is a file's name in its hierarchy, such as
+    `cpu.cfs_quota_us`; no two controllers share a name, except `cgroup.procs`, which means that of the hierarchy of
+    cpu.
     """
 
     @property
@@ -66,7 +69,7 @@ class GroupFiles(Protocol):
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return which of cpu, memory and pids can be limited, and whether cpuacct counts (version 1 alone)."""
+        """Return which of cpu, memory and pids can be limited, and cpuacct if it counts (only in version 1)."""
         ...
 
     def write(self, group: str, name: str, text: str) -> None:
@@ -74,20 +77,20 @@ class GroupFiles(Protocol):
         ...
 
     def read(self, group: str, name: str) -> str:
-        """Return a file's text without white space around it. Raises OSError."""
+        """Return a file's text without surrounding white space. Raises OSError."""
         ...
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new descriptor by which a file can be written and read. Raises OSError."""
+        """Return a new descriptor of a file for writing and reading. Raises OSError."""
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move a process into the group, in each hierarchy. Raises OSError. May wait for some ms in the kernel."""
+        """Move a process into the group in each hierarchy. May take some ms in the kernel. Raises OSError."""
         ...
 
 
 class DescriptorFiles:
-    """The groups of a node by descriptors that another process has opened, as `GroupFiles`."""
+    """The groups of a node by descriptors that another process opened; implements `GroupFiles`."""
 
     def __init__(
         self, version: int, controllers: Iterable[str], files: Mapping[tuple[str, str], int]
@@ -126,7 +129,7 @@ class DescriptorFiles:
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
-        """Implement `GroupFiles`. The kernel reads `pid` as of this process's pid namespace."""
+        """Implement `GroupFiles`. The kernel interprets `pid` in this process's pid namespace."""
         for opened in self._moves[group]:
             os.pwrite(opened, str(pid).encode(), 0)
 
@@ -138,7 +141,7 @@ class DescriptorFiles:
 
 
 def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tuple[str, str, int]]) -> None:
-    """Send open files to `receive_files`: `about` has version and controllers. Raises OSError."""
+    """Send open files to `receive_files`. `about` holds version and controllers. Raises OSError."""
     names = [(group, name) for group, name, _ in files]
     line.sendall(json.dumps({**about, "files": names}).encode() + b"\n")
     for first in range(0, len(files), DESCRIPTORS):
@@ -146,7 +149,7 @@ def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tu
 
 
 def receive_files(path: Path, token: str) -> DescriptorFiles:
-    """Fetch the files of the node's groups at a socket, where `token` opens the door. Raises OSError."""
+    """Return the files of the node's groups, received from a socket with `token`. Raises OSError."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE_S)
         line.connect(str(path))

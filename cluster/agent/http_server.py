@@ -1,4 +1,5 @@
-"""The agent's HTTP face: who may ask, and the endpoints for attempts and reducers. Blocks are `datanode`'s."""
+"""The agent's HTTP server: authentication, and the endpoints for attempts and reducers. Endpoints for blocks are in
+`datanode`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ READ_BYTES = 2**20
 
 
 def make_gate(token: str) -> HttpGate:
-    """Return what lets in who bears the run's token."""
+    """Return a gate that admits requests with the run's token."""
     return HttpGate(token, Refusal("text/plain", b"this needs the run's token"))
 
 
@@ -42,7 +43,7 @@ def make_app(
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """Return all routes, behind the gate."""
+    """Return an application with all routes behind the gate."""
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
@@ -59,7 +60,7 @@ def make_app(
 
 @web.middleware
 async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns nonsense into 400 with one line."""
+    """Answer a request; a BadRequest becomes status 400 with its line."""
     try:
         return await handler(request)
     except BadRequest as error:
@@ -78,7 +79,7 @@ class ShuffleServer:
         self._indices: dict[str, list[tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """`GET /shuffle/{attempt}/{partition}`: the partition's bytes; 404 when there is none."""
+        """Serve `GET /shuffle/{attempt}/{partition}`: the partition's bytes; 404 if there is none."""
         attempt, partition = request.match_info["attempt"], request.match_info["partition"]
         sender = await self._peers.admit(request)
         stream = self._data.sending(sender)
@@ -96,7 +97,7 @@ class ShuffleServer:
         return response
 
     def forget_job(self, job: str) -> None:
-        """The job's outputs are about to be removed."""
+        """Forget the job's outputs, which are about to be removed."""
         for attempt in [attempt for attempt in self._indices if attempt.startswith(f"{job}_")]:
             del self._indices[attempt]
 
@@ -125,7 +126,7 @@ class ShuffleServer:
 
 
 class LocalEndpoints:
-    """What attempts of this node ask of their agent: map outputs, peers, and the masters through the tracker."""
+    """Endpoints that attempts of this node call: map outputs, peers, and calls to the masters through the tracker."""
 
     def __init__(self, control: Control, board: OutputBoard, peers: Peers) -> None:
         self._control = control
@@ -135,7 +136,7 @@ class LocalEndpoints:
         self._calls: dict[int, asyncio.Future[Any]] = {}
 
     async def outputs(self, request: web.Request) -> web.Response:
-        """`GET /jobs/{job}/outputs?cursor=K`: long poll."""
+        """Serve `GET /jobs/{job}/outputs?cursor=K` as a long poll."""
         job = checked_id(request.match_info["job"], "job")
         cursor = request.query.get("cursor", "0")
         if not cursor.isascii() or not cursor.isdigit():
@@ -143,7 +144,7 @@ class LocalEndpoints:
         return web.json_response(await self._board.read(job, int(cursor), POLL_S))
 
     async def call(self, request: web.Request) -> web.Response:
-        """`POST /call/{method}`: asks the masters; 502 with their error, 504 when they do not answer."""
+        """Serve `POST /call/{method}`: call the masters; 502 with their error, 504 if they do not answer."""
         method = request.match_info["method"]
         if method not in ATTEMPT_CALLS:
             raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(ATTEMPT_CALLS)}")
@@ -162,13 +163,13 @@ class LocalEndpoints:
         return web.json_response(answer["result"])
 
     def answer(self, message: Message) -> None:
-        """The masters' answer to a call; one that nobody waits for any more is dropped."""
+        """Pass the masters' answer to the waiting call. Drop it if the call has timed out."""
         future = self._calls.get(message["id"])
         if future is not None and not future.done():
             future.set_result({name: message[name] for name in ("result", "error") if name in message})
 
     async def fetch_failed(self, request: web.Request) -> web.Response:
-        """`POST /fetch_failed` {reduce_attempt, map_attempt}: for the next heartbeat."""
+        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report it with the next heartbeat."""
         raw = await _json_object(request)
         try:
             names = {name: checked_id(str(raw[name]), name) for name in ("reduce_attempt", "map_attempt")}
@@ -178,7 +179,7 @@ class LocalEndpoints:
         return web.json_response({})
 
     async def peers(self, _request: web.Request) -> web.Response:
-        """`GET /peers`: {"peers", "racks", "blocked"}."""
+        """Serve `GET /peers`: {"peers", "racks", "blocked"}."""
         known = {"peers": self._peers.urls, "racks": self._peers.racks}
         return web.json_response({**known, "blocked": sorted(self._peers.blocked)})
 

@@ -1,4 +1,4 @@
-"""What holds a node to its declared rates: control groups where the host lets us, software budgets elsewhere."""
+"""Enforcement of a node's declared rates: by control groups where the host allows them, else by software budgets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """What the kernel refuses to an attempt: how often it killed for want of memory, and refused another process."""
+    """How often the kernel killed an attempt for lack of memory, and refused it another process."""
 
     oom_kills: int = 0
     refused_forks: int = 0
@@ -39,23 +39,24 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or transfer that the agent carries; see `tasks.pacing.Stream`."""
+    """A file or transfer of the agent as a stream through budgets; see `tasks.pacing.Stream`."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
 
     async def pay(self, length: int) -> None:
-        """Charges its next bytes to all budgets that it passes, and waits until all are paid."""
+        """Charge the next bytes to all budgets of the stream, and wait until all are paid."""
         delay_s = max((stream.reserve(length) for stream in self._streams), default=0.0)
         if delay_s > 0:
             await asyncio.sleep(delay_s)
 
 
 class NodeLimits:
-    """The limits of one node in the mode asked for. A place is where one attempt at a time runs; there are two a slot.
+    """The limits of one node in the requested mode.
 
-    `report` says per resource what enforces it; `pace_cpu` and `limit_memory` what attempts must do themselves;
-    `drops` whether each becomes a user of its own. Raises BadInput when `cgroup` is asked for and impossible.
+    A place runs one attempt at a time; there are two per slot. `report` says per resource what enforces it;
+    `pace_cpu` and `limit_memory` what attempts must do themselves; `drops` whether each attempt gets a user of its
+    own. Raises BadInput if `cgroup` is requested and impossible.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
@@ -87,12 +88,13 @@ class NodeLimits:
         self.report = self._report()
 
     def join(self, place: int, pid: int) -> None:
-        """Moves a fork into its place, which may take some ms. Raises OSError."""
+        """Move a fork into its place. May take some ms. Raises OSError."""
         if self._enforcer is not None:
             self._enforcer.join(self._names[place], pid)
 
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
-        """Sizes a place for the attempt that comes; `scratch` is its folder, not its own yet."""
+        """Set the memory limit of a place for the next attempt. `scratch` is its folder, before the attempt's user
+        owns it."""
         name = self._names[place]
         try:
             if self._groups is not None:
@@ -103,34 +105,37 @@ class NodeLimits:
             log.warning("%s", error)
 
     def hold(self, place: int) -> Quota | None:
-        """The fork there gets its order: limits the attempt from its own code on; what its fork must lay down for that,
-        if anything. Raises CgroupError, OSError."""
+        """Start limiting the fork that gets its order. Return the limit that the fork must apply itself; None if it
+        need not.
+
+        The limit holds from the attempt's own code on. Raises CgroupError, OSError.
+        """
         return None if self._enforcer is None else self._enforcer.hold(self._names[place])
 
     def begun(self, place: int, setup_cpu_s: float) -> None:
-        """The attempt's own code has begun; its fork used so much CPU time before, since `hold`."""
+        """Note that the attempt's own code has begun, after `setup_cpu_s` of CPU time of its fork since `hold`."""
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """The attempt's own code says that it has ended, its report is still to be written."""
+        """Loosen the limits of an attempt whose own code has ended, so that it can write its report."""
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
-        """Nothing runs there any more."""
+        """Release the place, since nothing runs there any more."""
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
-        """Share the node's CPU among the attempts at work; called some times a second."""
+        """Divide the node's CPU among the running attempts. Called several times a second."""
         self._tell("rebalance", lambda groups: groups.rebalance())
 
     def kill(self, place: int) -> bool:
-        """SIGKILL to all that runs there as far as it is known; whether there was anything."""
+        """Kill (SIGKILL) all known processes in the place. Return whether there were any."""
         return self._groups is not None and self._groups.kill(self._names[place])
 
     def cpu_s(self, place: int | None = None) -> float | None:
-        """CPU time of all that ever ran in a place, or on the node; None when the kernel does not count that.
+        """Return the CPU time ever used in a place, or on the node; None if the kernel does not count it.
 
-        Without control groups that of a place is its present attempt's, and none of the node.
+        Without control groups a place's CPU time is that of its current attempt, and there is none of the node.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -138,25 +143,25 @@ class NodeLimits:
 
     @property
     def kernel_counts(self) -> bool:
-        """Tell whether `cpu_s` is the kernel's of a group, which a process's own says nothing about."""
+        """Return whether the kernel counts the CPU time of groups, which can differ from that of processes."""
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """An attempt's own code is about to begin there: its memory counts from now on."""
+        """Start counting the memory of an attempt in the place, whose own code is about to begin."""
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Note what is held there now; some times a second."""
+        """Measure the memory in the place now. Called several times a second."""
         if self._groups is not None:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """Return the attempt's peak memory by the kernel's count; None where it does not count that."""
+        """Return the attempt's peak memory as counted by the kernel; None where that does not count."""
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return what the kernel has refused to what ran in that place so far."""
+        """Return what the kernel has refused in that place so far."""
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -165,13 +170,13 @@ class NodeLimits:
         return Losses(self._groups.oom_kills(name), self._groups.refused_forks(name))
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
-        """A fault: multiplies the declared rates from now on; factors are 0 < f, 1 is as declared."""
+        """Inject a fault: multiply the declared rates from now on. Factors are above 0; 1 is the declared rate."""
         self._factors = {"cpu": cpu, "disk": disk, "tx": network, "rx": network}
         self._set_rates()
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
     def declare_memory(self, declared_bytes: int) -> None:
-        """The node's attempts declare so much memory together from now on, for which the disk may have to page."""
+        """Set the memory declared by the node's attempts together, which may slow the disk by paging."""
         self._declared_bytes = declared_bytes
         if self._node.paging:
             self._set_rates()
@@ -184,17 +189,17 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the budget of the disk that the node shares with others of this host."""
+        """Return the path of the budget of the disk that the node shares with other nodes of this host."""
         name, folder = self._node.shared_disk, self._links_folder
         return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
     @property
     def _enforcer(self) -> NodeGroups | StoppedGroups | None:
-        """Return what holds attempts to CPU and memory, if anything does."""
+        """Return the object that enforces CPU and memory limits of attempts, if any."""
         return self._groups or self._stopped
 
     def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
-        """Has attempts held otherwise, if anything holds them; what goes wrong is logged."""
+        """Apply a change to the enforcer, if any. Errors are logged."""
         if self._enforcer is None:
             return
         try:
@@ -203,8 +208,8 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Begin a stream of bytes that passes each of `disk`, `tx`, `rx` and the links between racks that is named;
-        with `disk` also the disk that the node shares."""
+        """Return a stream through the named budgets: `disk`, `tx`, `rx` and links between racks; with `disk` also a
+        shared disk."""
         if self.budget is None:
             return NodeStream(())
         streams = [self.budget.stream(name) for name in names if name in NAMES]
@@ -216,7 +221,7 @@ class NodeLimits:
         return NodeStream(streams)
 
     def remove(self) -> None:
-        """Removes groups and budget; call when no attempt runs any more."""
+        """Remove groups and budget. Must be called after all attempts have ended."""
         if self._files is not None:
             self._files.remove()
         if self.budget is not None:
@@ -228,7 +233,7 @@ class NodeLimits:
             self._links = None
 
     def _report(self) -> dict[str, str]:
-        """In the words of `Hello.limits`."""
+        """Return the enforcement by resource, in the words of `Hello.limits`."""
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
         if self.budget is not None:
@@ -242,11 +247,11 @@ class NodeLimits:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Tell whether no attempt can write the files of its groups."""
+        """Return whether attempts are unable to write the files of their groups."""
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
-        """Return the node's control groups; None when the host does not allow any and `limits: auto` accepts that."""
+        """Return the node's control groups; None if the host allows none and `limits: auto` accepts that."""
         node = config.node
         try:
             files = self._open_files(config)
@@ -266,10 +271,7 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """Return the files of the node's groups, which are made here or by whoever holds the node.
-
-        Raises CgroupError.
-        """
+        """Return the files of the node's groups, created here or by the owner of the node. Raises CgroupError."""
         if config.groups is not None:
             try:
                 return receive_files(config.groups, config.token)
@@ -281,15 +283,17 @@ class NodeLimits:
 
 
 def with_modelled(by: str, node: NodeSpec) -> str:
-    """Return the name of what enforces the disk's rate, with what else of the declared disk a software budget models:
-    the kernel neither seeks nor shares, and what tasks declare of memory is not what they touch."""
+    """Return the name of what enforces the disk's rate, plus the effects that a software budget models.
+
+    The kernel models neither seeks nor shared disks, and declared memory is not the memory that is used.
+    """
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
     modelled = ", ".join(name for name, value in parts.items() if value)
     return f"{by.removesuffix(COOPERATING).strip()}; {modelled} modelled {COOPERATING}" if modelled else by
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
-    """Of each bucket; 0 is without limit."""
+    """Return the rate of each bucket; 0 means no limit."""
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}

@@ -1,4 +1,4 @@
-"""What nodes share on a host, as budgets: one file for each link between racks and each shared disk, in one folder."""
+"""Budgets that nodes of a host share: one file for each link between racks and each shared disk, in one folder."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the name of the link that bytes pass on their way out of a rack."""
+    """Return the name of the link for bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the name of the link that bytes pass on their way into a rack."""
+    """Return the name of the link for bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the name of the link that bytes pass on their way to a shared disk, or from there."""
+    """Return the name of the link for bytes to and from a shared disk."""
     return f"disk-{name}"
 
 
 def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Iterator[tuple[str, float]]:
-    """Yield the name and the rate in real seconds of each link that has a limit, and of each shared disk."""
+    """Yield the name and the rate in bytes per real second of each limited link and each shared disk."""
     links = links.slowed(stretch)
     for name, node in shared_disks(nodes).items():
         yield disk_of(name), node.disk_bps / stretch
@@ -42,7 +42,7 @@ def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Ite
 
 
 def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> None:
-    """Make the folder with the budgets, for the agents and the attempts of this host."""
+    """Create the folder with the budgets for the agents and attempts of this host."""
     folder.mkdir(exist_ok=True)
     seek = {disk_of(name): node.seek for name, node in shared_disks(nodes).items()}
     for name, rate_bps in rates_of(nodes, links, stretch):
@@ -52,14 +52,14 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 
 
 class LinkBudgets:
-    """The budgets in a folder of `make_links`, opened when the first bytes pass; a link without a file has no limit."""
+    """The budgets in a folder of `make_links`, opened at their first use. A link without a file has no limit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Begin a stream through each of the links that has a limit."""
+        """Return a stream through each of the links that has a limit."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 
@@ -70,7 +70,7 @@ class LinkBudgets:
         return self._open[name]
 
     def close(self) -> None:
-        """Close all files; the budgets stay for the others."""
+        """Close all files. The budgets remain for other processes."""
         for budget in self._open.values():
             if budget is not None:
                 budget.close()

@@ -1,4 +1,4 @@
-"""What the JobTracker said of map outputs, per job: a list that only grows, which reduces read with a cursor."""
+"""The map outputs announced by the JobTracker, by job: a growing list that reduces read with a cursor."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class _Job:
 
 
 class OutputBoard:
-    """Outputs by job (fields of MapOutput); a later entry replaces earlier ones of the same index."""
+    """Outputs by job (fields of MapOutput). A later entry replaces earlier ones of the same index."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
-        """Appends what is new and wakes who waits."""
+        """Append new outputs and wake waiting readers."""
         known = self._jobs.setdefault(job, _Job())
         known.outputs.extend(outputs)
         known.all_done = all_done
@@ -31,12 +31,13 @@ class OutputBoard:
         known.news = asyncio.Event()
 
     def forget(self, job: str) -> None:
-        """Drops a job that has ended."""
+        """Forget a job that has ended."""
         if known := self._jobs.pop(job, None):
             known.news.set()
 
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
-        """{"cursor", "outputs", "all_done"} after `cursor`; waits for news when there is none to give."""
+        """Return {"cursor", "outputs", "all_done"} after `cursor`. Waits up to `patience_s` seconds for news if there
+        are none."""
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:
             try:

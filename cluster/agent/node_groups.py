@@ -1,8 +1,8 @@
-"""The limits of a node's attempts in its control groups, version 1 or 2: CPU, memory and processes of each.
+"""Limits of a node's attempts by its control groups, version 1 or 2: CPU, memory and processes of each attempt.
 
 Only the agent writes here, through `GroupFiles`; each limit is read back after it was written. Disk and NIC are not
-limited here: the kernel's block throttle does not hold for buffered writes of a shared disk (they are charged to the
-flusher in v1, and delayed in v2), so that of processes of the host both stay software budgets (`tasks.pacing`).
+limited here: the kernel's block throttle does not hold for buffered writes to a shared disk (they are charged to the
+flusher in v1, and delayed in v2), so both stay software budgets (`tasks.pacing`) for processes of the host.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ PROCESSES = 256
 
 
 class MemoryPeaks:
-    """What each group's processes have held at most since `begin`, without the page cache of files, which the kernel
-    counts with the rest and takes back at will: by looks now and then, and by the kernel's own peak."""
+    """Peak memory of each group's processes since `begin`, by samples and by the kernel's own peak.
+
+    The page cache of files, which the kernel includes and can reclaim, is subtracted.
+    """
 
     def __init__(self, files: GroupFiles) -> None:
         self._files = files
@@ -43,7 +45,7 @@ class MemoryPeaks:
         self._before: dict[str, int | None] = {}
 
     def begin(self, name: str) -> None:
-        """Another attempt has begun: what was before is not its own."""
+        """Start counting for the next attempt in the group."""
         if self._files.version == 1:
             with contextlib.suppress(OSError):
                 self._files.write(name, self._highest, "0")
@@ -52,13 +54,13 @@ class MemoryPeaks:
         self.look(name)
 
     def look(self, name: str) -> None:
-        """Note what is held now."""
+        """Sample the memory now."""
         held = self._number(name, self._present)
         if name in self._seen and held is not None:
             self._seen[name] = max(self._seen[name], held - self._cache(name))
 
     def end(self, name: str) -> int | None:
-        """Return the peak, once all has been said; None when nobody has counted."""
+        """Return the peak after the attempt has ended; None if nothing was counted."""
         if name not in self._before:
             return None
         self.look(name)
@@ -84,11 +86,11 @@ class MemoryPeaks:
 
 
 class NodeGroups:
-    """The groups `names` (as `slot_groups` gives) of one node, made before, each for one attempt at a time.
+    """The groups `names` (from `slot_groups`) of one node, created before, each for one attempt at a time.
 
-    A group is open until the fork in it lays down what `hold` gave for it: what launching costs is the emulation's own
-    work. While no more attempts are held than the node has cores, each has a core; when there are more they share the
-    node's CPU evenly (`rebalance`).
+    A group is unlimited until its fork applies the limit that `hold` returned, since launching is work of the
+    emulation. While there are at most as many attempts as cores, each has a core; else they share the node's CPU
+    equally (`rebalance`).
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class NodeGroups:
         self._given: dict[str, tuple[float, float]] = {}  # shares of those about to begin: as given, and now
 
     def open(self) -> None:
-        """Tries each limit once and opens all groups. Raises CgroupError."""
+        """Try each limit once, then remove the limits of all groups. Raises CgroupError."""
         if self._core_speed * PERIOD_MAX_US < QUOTA_MIN_US:
             raise CgroupError(f"a core_speed of {self._core_speed} is below the kernel's least quota")
         try:
@@ -133,8 +135,10 @@ class NodeGroups:
         self._files.move(name, pid)
 
     def hold(self, name: str) -> Quota:
-        """Holds the attempt that is about to begin to its share: what its fork lays down itself, with no message in
-        between, before the attempt's own code. Raises CgroupError, OSError."""
+        """Return the limit of the attempt that is about to begin, for its fork to apply. Raises CgroupError, OSError.
+
+        The fork applies it itself, without a message in between, before the attempt's own code.
+        """
         shares = self._shares.begin(name, self._clock(), self._used(name))
         self._given[name] = (shares[name], shares[name])
         self._put(shares)
@@ -145,7 +149,7 @@ class NodeGroups:
         return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """The attempt's own code has begun, after `setup_cpu_s` of its fork's since `hold`. Raises CgroupError,
+        """Adapt the limit after the attempt's own code has begun, `setup_cpu_s` after `hold`. Raises CgroupError,
         OSError."""
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
@@ -153,9 +157,11 @@ class NodeGroups:
             self._limit_cpu(name, share)
 
     def ease(self, name: str) -> None:
-        """The attempt's own code says that it has ended: what it still writes shall not wait for periods of its quota.
+        """Loosen the limit of an attempt whose own code claims to have ended, so that its report need not wait for
+        quota periods.
 
-        Not opened: code that only says so would have the host to itself. Raises CgroupError, OSError.
+        The group stays limited, since code could claim this falsely to get the whole host. Raises CgroupError,
+        OSError.
         """
         self._given.pop(name, None)
         quotas = self._shares.end(name, self._clock(), self._used())
@@ -163,25 +169,25 @@ class NodeGroups:
         self._put(quotas)
 
     def free(self, name: str) -> None:
-        """Nothing runs in the group any more: opens it for the next attempt. Raises CgroupError, OSError."""
+        """Remove the limit of an empty group, for the next attempt. Raises CgroupError, OSError."""
         self._given.pop(name, None)
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         self._release_cpu(name)
 
     def rebalance(self) -> None:
-        """Gives what some attempts leave of their share of the node's CPU to the others; call it some times a second
-        while attempts run. Raises CgroupError, OSError."""
+        """Give the CPU that some attempts leave to the others. Call several times a second. Raises CgroupError,
+        OSError."""
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """Multiplies the declared rates from now on. Raises CgroupError, OSError."""
+        """Multiply the declared rates by this factor from now on. Raises CgroupError, OSError."""
         self._put(self._shares.set_factor(factor))
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
-        """Caps what the group's processes may hold, beside `SLACK_BYTES`, on swap as well where the kernel counts that.
-        Raises CgroupError."""
+        """Limit the memory of the group's processes to `limit_bytes` plus `SLACK_BYTES`, with swap where the kernel
+        counts it. Raises CgroupError."""
         if "memory" not in self.controllers:
             return
         wanted = limit_bytes + SLACK_BYTES
@@ -200,7 +206,7 @@ class NodeGroups:
         self._written[name, file] = str(wanted)
 
     def _limit_swap(self, name: str, both: str) -> None:
-        """`both` is what memory and swap may hold together; without a controller for swap nothing is done."""
+        """Set the limit of memory and swap together. Does nothing without a controller for swap."""
         file, text = ("memory.memsw.limit_in_bytes", both) if self.version == 1 else ("memory.swap.max", "0")
         with contextlib.suppress(OSError):
             self._files.write(name, file, text)
@@ -208,17 +214,17 @@ class NodeGroups:
     # --------------------------------------------------------------- counters
 
     def oom_kills(self, name: str) -> int:
-        """Return how often the kernel has killed in this group for want of memory."""
+        """Return how often the kernel killed a process of this group for lack of memory."""
         if "memory" not in self.controllers:
             return 0
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
 
     def refused_forks(self, name: str) -> int:
-        """Return how often the group's processes were refused another process."""
+        """Return how often the group's processes were refused a new process."""
         return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
 
     def cpu_s(self, name: str = NODE_GROUP) -> float | None:
-        """CPU time of all that ever ran in the group and below, in core-seconds of the host; None when not counted."""
+        """Return the CPU time ever used in the group, in core-seconds of the host; None if not counted."""
         if self.version == 2:
             return self._count(name, "cpu.stat", "usage_usec") / 1e6
         if "cpuacct" not in self.controllers:
@@ -228,7 +234,7 @@ class NodeGroups:
         return None
 
     def kill(self, name: str) -> bool:
-        """SIGKILL to all that runs in the group, whatever session it has made itself; whether there was anything."""
+        """Kill (SIGKILL) all processes in the group, whatever their session. Return whether there were any."""
         found = False
         with contextlib.suppress(OSError, ValueError):
             for pid in map(int, self._files.read(name, "cgroup.procs").split()):
@@ -248,7 +254,7 @@ class NodeGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """CPU time of the attempts at work."""
+        """Return the CPU time of the attempts at work and of `more` groups."""
         return {name: self.cpu_s(name) for name in (*self._shares.held, *more)}
 
     def _put(self, shares: dict[str, float]) -> None:
@@ -265,8 +271,10 @@ class NodeGroups:
             self._files.write(name, "cpu.max", "max")
 
     def _limit_cpu(self, name: str, share: float) -> None:
-        """Write a quota in host cores and read it back. Each such writing fills the group's present period
-        again, so that it is done no oftener than needed."""
+        """Write a quota in host cores and read it back.
+
+        Each write refills the group's current period, so there should be few.
+        """
         quota, period = _quota_and_period(share)
         if self.version == 2:
             self._write(name, "cpu.max", f"{quota} {period}")
@@ -275,7 +283,7 @@ class NodeGroups:
         self._write(name, "cpu.cfs_quota_us", str(quota))
 
     def _set_period(self, name: str, period: int) -> None:
-        """Of version 1, where it has a file of its own."""
+        """Set the period, which in version 1 has a file of its own."""
         if self._periods.get(name) != period:
             self._periods.pop(name, None)
             self._release_cpu(name)  # no step between the two may be refused
@@ -290,6 +298,6 @@ class NodeGroups:
 
 
 def _quota_and_period(share: float) -> tuple[int, int]:
-    """Return the quota of a number of host cores, in microseconds."""
+    """Return the quota and the period of a number of host cores, in microseconds."""
     period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
     return max(QUOTA_MIN_US, round(period * share)), period

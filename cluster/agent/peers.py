@@ -1,4 +1,4 @@
-"""The other nodes as an agent knows them: where they are, and which a network fault keeps away."""
+"""The other nodes as an agent knows them: their addresses, and those that a network fault blocks."""
 
 from __future__ import annotations
 
@@ -26,22 +26,20 @@ class Peers:
         self._heard = 0  # connections that could have been lost
 
     def disturb(self, delays: Mapping[str, float], losses: Mapping[str, float]) -> None:
-        """Connections from and to these nodes come about so much later (seconds), or not (that share of them)."""
+        """Set the delays (seconds) and loss shares of connections from and to these nodes."""
         self._delays, self._losses = dict(delays), dict(losses)
 
     def meet(self, urls: Mapping[str, str], racks: Mapping[str, str]) -> None:
-        """Replaces what is known."""
+        """Set the addresses and racks of all nodes."""
         self.urls, self.racks = dict(urls), dict(racks)
 
     def url(self, node: str) -> str | None:
-        """Return the agent of a node that can be reached, None of others."""
+        """Return the address of a node's agent; None if the node is unknown or blocked."""
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:
-        """Return who asks, empty for a client outside the cluster.
-
-        Raises 503 when a network fault keeps the sender away.
-        """
+        """Return the name of the requesting node, empty for a client outside the cluster. Raises 503 if a network
+        fault blocks it."""
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
             raise web.HTTPServiceUnavailable(text=f"{self.own} is cut off from {sender}")
@@ -54,23 +52,23 @@ class Peers:
         return sender
 
     def way_out(self, node: str) -> tuple[str, ...]:
-        """Return the budgets that bytes to `node` pass on their way out: none when they stay, the uplink too when they
-        leave the rack."""
+        """Return the budgets of bytes to `node` on their way out: none on the same node, also the uplink to another
+        rack."""
         if node == self.own:
             return ()
         return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
 
     def way_in(self, node: str) -> tuple[str, ...]:
-        """Return the budgets that bytes from `node` pass on their way in: none when they stay, the core switch and the
-        downlink too when they come from another rack."""
+        """Return the budgets of bytes from `node` on their way in: none on the same node, also core switch and
+        downlink from another rack."""
         if node == self.own:
             return ()
         into = (CORE_SWITCH, downlink_of(self.racks.get(self.own, "")))
         return ("rx", *into) if self._is_elsewhere(node) else ("rx",)
 
     def way_to(self, node: str) -> tuple[str, ...]:
-        """Return the budgets that bytes pass which `node` asked for: its agent charges nothing, and its attempts only
-        charge `rx`."""
+        """Return the budgets of bytes that `node` requested. That node's agent charges nothing, its attempts only
+        `rx`."""
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))

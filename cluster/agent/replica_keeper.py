@@ -1,7 +1,7 @@
-"""Makes replicas of blocks of which an attempt of this node has read a part from other nodes.
+"""Completes replicas of blocks of which an attempt of this node has read a part from other nodes.
 
-What the attempt put aside is taken over; what is missing of the block is fetched. Only when the checksums are those of
-the replica that was read does the copy count.
+The part that the attempt saved is used, and the rest of the block is fetched. The copy counts only if its checksums
+equal those of the replica that was read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Takes copies over from attempts, and finishes them in the background at the node's own pace."""
+    """Takes saved parts from attempts and completes the replicas in the background, paced like other traffic of the
+    node."""
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
         self._where = where
@@ -39,8 +40,12 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, request: web.Request) -> web.Response:
-        """`POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: the attempt's copy begins at that
-        offset of the block; `length` is the whole block's, `nodes` have it. 404 without a copy."""
+        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}; 404 if the attempt saved
+        nothing.
+
+        `offset` is where the attempt's part begins in the block, `length` the length of the whole block, `nodes` its
+        holders.
+        """
         block = request.match_info["block"]
         path = self._where.block(block)
         try:
@@ -61,7 +66,7 @@ class Keeper:
         return web.json_response({})
 
     async def close(self) -> None:
-        """Breaks off what is not finished; what is aside goes with it."""
+        """Cancel incomplete copies and delete their files."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -82,7 +87,7 @@ class Keeper:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Writes the block aside and puts it into place, or raises and leaves nothing."""
+        """Write the block aside and put it into place. On an error nothing is left."""
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)
             stream = self._limits.stream("disk")
@@ -97,7 +102,7 @@ class Keeper:
                 raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
 
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
-        """Appends the block's bytes up to `high`, from the first node that gives them."""
+        """Append the block's bytes up to `high`, from the first node that provides them."""
         failures: list[str] = []
         for node in nodes:
             if writer.length >= high:

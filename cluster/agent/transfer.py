@@ -1,4 +1,4 @@
-"""Sending blocks to other agents: down a write pipeline as they come in, or from disk as a new replica."""
+"""Transfers of blocks to other agents: down a write pipeline as they arrive, or from disk as a new replica."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ PIECE_BYTES = 64 * 1024
 
 
 def pieces_of(data: Chunk, size: int) -> list[memoryview]:
-    """`data` in pieces of at most `size` bytes."""
+    """Return `data` in pieces of at most `size` bytes."""
     view = memoryview(data)
     return [view[low : low + size] for low in range(0, len(view), size)]
 
 
 class Sender:
-    """Carries blocks to other agents with this node's name, token and `tx` budget.
+    """Sends blocks to other agents with this node's name, token and `tx` budget.
 
-    A piece takes about `tasks.pacing.PIECE_S` on the slower of disk and NIC: the next node begins with a piece when it
-    is there, so that longer ones would make the nodes of a pipeline wait for each other.
+    A piece takes about `tasks.pacing.PIECE_S` on the slower of disk and NIC. The next node starts with a piece when
+    it has arrived, so longer pieces would make the nodes of a pipeline wait for each other.
     """
 
     def __init__(
@@ -52,11 +52,12 @@ class Sender:
         self._session = agent_session(token, tls, headers={"X-Node": peers.own}, timeout=timeout)
 
     async def close(self) -> None:
-        """Breaks off what is still being sent."""
+        """Cancel all transfers."""
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Begins to forward a block to the first of `nodes` that can be reached, which forwards to the rest."""
+        """Start forwarding a block to the first reachable one of `nodes`, which forwards it to the rest. Return None
+        if none is reachable."""
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
@@ -66,10 +67,8 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """PUTs a block to the first of `nodes`, the rest as its pipeline: those that stored it.
-
-        Raises OSError or aiohttp's ClientError.
-        """
+        """PUT a block to the first of `nodes` with the rest as its pipeline. Return the nodes that stored it. Raises
+        OSError or aiohttp's ClientError."""
         url = self._peers.url(nodes[0])
         if url is None:
             raise ConnectionError(f"{nodes[0]} cannot be reached")
@@ -81,10 +80,8 @@ class Sender:
     async def fetch(
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
-        """GETs a block (from byte `low` up to `high`) or its checksums from a node, in pieces; nothing is paid here.
-
-        Raises OSError or aiohttp's ClientError.
-        """
+        """Yield the bytes of a block (from `low` up to `high`) or its checksums from a node, without pacing. Raises
+        OSError or aiohttp's ClientError."""
         url = self._peers.url(node)
         if url is None:
             raise ConnectionError(f"{node} cannot be reached")
@@ -95,7 +92,8 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copies a block from the own disk, paced, to `nodes`. Raises CorruptBlock besides what `put` does."""
+        """Copy a block from the own disk, paced, to `nodes`. Return the nodes that stored it. Raises CorruptBlock and
+        the errors of `put`."""
         corrupt: list[CorruptBlock] = []  # aiohttp tells only that the body could not be sent
         try:
             return await self.put(block, nodes, self._from_disk(path, corrupt, nodes[0]))
@@ -117,17 +115,19 @@ class Sender:
 
 
 class Relay:
-    """A block on its way down the pipeline while it is still coming in; a broken way never harms the write."""
+    """A block that is forwarded down the pipeline while it arrives. A broken connection does not affect the write
+    here."""
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
-        """`put` sends the chunks it is given, `pay` charges the bytes of each before it goes."""
+        """Start forwarding. `put` sends the chunks it is given; `pay` charges the bytes of each chunk before it is
+        sent."""
         self._pay = pay
         self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
         self._broken = False
         self._task = asyncio.create_task(self._run(put))
 
     async def send(self, chunk: Chunk) -> None:
-        """Forwards a chunk, at the pace of the next node."""
+        """Forward a chunk at the pace of the next node."""
         if self._broken:
             return
         try:
@@ -136,14 +136,14 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """Return the nodes below that stored the block."""
+        """End the stream and return the nodes below that stored the block."""
         if not self._broken:
             await self._queue.put(None)
         await asyncio.wait({self._task})
         return [] if self._task.cancelled() else self._task.result()
 
     def abort(self) -> None:
-        """Breaks the connection off, so that nobody below stores half a block."""
+        """Break the connection, so that no node below stores half a block."""
         self._broken = True
         self._task.cancel()
 

@@ -1,4 +1,4 @@
-"""What a node uses, measured from /proc and its budgets, as shares of its declared rates."""
+"""A node's use of resources, measured from /proc and its budgets, as shares of its declared rates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_cpu_s(pid: int) -> float:
-    """CPU time of a process and the children it has waited for; 0 when it is gone."""
+    """Return the CPU time of a process and of its waited-for children; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # to the nanosecond, where stat counts ticks
@@ -27,7 +27,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def process_rss_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 when it is gone."""
+    """Return the resident memory of a process; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except OSError:
@@ -35,7 +35,7 @@ def process_rss_bytes(pid: int) -> int:
 
 
 class UsageMeter:
-    """Turns running totals into the shares used since the last reading."""
+    """Converts running totals into the shares used since the last reading."""
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
         self._node = node
@@ -43,7 +43,10 @@ class UsageMeter:
         self._last: tuple[float, dict[str, float]] | None = None
 
     def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
-        """`cpu_s` is the CPU time of all attempts so far, running and ended. Without budgets disk and net are 0."""
+        """Return the use since the last reading.
+
+        `cpu_s` is the CPU time of all attempts so far, running and ended. Without budgets disk and network use are 0.
+        """
         names = ("disk", "tx", "rx")
         totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}
         last_s, before = self._last or (now_s, totals)

@@ -1,26 +1,26 @@
-"""What can go wrong in the block store, as types that the WebHDFS door and the trackers tell apart."""
+"""The errors of the block store as types, which WebHDFS and the trackers distinguish."""
 
 from __future__ import annotations
 
 
 class BlockStoreError(Exception):
-    """The block store cannot do what was asked; the message names the path or block."""
+    """The block store cannot carry out a request. The message names the path or block."""
 
 
 class BadPath(BlockStoreError):
-    """Not an absolute path of plain names."""
+    """The path is not an absolute path of plain names."""
 
 
 class PathNotFound(BlockStoreError):
-    """There is no file or directory of that path."""
+    """No file or directory has that path."""
 
 
 class PathExists(BlockStoreError):
-    """Something is there already."""
+    """The path already exists."""
 
 
 class WrongKind(BlockStoreError):
-    """A file where a directory is needed, the other way round, or a directory that is not empty."""
+    """A file where a directory is needed, the reverse, or a directory that is not empty."""
 
 
 class NoNodes(BlockStoreError):
@@ -28,4 +28,4 @@ class NoNodes(BlockStoreError):
 
 
 class BlockUnavailable(BlockStoreError):
-    """No node gave the block whole and right."""
+    """No node returned the whole block with correct checksums."""

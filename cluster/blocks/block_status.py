@@ -1,4 +1,4 @@
-"""The block store as JSON values: what a file or directory is, what lies below it, and how healthy blocks are."""
+"""The block store as JSON values: files and directories, sums below a directory, and the health of blocks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from schedbed.tasks.specs import NodeId
 
 
 def status(entry: Entry) -> dict[str, Any]:
-    """`path`, `name` (its last part), `type` (file or directory), `length`, `replication`, `block_bytes`,
-    `modified_s`, `complete`, `children` (a count)."""
+    """Return the status of an entry as JSON.
+
+    Keys: `path`, `name` (its last part), `type` (file or directory), `length` (bytes), `replication`, `block_bytes`,
+    `modified_s`, `complete`, `children` (a count).
+    """
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
     if isinstance(entry, File):
         sizes = {"length": entry.length, "replication": entry.replication, "block_bytes": entry.block_bytes}
@@ -23,7 +26,8 @@ def status(entry: Entry) -> dict[str, Any]:
 
 
 def summary(names: Namespace, top: Entry) -> dict[str, int]:
-    """Files and directories (the top one too) with their bytes, and with those of all wanted replicas."""
+    """Return counts of files and directories (including the top one), their bytes, and the bytes of all wanted
+    replicas."""
     files = list(names.files(top))
     return {
         "length": sum(file.length for file in files),
@@ -34,8 +38,11 @@ def summary(names: Namespace, top: Entry) -> dict[str, int]:
 
 
 def check_blocks(blocks: BlockMap) -> dict[str, Any]:
-    """`blocks` (a count, of finished files), and lists of ids: `under_replicated` (some good replicas, but
-    too few), `missing` (none), `corrupt` (a replica is bad), `over_replicated`."""
+    """Return the number of blocks of complete files, and lists of block ids by problem.
+
+    `under_replicated`: some good replicas, but too few. `missing`: no good replica. `corrupt`: a bad replica.
+    `over_replicated`: too many good replicas.
+    """
     wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
     good = {block: len(state.good()) for block, state in wanted.items()}
     return {
@@ -55,10 +62,11 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """Return a good replica of the block or file `target` on one of `nodes` (any, when empty) that are `up`.
-
-    Without a target it is one of any finished block that another node up holds too. `luck`, 0 to 1, chooses; None when
+    """Return a good replica of the block or file `target` on one of `nodes` (any, if empty) that are in `up`; None if
     there is none.
+
+    Without a target the replica is of any complete block that another node in `up` also holds. `luck`, from 0 to 1,
+    makes the choice.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks

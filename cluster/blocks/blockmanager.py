@@ -1,6 +1,6 @@
-"""The live half of the NameNode: which nodes live, what they hold and what they are told to do about it.
+"""The part of the NameNode about nodes: which nodes live, which replicas they hold, and their orders.
 
-Replicas come from block reports and events only; their lives are written to the journal as rows of
+Replicas are known only from block reports and events; their lives are written to the journal as rows of
 blocks.parquet. The namespace is read, never changed.
 """
 
@@ -23,10 +23,10 @@ Json = dict[str, Any]
 
 
 class BlockManager:
-    """Nodes and replicas. `order` are the declared nodes; nodes that are not among them come after.
+    """Nodes and replicas. `order` are the declared nodes, followed by others in the order of their registration.
 
-    Orders no copies for `settle_s` after the first registration when there are blocks from the start: most
-    replicas are then merely not reported yet.
+    If blocks exist from the start, no copies are ordered for `settle_s` seconds after the first registration, since
+    most replicas are then just not reported yet.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BlockManager:
         self._copies_from_s = None if names.owners else 0.0
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """A node lives and holds exactly these blocks ({"block", "length"}); earlier knowledge of it is void."""
+        """Register a node that holds exactly these blocks ({"block", "length"}), in place of what was known of it."""
         if self._copies_from_s is None:
             self._copies_from_s = now_s + self._settle_s
         if node not in self._declared:
@@ -75,7 +75,7 @@ class BlockManager:
                 self._replica_came(now_s, block, node, length, DARE if block in kept else "report")
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """A node is gone with all that it held; unknown nodes are ignored."""
+        """Remove a node with all its replicas. Unknown nodes are ignored."""
         lives = [block for block, _ in self._journal.living(node)]
         held = self.map.remove_node(node)
         self._replication.node_went(node)
@@ -85,8 +85,8 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
-        """Return what the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
-        this NameNode does not know it."""
+        """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
+        node is unknown."""
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
         commands: list[Json] = []
@@ -99,13 +99,13 @@ class BlockManager:
         return commands
 
     def settling(self, now_s: float) -> bool:
-        """Tell whether replicas may exist that are not reported yet, since a declared node may still register."""
+        """Return whether replicas may be unreported because a declared node has not registered yet."""
         if all(node in self.map.nodes for node in self.order):
             return False
         return self._copies_from_s is None or now_s < self._copies_from_s
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """A node tells that a replica was `added`, `kept` (see `keeps`) or `removed`, or found `corrupt`."""
+        """Process a node's report that a replica was `added`, `kept` (see `keeps`), `removed` or found `corrupt`."""
         if node not in self.map.nodes:
             return  # it will report all its blocks when it registers
         if event in ("added", "kept"):
@@ -118,14 +118,17 @@ class BlockManager:
             self._mark(block, node)
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """A reader found a replica bad or gone. Unlike the node's own word this is not believed of the last
-        good replica: the fault may be the reader's."""
+        """Process a reader's report of a bad or missing replica.
+
+        Unlike a report of the node itself, it is not believed of the last good replica, since the reader may be at
+        fault.
+        """
         state = self.map.blocks.get(block)
         if state is not None and any(other != node for other in state.good()):
             self._mark(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
-        """A block is fetched to a node: whether a replica is to stay there, as `Kept` decides."""
+        """Return whether a node keeps a replica of a block that it fetches, as decided by `Kept`."""
         state = self.map.blocks.get(block)
         if (
             state is None
@@ -145,7 +148,7 @@ class BlockManager:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Count who reads and who serves, and at the end of an epoch set how many replicas each input is to have."""
+        """Count readers and serving nodes. At the end of an epoch, set the number of replicas of each input."""
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
             return
@@ -183,7 +186,7 @@ class BlockManager:
     def _replica_came(
         self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
     ) -> None:
-        """A replica is there; `cause` holds if neither a write nor a copy was to bring it."""
+        """Note a replica that has arrived. `cause` applies if neither a write nor a copy was expected to bring it."""
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
             return
@@ -221,7 +224,8 @@ class BlockManager:
     # -- files ----------------------------------------------------------------------------------------------
 
     def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
-        """The blocks of a file are where the writer says; the nodes' own events may come before or after."""
+        """Note the replicas of a complete file as the writer reports them. The nodes' own reports may come before or
+        after."""
         with self._journal.together():
             for block, length in file.blocks.items():
                 state = self.map.blocks[block]
@@ -235,7 +239,7 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Do what `stored` does for a block of which nothing is known yet, in fewer steps."""
+        """Note the replicas of a block of which nothing is known yet. A faster form of `stored`."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -260,7 +264,7 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
-        """Blocks (with the path that they had) are of no file any more: delete them where they are."""
+        """Delete the replicas of blocks that belong to no file any more. `released` has their former paths."""
         for block, path in released.items():
             holders = self.map.forget(block)
             for node in holders:
@@ -273,12 +277,13 @@ class BlockManager:
     # -- questions -------------------------------------------------------------------------------------------
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
-        """Input blocks whose replicas changed since the last call, with the nodes that hold good ones now."""
+        """Return the input blocks whose replicas changed since the last call, with the current holders of good
+        ones."""
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return a node's good replicas as it would report them: {"block", "length"}."""
+        """Return a node's good replicas as the node would report them: {"block", "length"}."""
         state = self.map.nodes.get(node)
         held = [(block, self.map.blocks[block]) for block in state.blocks] if state is not None else []
         return [
@@ -288,15 +293,15 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Tell whether a heartbeat could bring an order, now or later."""
+        """Return whether a heartbeat could bring an order, now or later."""
         return self._replication.busy or next(self.map.corrupt(), None) is not None
 
     def has_replica_changes(self) -> bool:
-        """Tell whether there is anything to take."""
+        """Return whether there are changes to take."""
         return bool(self._changed_inputs)
 
     def close(self) -> None:
-        """Rows for all replicas that still live."""
+        """Write the rows of all replicas that still exist."""
         with self._journal.together():
             paths: dict[str, str] = {}  # one for each block, the same string for each of a file
             for file in self._names.files():

@@ -1,4 +1,4 @@
-"""Which node holds which block, right now: replicas, corrupt marks and replicas that are on their way by a write."""
+"""Which node holds which block now: replicas, corrupt marks, and replicas that a write will bring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(slots=True)
 class BlockState:
-    """A block's replicas. `length` is None while the block is being written, and `target` is 0 then."""
+    """The replicas of a block. `length` is None, and `target` 0, while the block is being written."""
 
     length: int | None = None
     target: int = 0
@@ -20,7 +20,7 @@ class BlockState:
     expected: dict[NodeId, tuple[str, int]] = field(default_factory=dict)  # node -> cause, bytes
 
     def good(self) -> list[NodeId]:
-        """Nodes that hold a replica nobody found fault with, oldest first."""
+        """Return the nodes with replicas that are not marked as corrupt, oldest first."""
         if not self.corrupt:
             return list(self.replicas)
         return [node for node in self.replicas if node not in self.corrupt]
@@ -28,7 +28,7 @@ class BlockState:
 
 @dataclass(slots=True)
 class NodeState:
-    """A live node and what it holds. `reserved_bytes` are promised by writes that are not done."""
+    """A live node and its replicas. `reserved_bytes` are expected from writes that are not complete."""
 
     rack: str
     url: str = ""
@@ -38,7 +38,7 @@ class NodeState:
 
 
 class BlockMap:
-    """Blocks and live nodes, both ways; a node that is not in `nodes` holds nothing."""
+    """Blocks and live nodes, in both directions. A node that is not in `nodes` holds nothing."""
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
@@ -51,12 +51,12 @@ class BlockMap:
         return self.nodes[node].rack
 
     def load_bytes(self, node: NodeId) -> int:
-        """Return bytes of blocks that a live node holds or was promised."""
+        """Return the bytes of blocks that a live node holds or expects."""
         state = self.nodes[node]
         return state.used_bytes + state.reserved_bytes
 
     def add_node(self, node: NodeId, rack: str, url: str) -> None:
-        """A node lives (again); what it holds is told by `add_replica`."""
+        """Add a node or update its rack and address. Its replicas are added by `add_replica`."""
         state = self.nodes.get(node)
         if state is None:
             state = self.nodes[node] = NodeState(rack)
@@ -67,7 +67,7 @@ class BlockMap:
         state.rack, state.url = rack, url
 
     def remove_node(self, node: NodeId) -> list[str]:
-        """A node is gone with all its replicas; the blocks it held."""
+        """Remove a node with all its replicas. Return its blocks."""
         state = self.nodes.get(node)
         if state is None:
             return []
@@ -81,14 +81,12 @@ class BlockMap:
         return held
 
     def add_block(self, block: str) -> None:
-        """A block that is about to be written."""
+        """Add a block that is about to be written."""
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """A block is written: its length is known, and `target` replicas are wanted from now on.
-
-        A replica of another length is corrupt.
-        """
+        """Set the length and the wanted number of replicas of a written block. Replicas of another length are marked
+        as corrupt."""
         state = self.blocks[block]
         state.length, state.target = length, target
         for node in list(state.expected):
@@ -98,7 +96,7 @@ class BlockMap:
                 self.mark(block, node)
 
     def forget(self, block: str) -> list[NodeId]:
-        """A block belongs to no file any more; the live nodes that hold it."""
+        """Remove a block that belongs to no file any more. Return the live nodes that hold it."""
         state = self.blocks[block]
         holders = list(state.replicas)
         for node in list(state.expected):
@@ -110,13 +108,14 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """A write will bring a replica of about `length` bytes to a node."""
+        """Note that a write will bring a replica of about `length` bytes to a node."""
         self.blocks[block].expected[node] = (cause, length)
         self.nodes[node].reserved_bytes += length
         self.field.charge(node, length)
 
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
-        """`expect` on some nodes, for a new block whose bytes the field's loads include already."""
+        """Note expected replicas of a new block, as `expect` does, where the loads of `field` already include the
+        bytes."""
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
         for node in nodes:
@@ -126,9 +125,9 @@ class BlockMap:
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:
-        """A block without replicas gets its first and is settled: as `arrived`, `add_replica` and `settle`.
+        """Store the first replicas of a block and settle it: a faster form of `arrived`, `add_replica` and `settle`.
 
-        Each live node of these, with the cause that was expected there.
+        Returns each live node among `nodes` with the cause that was expected there.
         """
         state, charge = self.blocks[block], self.field.charge
         came: list[tuple[NodeId, str | None]] = []
@@ -152,7 +151,7 @@ class BlockMap:
         return came
 
     def arrived(self, block: str, node: NodeId) -> str | None:
-        """Nothing more is expected there; the cause that was expected, None when nothing was."""
+        """Note that an expected replica has arrived. Return its cause; None if none was expected."""
         expected = self.blocks[block].expected.pop(node, None)
         if expected is None:
             return None
@@ -161,7 +160,7 @@ class BlockMap:
         return expected[0]
 
     def add_replica(self, block: str, node: NodeId, length: int) -> bool:
-        """A live node holds a block; whether that is news. A wrong length makes it corrupt."""
+        """Note a replica on a live node. Return whether it is new. A wrong length marks it as corrupt."""
         state, holder = self.blocks[block], self.nodes[node]
         if state.length is not None and length != state.length:
             self.mark(block, node)
@@ -173,7 +172,7 @@ class BlockMap:
         return known is None
 
     def remove_replica(self, block: str, node: NodeId) -> bool:
-        """A node no longer holds a block; whether it did. A corrupt mark stays until `unmark`."""
+        """Remove a replica. Return whether it was known. A corrupt mark stays until `unmark`."""
         state = self.blocks[block]
         if node not in state.replicas:
             return False
@@ -185,22 +184,22 @@ class BlockMap:
         return True
 
     def mark(self, block: str, node: NodeId) -> None:
-        """The replica there is corrupt."""
+        """Mark the replica on the node as corrupt."""
         self.blocks[block].corrupt[node] = None
         self._marked[block] = None
 
     def unmark(self, block: str, node: NodeId) -> None:
-        """The corrupt replica there is gone, or written again."""
+        """Remove the corrupt mark of a replica that was deleted or written again."""
         marks = self.blocks[block].corrupt
         marks.pop(node, None)
         if not marks:
             self._marked.pop(block, None)
 
     def corrupt(self) -> Iterator[str]:
-        """Blocks with a corrupt mark."""
+        """Return the blocks with a corrupt mark."""
         return iter(self._marked)
 
     def corrupt_on(self, node: NodeId) -> Iterator[str]:
-        """Blocks of which a live node holds a corrupt replica."""
+        """Return the blocks with a corrupt replica on a live node."""
         marked = [(block, self.blocks[block]) for block in self._marked]
         return (block for block, state in marked if node in state.corrupt and node in state.replicas)

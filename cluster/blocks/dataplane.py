@@ -1,4 +1,4 @@
-"""How blocks are sent to the agents and fetched from them over HTTP, by those who are no node themselves."""
+"""Transfer of blocks to and from agents over HTTP by clients that are not nodes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecode
 
 
 class DataPlane:
-    """A client of all agents; an async context manager. `peers` are the agents' URLs, looked at for each request.
+    """A client of all agents; an async context manager. `peers` are the agents' URLs, read for each request.
 
-    Transfers are not paced: who loads input or looks at output is no part of the emulated cluster.
+    Transfers are not paced: loading input and reading output are not part of the emulated cluster.
     """
 
     def __init__(self, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None) -> None:
@@ -47,10 +47,11 @@ class DataPlane:
     async def put(
         self, block: str, nodes: Sequence[NodeId], body: AsyncIterator[bytes], length: int | None
     ) -> dict[str, Any]:
-        """Send a block to the first node, the rest as its pipeline: {"block", "length", "nodes" that stored it}.
+        """Send a block to the first node, with the rest as its pipeline. Return {"block", "length", "nodes" that
+        stored it}.
 
-        `length` is None when it is not known before. BlockUnavailable when the first node does not store it;
-        what `body` raises is raised again.
+        `length` is None if it is unknown before. Raises BlockUnavailable if the first node does not store the block;
+        errors of `body` are raised unchanged.
         """
         params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
         headers = {} if length is None else {"Content-Length": str(length)}
@@ -69,7 +70,8 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield bytes [start, end) of a node's replica; BlockUnavailable, after the good part, when it ends early."""
+        """Yield the bytes [start, end) of a node's replica. Raises BlockUnavailable, after the good part, if it ends
+        early."""
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start
@@ -88,9 +90,9 @@ class DataPlane:
             raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
 
     async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a file from located blocks; where one node fails the next goes on.
+        """Yield the bytes [start, end) of a file from located blocks, from the next holder where one fails.
 
-        BlockUnavailable, naming the block and each node's failure, when none can.
+        Raises BlockUnavailable, with each node's failure, if all holders of a block fail.
         """
         for block in blocks:
             low, high = max(start, block["offset"]), min(end, block["offset"] + block["length"])
@@ -119,7 +121,7 @@ class DataPlane:
 
 
 class _Source:
-    """Remembers what went wrong at the source, which the HTTP client would report as a broken connection."""
+    """Remembers an error of the source, which the HTTP client would report as a broken connection."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body

@@ -1,8 +1,8 @@
-"""Replicas beyond their files' replication, of blocks that were read where they were not stored.
+"""Replicas beyond their files' replication, of blocks that were read on nodes without a replica.
 
-DARE, as xu2015 3.2.2 tells it: a block that a map had to fetch stays where it was fetched to, within a budget; when
-that is used up, the copies of the blocks that were read least go. Section 6.2 proposes the same for DTSS. The budget
-is a share of what all inputs take with their replicas, for the whole cluster.
+DARE (xu2015 3.2.2): a block that a map had to fetch stays on the node, within a budget; when the budget is used up,
+the copies of the least-read blocks are deleted. Section 6.2 proposes the same for DTSS. The budget is a share of the
+size of all inputs with their replicas, for the whole cluster.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ CAUSE = "dare"
 
 
 class Kept:
-    """Which replicas are such copies, and how often blocks were fetched.
+    """Which replicas are kept copies, and how often blocks were fetched.
 
-    A copy that takes the place of a lost replica is one no more: it is `adopted`.
+    A copy that replaces a lost replica is `adopted`: it no longer counts as a copy.
     """
 
     def __init__(self) -> None:
@@ -29,19 +29,19 @@ class Kept:
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return how many replicas a block may have on top of its target."""
+        """Return the number of kept copies of a block, beyond its target."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:
-        """Is the replica there one that stays?"""
+        """Return whether the replica on the node is a kept copy."""
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Nodes whose copy was evicted."""
+        """Return the nodes whose copy was evicted but not deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """A block was fetched once more; whether there is room for a copy of it."""
+        """Count a fetch of a block. Return whether there is room for a copy of it."""
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:
             return True
@@ -55,7 +55,7 @@ class Kept:
         )
 
     def add(self, block: str, node: NodeId, length: int) -> list[str]:
-        """A copy is there: the blocks of which copies are evicted for it."""
+        """Add a copy. Return the blocks of the copies that are evicted for it."""
         self._copies.setdefault(block, {})[node] = length
         self._used_bytes += length
         evicted: list[str] = []
@@ -68,7 +68,7 @@ class Kept:
         return evicted
 
     def settle(self, block: str, good: list[NodeId], target: int) -> None:
-        """The good replicas of a block have changed: copies that are gone, or adopted, are none any more."""
+        """Update the copies after a change of the block's good replicas: lost and adopted ones no longer count."""
         copies = list(self._copies.get(block, ()))
         there = [node for node in copies if node in good]
         # The oldest take the places of lost replicas, so that what counts as a copy is on top of the target.
@@ -81,7 +81,7 @@ class Kept:
                 self._forget_eviction(block, node)
 
     def drop(self, block: str, node: NodeId) -> None:
-        """That replica is no copy."""
+        """Remove a copy from the books."""
         copies = self._copies[block]
         self._used_bytes -= copies.pop(node)
         if not copies:
@@ -94,6 +94,6 @@ class Kept:
             del self._let_go[block]
 
     def forget(self, block: str) -> None:
-        """The block is of no file any more."""
+        """Forget a block that belongs to no file any more."""
         self.settle(block, [], 0)
         self._reads.pop(block, None)

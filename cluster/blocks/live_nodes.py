@@ -1,4 +1,4 @@
-"""The live nodes as placement sees them: kept up to date while they change, so that a choice costs a few draws."""
+"""The live nodes for placement, kept up to date so that a choice costs only a few random draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True)
 class CandidateNode:
-    """A live node. `load_bytes` are the bytes of blocks that it holds or was promised."""
+    """A live node. `load_bytes`: bytes of blocks that it holds or expects."""
 
     node: NodeId
     rack: str
@@ -19,7 +19,7 @@ class CandidateNode:
 
 
 class Field:
-    """Nodes by name, in all and by rack, with their loads."""
+    """Nodes by name, all together and by rack, with their loads."""
 
     def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
         self.names: list[NodeId] = []  # sorted, so that the order in which nodes came means nothing
@@ -31,7 +31,7 @@ class Field:
             self.add(candidate.node, candidate.rack, candidate.load_bytes)
 
     def add(self, node: NodeId, rack: str, load_bytes: int = 0) -> None:
-        """A node that is not in it comes."""
+        """Add a node that is not known."""
         insort(self.names, node)
         insort(self.by_rack.setdefault(rack, []), node)
         self.racks[node] = rack
@@ -39,7 +39,7 @@ class Field:
         self.total_bytes += load_bytes
 
     def remove(self, node: NodeId) -> None:
-        """A node goes."""
+        """Remove a node."""
         rack = self.racks.pop(node)
         for names in (self.names, self.by_rack[rack]):
             del names[bisect_left(names, node)]
@@ -48,12 +48,12 @@ class Field:
         self.total_bytes -= self.load_bytes.pop(node)
 
     def charge(self, node: NodeId, change_bytes: int) -> None:
-        """A node's load changes."""
+        """Add to a node's load, in bytes."""
         self.load_bytes[node] += change_bytes
         self.total_bytes += change_bytes
 
     def candidates(self, exclude: Iterable[NodeId] = ()) -> list[CandidateNode]:
-        """Return the nodes but some, by name."""
+        """Return the nodes except those in `exclude`, by name."""
         left_out = dict.fromkeys(exclude)
         return [
             CandidateNode(node, self.racks[node], self.load_bytes[node])
@@ -62,7 +62,7 @@ class Field:
         ]
 
     def mean_bytes(self, without: Iterable[NodeId]) -> float:
-        """Return the mean load of the nodes but some; 0 when there are none."""
+        """Return the mean load of the nodes except those in `without`; 0 if there are none."""
         left_out = [node for node in dict.fromkeys(without) if node in self.racks]
         count = len(self.names) - len(left_out)
         total_bytes = self.total_bytes - sum(self.load_bytes[node] for node in left_out)

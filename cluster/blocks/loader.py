@@ -1,6 +1,6 @@
-"""Brings files into the block store before a run and gets them out after it; used by the driver and by WebHDFS.
+"""Uploads files into the block store before a run and downloads them after it; used by the driver and by WebHDFS.
 
-Memory stays bounded: real files and filler are streamed, generated blocks are held only while they are sent.
+Memory is bounded: real files and filler are streamed, generated blocks are held only while they are sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 async def upload(
     file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
-    """Put one input file into the block store, all replicas where they were planned; see `upload_all`."""
+    """Upload one input file to its planned nodes; see `upload_all`."""
     await upload_all([file], name_node, peers, token, settings)
 
 
@@ -42,9 +42,9 @@ async def upload_all(
     settings: BlockSettings,
     tls: Tls | None = None,
 ) -> None:
-    """Put input files into the block store, several blocks at a time.
+    """Upload input files, several blocks at a time.
 
-    BadInput when a real file cannot be read or is shorter than planned; BlockUnavailable when a block is not
+    Raises BadInput if a real file cannot be read or is shorter than planned, BlockUnavailable if a block is not
     stored on all planned nodes after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
@@ -80,7 +80,7 @@ async def _send(
     group: asyncio.TaskGroup,
     room: asyncio.Semaphore,
 ) -> list[asyncio.Task[dict[str, Any]]]:
-    """Begin to send each block of a file as soon as there is room; the tasks' results are as `_put`'s."""
+    """Start sending each block of a file as soon as there is room. Return tasks with the results of `_put`."""
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     bodies = _bodies(file)
     for planned in plan:
@@ -94,7 +94,7 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block until all planned nodes have it: {"block", "length", "nodes"}."""
+    """Send a block until all planned nodes have it. Return {"block", "length", "nodes"}."""
     block, nodes = planned["block"], planned["nodes"]
     trouble = ""
     for attempt in range(TRIES):
@@ -118,7 +118,7 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Length and body of each block of a file, in order; generated data may end a little early."""
+    """Return an iterator over the length and body of each block of a file. Generated data may end a little early."""
     if file.source == "file":
         return _real_bodies(file)
     if file.source == "filler":
@@ -186,9 +186,9 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 async def fetch_file(
     blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a located file (what the NameNode's `locate` answered for the whole of it).
+    """Yield the bytes of a file, given the NameNode's `locate` for the whole of it.
 
-    A replica that is bad or gone is left for the next one; BlockUnavailable when none is left.
+    If a replica is bad or missing, the next one is used. Raises BlockUnavailable if none is left.
     """
     end = max((block["offset"] + block["length"] for block in blocks), default=0)
     async with DataPlane(peers, token, tls) as plane:
@@ -199,7 +199,7 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length; whatever goes wrong, nothing half-written stays."""
+    """Write a new file from a stream of unknown length. After an error no incomplete file is left."""
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -211,7 +211,7 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Add a stream to a file, in blocks of its own; whatever goes wrong, the file is then as before."""
+    """Append a stream to a file in new blocks. After an error the file is as before."""
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # the NameNode knows better who holds these by then
     await name_node.reopen(path)
@@ -233,7 +233,7 @@ async def _write_blocks(
 
 
 class _Cutter:
-    """Cuts a stream into blocks without holding more than a piece of it."""
+    """Cuts a stream into blocks, with at most one piece of the stream in memory."""
 
     def __init__(self, data: AsyncIterator[bytes], block_bytes: int) -> None:
         self._data = data
@@ -241,7 +241,7 @@ class _Cutter:
         self._left = b""
 
     async def more(self) -> bool:
-        """Tell whether there is another byte."""
+        """Return whether there is another byte."""
         while not self._left:
             try:
                 self._left = await anext(self._data)

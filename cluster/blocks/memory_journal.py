@@ -1,4 +1,4 @@
-"""A journal of the NameNode that is kept in memory only, and costs little: for simulations."""
+"""A journal of the NameNode in memory, for simulations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ Life = tuple[int, float, str]
 
 
 class MemoryJournal:
-    """As `journal.Journal`; rows that were polled are forgotten, changes that nobody will replay too.
-
-    Nothing is undone when an exception passes `together`.
-    """
+    """Mirrors `namenode_journal.NamespaceJournal`. It differs in that polled rows, and changes that nobody will
+    replay, are forgotten, and that an exception in `together` undoes nothing."""
 
     def __init__(self, *, keeps_changes: bool = True) -> None:
         self._keeps = keeps_changes
@@ -32,15 +30,15 @@ class MemoryJournal:
         self._forgotten = 0  # rows
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no file to close."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Nothing to hold together."""
+        """Run the block as it is: in memory there is no transaction."""
         yield
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Write changes down."""
+        """Append changes."""
         if self._keeps:
             self._changes.extend(changes)
 
@@ -49,7 +47,7 @@ class MemoryJournal:
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """A replica lives from now on; one that is known to live goes on as it was, with this length."""
+        """Note that a replica exists from now on. A known replica only changes its length."""
         lives = self._lives.get(node)
         if lives is None:
             lives = self._lives[node] = {}
@@ -60,23 +58,24 @@ class MemoryJournal:
         lives[block] = self._last
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """A replica is gone, or (None) lives at the end; nothing happens when it is not known to live."""
+        """Write the row of a replica that was deleted (`now_s` None: that exists at the end). Unknown replicas are
+        ignored."""
         gone = self._lives.get(node, {}).pop(block, None)
         if gone is not None:
             length, added_s, cause = gone
             self._ended.append((block, file, node, length, added_s, now_s, cause))
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Block and node of the replicas that are known to live, on one node or on all."""
+        """Return the block and node of known replicas, on one node or on all."""
         nodes = list(self._lives) if node is None else [node]
         return [(block, each) for each in nodes for block in self._lives.get(each, ())]
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Blocks of the replicas on a node that are known to live and came to be so."""
+        """Return the blocks of known replicas on a node that have this cause."""
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
+        """Return the rows of lives that ended after the cursor, and the next cursor. The first cursor is 0."""
         while self._forgotten < cursor and self._ended:
             self._ended.popleft()
             self._forgotten += 1
@@ -84,13 +83,13 @@ class MemoryJournal:
         return cursor + len(rows), rows
 
     def take_ended(self, limit: int) -> list[tuple[Any, ...]]:
-        """As `ended`, for the only reader: plain rows, each told once."""
+        """Return and forget rows of ended lives as plain tuples. For a single reader, in place of `ended`."""
         count = min(limit, len(self._ended))
         self._forgotten += count
         return [self._ended.popleft() for _ in range(count)]
 
     def take_living(self) -> Iterator[tuple[NodeId, dict[str, Life]]]:
-        """Yield all that still live, by node and block, for the only reader: each told once, as the last of all."""
+        """Yield and forget the remaining lives by node and block. For a single reader, as its last call."""
         while self._lives:
             node = next(iter(self._lives))
             yield node, self._lives.pop(node)

@@ -1,8 +1,8 @@
-"""The master of the block store as a plain object: namespace, block map and replication behind one set of methods.
+"""The NameNode, the master of the block store: namespace, block map and replication behind one set of methods.
 
-Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are
-BlockStoreErrors. Every change of the namespace is in the journal before it is answered; replicas are not,
-they come from the nodes' block reports.
+Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are BlockStoreErrors.
+Every change of the namespace is written to the journal before it is answered. Replicas are not; they come from the
+nodes' block reports.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ POLL_LIMIT = 10_000
 
 
 class NameNode:
-    """Files, their blocks and where these are.
+    """Files, their blocks and the locations of these. `order` are the declared nodes, first to last (the first are
+    hot under `skewed`).
 
-    `order` are the declared nodes, first to last (which are hot under `skewed`). A NameNode that finds files
-    in its journal orders no copies for `settle_s` after the first node has registered, since most replicas
-    are merely not reported yet.
+    A NameNode that finds files in its journal orders no copies for `settle_s` seconds after the first registration,
+    since most replicas are just not reported yet.
     """
 
     def __init__(
@@ -67,39 +67,34 @@ class NameNode:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """A node lives and holds exactly these blocks ({"block", "length"}); earlier knowledge of it is void."""
+        """Register a node that holds exactly these blocks ({"block", "length"}), in place of what was known of it."""
         self._blocks.register(now_s, node, rack, url, blocks)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """A node is gone with all that it held; unknown nodes are ignored."""
+        """Remove a node with all its replicas. Unknown nodes are ignored."""
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return what the node is to do: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} when
-        this NameNode does not know it."""
+        """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
+        node is unknown."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """A node tells that a replica was `added`, `kept` (see `keeps`) or `removed`, or found `corrupt`."""
+        """Process a node's report that a replica was `added`, `kept` (see `keeps`), `removed` or found `corrupt`."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
-        """Tell whether this NameNode has restarted and still waits for nodes to report what they hold.
-
-        Until then it knows too little to say where blocks are or to place new ones (HDFS's safe mode).
-        """
+        """Return whether this NameNode has restarted and still waits for block reports, as in HDFS's safe mode."""
         return self._blocks.settling(now_s)
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
-        """A reader found a replica bad or gone. Unlike the node's own word this is not believed of the last
-        good replica: the fault may be the reader's."""
+        """Process a reader's report of a bad or missing replica; ignored for the last good one (see
+        `BlockManager.report_bad`)."""
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Say whether a node keeps a replica of the input block that an attempt on it fetches: {"keep": bool}.
-
-        `budget` is what such replicas may take, as a share of the bytes of all inputs with their replicas.
-        """
+        """Return {"keep": bool}: whether a node keeps a replica of the block that it fetches, within `budget` (share
+        of all inputs)."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -109,20 +104,19 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Count who reads inputs now: jobs by path, and by node its requests and slots.
-
-        At the end of an epoch of the scheme the number of replicas of each input changes.
-        """
+        """Count current readers of inputs: jobs by path, and by node its requests and slots. Sets replicas at the end
+        of an epoch."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """An empty file, still to be written; PathExists when there is one."""
+        """Create an empty, incomplete file. Raises PathExists."""
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
-        """Let blocks be added to a finished file, until it is completed again (with the old ones listed)."""
+        """Make a complete file incomplete, so that blocks can be added, until `complete` is called with old and new
+        blocks."""
         self._change({"op": "reopen", "path": path, "now_s": now_s})
 
     def allocate(
@@ -134,9 +128,10 @@ class NameNode:
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """One more block of a file (made if need be): {"block", "nodes"}, the writer's node first if it is one.
+        """Allocate another block of a file, which is created if necessary. Return {"block", "nodes"}, the writer's
+        node first if it is one.
 
-        NoNodes when all nodes are excluded; fewer nodes than `replication` are no error.
+        Raises NoNodes if all nodes are excluded; fewer nodes than `replication` are no error.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
@@ -154,9 +149,9 @@ class NameNode:
         return {"block": block, "nodes": nodes}
 
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
-        """A file is written: its blocks in order ({"block", "length", "nodes"} that stored them).
+        """Complete a file with its blocks in order ({"block", "length", "nodes"} that stored them).
 
-        Blocks that were allocated and are not listed are abandoned. May be repeated.
+        Allocated blocks that are not listed are abandoned. The call can be repeated.
         """
         lengths = [[raw["block"], raw["length"]] for raw in blocks]
         if not blocks and self._names.find(path) is None:
@@ -181,11 +176,12 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return a file of blocks of these lengths, to be uploaded: [{"block", "offset", "length", "nodes"}].
+        """Return the plan of a file of blocks of these lengths, to be uploaded: [{"block", "offset", "length",
+        "nodes"}].
 
-        `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all; the replication is
-        cut to their number); `preferred` names nodes for each block, which come first. An unfinished upload
-        of the same path is begun again.
+        `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all blocks; the replication is
+        limited to their number). `preferred` names nodes for each block, which come first. An incomplete upload of
+        the same path is started again.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
@@ -253,7 +249,8 @@ class NameNode:
         return place_even(field.candidates(), count, seed=self._seed, block=block, file_blocks=file_blocks)
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """The input is stored: as `blocks` say ({"block", "length", "nodes"}), or as planned. May be repeated."""
+        """Complete an uploaded input with these blocks ({"block", "length", "nodes"}), or as planned. The call can be
+        repeated."""
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()
@@ -263,28 +260,31 @@ class NameNode:
     # -- the tree --------------------------------------------------------------------------------------------
 
     def rename(self, now_s: float, src: str, dst: str) -> None:
-        """Move a file or directory (into `dst` if that is a directory); the same rename again changes nothing.
+        """Move a file or directory (into `dst` if that is a directory). Repeating a rename changes nothing.
 
-        PathNotFound without a source, PathExists when `dst` is another file.
+        Raises PathNotFound without a source, PathExists if `dst` is another file.
         """
         if not self._names.was_renamed(src, dst):
             target = self._names.rename_target(src, dst)
             self._change({"op": "rename", "src": src, "dst": target, "now_s": now_s})
 
     def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory; False when there is none, WrongKind when it is full and not `recursive`. Deleted
-        `for_good`, it cannot come back: who was given up and writes on is refused."""
+        """Delete a file or directory. Return False if there is none. Raises WrongKind for a full directory unless
+        `recursive`.
+
+        With `for_good` the path is blocked for later writes, such as those of an attempt that was given up.
+        """
         found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
         if found or for_good:
             self._change({"op": "delete", "path": path, "recursive": recursive, "now_s": now_s, **more})
         return found
 
     def mkdirs(self, now_s: float, path: str) -> None:
-        """Make a directory and its parents, as far as they are not there."""
+        """Create a directory and its parents, unless they exist."""
         self._change({"op": "mkdirs", "path": path, "now_s": now_s})
 
     def _change(self, change: Change) -> None:
-        """Check, write down, apply; blocks that are of no file any more are to be deleted."""
+        """Check a change, write it to the journal, apply it, and delete blocks that belong to no file any more."""
         self._names.check(change)
         self._journal.append([change])
         self._blocks.forget(change["now_s"], self._names.apply(change))
@@ -296,8 +296,11 @@ class NameNode:
     # -- questions -------------------------------------------------------------------------------------------
 
     def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks that overlap a byte range (empty blocks too), as fields of BlockRange; only live nodes with
-        good replicas. Of a file that is being written, the blocks whose length is known."""
+        """Return the blocks that overlap a byte range (also empty blocks) as fields of BlockRange, with the live
+        holders of good replicas.
+
+        Of an incomplete file only the blocks with a known length are returned.
+        """
         end = math.inf if length is None else offset + length
         found: Rows = []
         begin = 0
@@ -311,76 +314,78 @@ class NameNode:
         return found
 
     def stat(self, path: str) -> Json:
-        """Return a file or directory (see `status`); PathNotFound."""
+        """Return the status of a file or directory (see `block_status.status`). Raises PathNotFound."""
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
-        """Return the status of each child by name, or of the file itself."""
+        """Return the status of each child by name, or of the file itself. Raises PathNotFound."""
         entry = self._names.get(path)
         if isinstance(entry, Directory):
             return [status(entry.children[name]) for name in sorted(entry.children)]
         return [status(entry)]
 
     def content_summary(self, path: str) -> Json:
-        """{"length", "files", "directories", "space"}: `space` counts each byte as often as it is to be stored."""
+        """Return {"length", "files", "directories", "space"}; `space` counts each byte once per wanted replica."""
         return summary(self._names, self._names.get(path))
 
     def holders(self, block: str) -> list[NodeId]:
-        """Live nodes with a good replica of a block; none of a block that is not known."""
+        """Return the live nodes with a good replica of a block; none for an unknown block."""
         state = self._blocks.map.blocks.get(block)
         return state.good() if state is not None else []
 
     def files(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Return all files: path and blocks."""
+        """Return the path and the blocks of all files."""
         return ((file.path, file.blocks) for file in self._names.files())
 
     def block_length(self, block: str) -> int | None:
-        """Return bytes of a block; None while it is being written, and of a block that is not known."""
+        """Return the length of a block in bytes; None while it is being written, and for an unknown block."""
         state = self._blocks.map.blocks.get(block)
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """Return a node's good replicas as it would report them: [{"block", "length"}]."""
+        """Return a node's good replicas as the node would report them: [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Tell whether a node's heartbeat could bring it an order, now or once copies on their way have ended."""
+        """Return whether a node's heartbeat could bring an order, now or after the copies in progress."""
         return self._blocks.has_orders()
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica that a fault may harm, and the node that holds it: see `block_status.pick_replica`."""
+        """Return a replica for a fault, and the node that holds it: see `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
-        """Live nodes: {"rack", "url", "used_bytes", "blocks"} (a count)."""
+        """Return the live nodes: {"rack", "url", "used_bytes", "blocks"} (a count)."""
         return {
             node: {"rack": n.rack, "url": n.url, "used_bytes": n.used_bytes, "blocks": len(n.blocks)}
             for node, n in self._blocks.map.nodes.items()
         }
 
     def fsck(self) -> Json:
-        """{"blocks": count} of finished files, and block ids by what is wrong: see `check_blocks`."""
+        """Return {"blocks": count} of complete files, and block ids by problem: see `block_status.check_blocks`."""
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
-        """{"cursor", "rows"}: rows of blocks.parquet since a cursor (at most 10,000, ask again until empty)."""
+        """Return {"cursor", "rows"}: rows of blocks.parquet since a cursor (at most 10,000; call again until
+        empty)."""
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 
     def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Input blocks whose replicas changed since the last call, with the nodes that hold good ones now."""
+        """Return the input blocks whose replicas changed since the last call, with the current holders of good
+        ones."""
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:
-        """Tell whether `take_replica_changes` has anything to tell."""
+        """Return whether `take_replica_changes` would return anything."""
         return self._blocks.has_replica_changes()
 
     def close(self, now_s: float) -> None:
-        """The run is over: rows for all replicas that still live (`removed` None). May be repeated."""
+        """Write rows for all replicas that exist at the end of the run (`removed` None). The call can be repeated."""
         self._blocks.close()
 
     def shutdown(self) -> None:
-        """Let go of the journal; no method may be called any more."""
+        """Close the journal. No method may be called afterwards."""
         self._journal.close()

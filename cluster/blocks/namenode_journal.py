@@ -1,6 +1,6 @@
-"""What outlives a NameNode, in one SQLite file: the changes of the namespace, and the lives of replicas.
+"""The NameNode's persistent state in one SQLite file: changes of the namespace, and the lives of replicas.
 
-Each method is durable against the death of the process when it returns (not against that of the host).
+After its return each method's effect survives the end of the process (but not of the host).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS ended (
 
 
 class NamespaceJournal:
-    """The NameNode's memory on disk; a `path` of None keeps it in memory only."""
+    """The journal of a NameNode on disk; in memory only if `path` is None."""
 
     def __init__(self, path: Path | str | None) -> None:
         # An actor may be made in one thread and called in another, though never in two at a time.
@@ -41,12 +41,12 @@ class NamespaceJournal:
         self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Write what is written inside at once, or nothing of it when an exception passes."""
+        """Run the block as one transaction, undone if an exception is raised."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -58,7 +58,7 @@ class NamespaceJournal:
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Write changes down, all or none."""
+        """Append changes, all or none."""
         rows = [(json.dumps(change),) for change in changes]
         if len(rows) == 1:
             self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
@@ -74,14 +74,15 @@ class NamespaceJournal:
     # -- replicas --------------------------------------------------------------------------------------------
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """A replica lives from now on; one that is known to live goes on as it was, with this length."""
+        """Note that a replica exists from now on. A known replica only changes its length."""
         self._db.execute(
             "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
             (block, node, length, now_s, cause),
         )
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """A replica is gone, or (None) lives at the end; nothing happens when it is not known to live."""
+        """Write the row of a replica that was deleted (`now_s` None: that exists at the end). Unknown replicas are
+        ignored."""
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
         ).fetchone()
@@ -93,17 +94,17 @@ class NamespaceJournal:
             )
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Block and node of the replicas that are known to live, on one node or on all."""
+        """Return the block and node of known replicas, on one node or on all."""
         where, arguments = ("", ()) if node is None else (" WHERE node = ?", (node,))
         return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Blocks of the replicas on a node that are known to live and came to be so."""
+        """Return the blocks of known replicas on a node that have this cause."""
         found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
         return [block for (block,) in found]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return rows of lives that ended after the cursor, and the next cursor; 0 is the beginning."""
+        """Return the rows of lives that ended after the cursor, and the next cursor. The first cursor is 0."""
         columns = ", ".join(ROW_COLUMNS)
         found = self._db.execute(
             f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)

@@ -1,6 +1,7 @@
-"""The tree of files: which blocks a file has, in which order and how long; it knows nothing of nodes.
+"""The tree of files with the blocks of each file, independent of nodes.
 
-Every change is a JSON value that `check` judges and `apply` makes, so that a journal of changes is the namespace.
+Every change is a JSON value that `check` checks and `apply` applies, so that the journal of changes reproduces the
+namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Apply = Callable[[Change], dict[str, str]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Entry:
-    """A name in the tree. `origin` is the path that it was renamed from, if it was."""
+    """A named entry of the tree. `origin` is the path before its last rename, if any."""
 
     name: str
     parent: Directory | None
@@ -47,11 +48,9 @@ class Directory(Entry):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class File(Entry):
-    """A file: `blocks` maps block ids, in order, to lengths in bytes (0 while the length is not known).
-
-    `replication` is the target for each block. `placement` is how an input was laid out and `skew` its share
-    of nodes. A file that is not `complete` is still being written.
-    """
+    """A file. `blocks` maps block ids, in order, to lengths in bytes (0 while unknown). `replication` is the target
+    for each block. `placement` is the layout of an input and `skew` its share of nodes. A file that is not `complete`
+    is being written."""
 
     replication: int
     block_bytes: int
@@ -63,13 +62,13 @@ class File(Entry):
 
     @property
     def length(self) -> int:
-        """Return bytes of all blocks."""
+        """Return the bytes of all blocks."""
         return sum(self.blocks.values())
 
 
 @lru_cache(4096)
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names of an absolute path (doubled and final slashes do not count); raises BadPath."""
+    """Return the names in an absolute path (doubled and final slashes are ignored). Raises BadPath."""
     names = tuple(name for name in path.split("/") if name)
     if not path.startswith("/") or any(name in (".", "..") or "\0" in name for name in names):
         raise BadPath(f"{path!r}: expected an absolute path without . or ..")
@@ -77,17 +76,17 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """Return the one spelling of a path; raises BadPath."""
+    """Return the normal form of a path. Raises BadPath."""
     return "/" + "/".join(parts_of(path))
 
 
 def block_id(number: int) -> str:
-    """`blk_0000000001`."""
+    """Return the id of a block, such as `blk_0000000001`."""
     return f"blk_{number:010d}"
 
 
 class Namespace:
-    """All files and directories, and which file owns a block."""
+    """All files and directories, and the file of each block."""
 
     def __init__(self) -> None:
         self.root = Directory(name="", parent=None, modified_s=0.0)
@@ -107,7 +106,7 @@ class Namespace:
     # -- questions -------------------------------------------------------------------------------------------
 
     def find(self, path: str) -> Entry | None:
-        """Return the entry at a path, None when there is none."""
+        """Return the entry at a path; None if there is none."""
         entry: Entry = self.root
         for name in parts_of(path):
             child = entry.children.get(name) if isinstance(entry, Directory) else None
@@ -117,14 +116,14 @@ class Namespace:
         return entry
 
     def get(self, path: str) -> Entry:
-        """Return the entry at a path; raises PathNotFound."""
+        """Return the entry at a path. Raises PathNotFound."""
         entry = self.find(path)
         if entry is None:
             raise PathNotFound(f"{path}: no such file or directory")
         return entry
 
     def file(self, path: str) -> File:
-        """Return the file at a path; raises PathNotFound, or WrongKind for a directory."""
+        """Return the file at a path. Raises PathNotFound, or WrongKind for a directory."""
         entry = self.get(path)
         if not isinstance(entry, File):
             raise WrongKind(f"{path}: is a directory")
@@ -137,7 +136,7 @@ class Namespace:
                 yield entry
 
     def entries(self, top: Entry | None = None) -> Iterator[Entry]:
-        """Yield an entry (the root when None) and all below it, parents first."""
+        """Yield an entry (the root if None) and all entries below, parents first."""
         pending: list[Entry] = [top or self.root]
         while pending:
             entry = pending.pop()
@@ -146,17 +145,17 @@ class Namespace:
                 pending.extend(reversed(entry.children.values()))
 
     def next_block_number(self) -> int:
-        """Return the number (see `block_id`) that the next allocated block must have; none is used twice."""
+        """Return the number (see `block_id`) of the next allocated block. No number is used twice."""
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:
-        """Return where a rename really leads: into `dst` when that is a directory, as in HDFS."""
+        """Return the final path of a rename: inside `dst` if that is a directory, as in HDFS."""
         names = parts_of(src)
         inside = isinstance(self.find(dst), Directory) and names
         return clean(f"{dst}/{names[-1]}") if inside else clean(dst)
 
     def was_renamed(self, src: str, dst: str) -> bool:
-        """Tell whether this very rename has been made already, so that repeating it changes nothing."""
+        """Return whether this rename has already been made, so that repeating it changes nothing."""
         source = clean(src)
         if self.find(source) is not None:
             return source == clean(dst)
@@ -166,11 +165,12 @@ class Namespace:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def check(self, change: Change) -> None:
-        """Raise the BlockStoreError that forbids a change; change nothing."""
+        """Raise the BlockStoreError that forbids a change. Change nothing."""
         self._changes[change["op"]][0](change)
 
     def apply(self, change: Change) -> dict[str, str]:
-        """Make a change that `check` let pass; the blocks that are of no file any more, with their file's path."""
+        """Apply a change that passed `check`. Return the blocks that belong to no file any more, with their file's
+        path."""
         return self._changes[change["op"]][1](change)
 
     def _check_new(self, path: str) -> None:

@@ -1,6 +1,7 @@
-"""Where replicas go: HDFS's rack rule, the `even` and `skewed` layouts of experiments, and hosts that a trace names.
+"""Placement of replicas: HDFS's rack rule, the `even` and `skewed` layouts of experiments, and hosts named by a
+trace.
 
-All functions are pure; all chance hangs on the seed and the block.
+All functions are pure; randomness depends only on the seed and the block.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ def place_hdfs(
     existing: Sequence[CandidateNode] = (),
     exclude: Sequence[NodeId] = (),
 ) -> list[NodeId]:
-    """Up to `count` more nodes for a block that `existing` hold already, never one of these or of `exclude`.
+    """Return up to `count` more nodes for a block whose replicas `existing` holds, none of these and none of
+    `exclude`.
 
-    HDFS's default: the first replica on the writer, or a random node when the writer is no candidate; the
-    second on another rack; the third beside the second; further ones random. Nodes with more than twice
-    the average load are chosen only when nothing else is left. Fewer nodes than asked give fewer replicas.
+    HDFS's default: the first replica on the writer, or on a random node if the writer is no candidate; the second on
+    another rack; the third on the rack of the second; further ones random. Nodes with more than twice the average
+    load are chosen only if no others are left. Fewer nodes than asked for give fewer replicas.
     """
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     taken = dict.fromkeys([*(held.node for held in existing), *exclude])
@@ -58,9 +60,10 @@ def place_hdfs(
 def place_file(
     field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
-    """As `place_hdfs` without a writer for each block of a new file, one after the other; loads are charged.
+    """Return the nodes for all blocks of a new file, one after the other, and add the blocks to the loads.
 
-    One generator, named after the first block, serves the whole file.
+    Like `place_hdfs` without a writer; differs in that one generator, named after the first block, serves the whole
+    file.
     """
     luck = chance(seed, "place", blocks[0], "file") if blocks else None
     placed: list[list[NodeId]] = []
@@ -89,7 +92,7 @@ def place_file(
 
 
 def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
-    """Chooses the rest by the rack rule."""
+    """Return the chosen nodes completed to `count` by the rack rule."""
     taken: dict[NodeId, None] = {}
     choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
     taken.update(dict.fromkeys(chosen))
@@ -104,7 +107,7 @@ def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> l
 
 
 class _Choice:
-    """Draws nodes that are not taken, those of no more than twice the average load first."""
+    """Draws nodes that are not taken. Nodes with at most twice the average load come first."""
 
     def __init__(self, field: Field, luck: Random, taken: Mapping[NodeId, None]) -> None:
         self._field = field
@@ -113,7 +116,7 @@ class _Choice:
         self._most_bytes = 2 * field.mean_bytes(taken)
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
-        """By the rack rule, given the racks of the replicas so far; anywhere when the rule finds none."""
+        """Return a node by the rack rule, given the racks of the replicas so far; any node if the rule finds none."""
         field, found = self._field, None
         if not racks:
             if writer in field.racks and writer not in self._taken:
@@ -126,7 +129,7 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """Return a random node of the pool, not of that rack."""
+        """Return a random node of the pool that is not in that rack; None if there is none."""
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count = len(pool)
         for _ in range(DRAWS if count else 0):
@@ -148,10 +151,10 @@ def place_even(
     block: str,
     file_blocks: Mapping[NodeId, int],
 ) -> list[NodeId]:
-    """The `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
+    """Return the `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
 
-    So every file is spread with at most one block of difference, and what is left over goes where there is
-    least. Among equals another rack than those chosen is preferred, then chance decides.
+    So the numbers of blocks of a file on two nodes differ by at most one, and the remainder goes to the emptiest
+    nodes. Among equals a rack that is not used yet is preferred, then the choice is random.
     """
     rng = chance(seed, "place", block, "even")
     free = sorted(candidates, key=lambda c: c.node)
@@ -179,7 +182,7 @@ def place_preferred(
     block: str,
     preferred: Sequence[NodeId],
 ) -> list[NodeId]:
-    """Return the nodes that a trace names, in its order, as far as they live; the rest by HDFS's rule."""
+    """Return the live ones of the nodes named by a trace, in its order, completed by HDFS's rule."""
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
     named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]
@@ -188,7 +191,8 @@ def place_preferred(
 
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
-    """Return which good replicas to drop so that `target` stay: from the rack with most, there the fullest node."""
+    """Return the good replicas to delete so that `target` remain: from the rack with most of them, there the fullest
+    node."""
     staying = list(holders)
     dropped: list[NodeId] = []
     while len(staying) > target:

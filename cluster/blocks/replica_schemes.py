@@ -1,12 +1,13 @@
-"""How many replicas files should have by Scarlett and CDRM, and which nodes take them: xu2015 3.2.1 and 3.2.3.
+"""Numbers of replicas by Scarlett and CDRM, and the nodes for additional ones: xu2015 3.2.1 and 3.2.3.
 
-Scarlett (Ananthanarayanan et al. 2011), eq. 8: max(c_f + delta, base), where c_f is the most jobs that read a file at
-a time in the last epoch. The thesis has 3 for the base, here it is the scenario's `replication`. The bytes beyond the
-base stay within a budget that is spent in turns, one replica more for each file. The least loaded nodes come first.
+Scarlett (Ananthanarayanan et al. 2011), eq. 8: max(c_f + delta, base), where c_f is the largest number of jobs that
+read a file at the same time in the last epoch. The thesis has 3 as base, here it is the scenario's `replication`. The
+bytes beyond the base stay within a budget that is spent in turns, one more replica for each file. The least loaded
+nodes come first.
 
-CDRM (Wei et al. 2010): the least r with (1 - failure^r)^blocks >= availability, since a file is there when each block
-has a node left; never below the base. Nodes with the lowest blocking probability come first, eq. 9 with the factorial
-that the thesis lost: Erlang B. The mean number of requests at a node is its offered load (Little's law).
+CDRM (Wei et al. 2010): the least r with (1 - failure^r)^blocks >= availability, since a file is available if each
+block has a node left; never below the base. Nodes with the lowest blocking probability come first, eq. 9 with the
+factorial that the thesis lost: Erlang B. The mean number of requests at a node is its offered load (Little's law).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class ReadFile(NamedTuple):
-    """An input: its blocks, the bytes of one replica of all of them, and the replicas that the scenario asks for."""
+    """An input: its blocks, the bytes of one replica of all of them, and the scenario's number of replicas."""
 
     blocks: int
     length: int
@@ -30,7 +31,7 @@ class ReadFile(NamedTuple):
 def scarlett_replicas(
     files: Mapping[str, ReadFile], most_read: Mapping[str, int], *, delta: int, budget_bytes: float, most: int
 ) -> dict[str, int]:
-    """Return the replicas of each file; at most `most`, which is the number of live nodes."""
+    """Return the number of replicas of each file, at most `most`, the number of live nodes."""
     wanted = {
         path: min(most, max(most_read.get(path, 0) + delta, file.base)) if most_read.get(path) else file.base
         for path, file in files.items()
@@ -51,7 +52,7 @@ def scarlett_replicas(
 
 
 def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: int) -> int:
-    """Return the least number of replicas that is available enough, between the base and `most`."""
+    """Return the least number of replicas with sufficient availability, between the base and `most`."""
     replicas = file.base
     while replicas < most and (1.0 - failure**replicas) ** file.blocks < availability:
         replicas += 1
@@ -68,7 +69,7 @@ def erlang_b(load: float, servers: int) -> float:
 
 @dataclass(slots=True)
 class Epoch:
-    """What was read since `begin_s`: samples of jobs by file, and of requests by node."""
+    """Reads since `begin_s`: samples of jobs by file, and of requests by node."""
 
     begin_s: float = 0.0
     most_read: dict[str, int] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Epoch:
     samples: int = 0
 
     def note(self, reading: Mapping[str, int], serving: Mapping[NodeId, tuple[float, int]]) -> None:
-        """Count one sample: the jobs that read each file, and each node's requests and slots."""
+        """Add a sample: the jobs that read each file, and each node's requests and slots."""
         self.samples += 1
         for path, jobs in reading.items():
             self.most_read[path] = max(self.most_read.get(path, 0), jobs)
@@ -88,7 +89,7 @@ class Epoch:
     def replicas(
         self, scheme: DynamicReplicas, files: Mapping[str, ReadFile], most: int, inputs_bytes: int
     ) -> dict[str, int]:
-        """Return the replicas of each file by the scheme."""
+        """Return the number of replicas of each file by the scheme."""
         if scheme.scheme == "scarlett":
             return scarlett_replicas(
                 files,
@@ -105,17 +106,17 @@ class Epoch:
 
 @dataclass(slots=True)
 class NodeChoice:
-    """Which node takes a replica beyond the base: the least expected load, or the lowest blocking probability."""
+    """The choice of a node for a replica beyond the base: least expected load, or lowest blocking probability."""
 
     scheme: str
     loads: dict[NodeId, float]
     slots: dict[NodeId, int]
 
     def rank(self, node: NodeId) -> float:
-        """Return what is lower for a better node."""
+        """Return a number that is lower for a better node."""
         load = self.loads.get(node, 0.0)
         return load if self.scheme == "scarlett" else erlang_b(load, self.slots.get(node, 1))
 
     def placed(self, node: NodeId, load: float) -> None:
-        """Note that the node is to serve that much more."""
+        """Add to the load that the node is expected to serve."""
         self.loads[node] = self.loads.get(node, 0.0) + load

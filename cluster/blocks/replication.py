@@ -1,7 +1,7 @@
-"""Keeps each block at its number of replicas: what to copy from where to where, and which replicas may go.
+"""Keeps each block at its number of replicas: decides copies, their sources and targets, and deletions.
 
-It knows no namespace and no clock. A replica counts until the order to delete it is handed out, and every
-order is judged again at that moment, so that the last good replica of a wanted block is never ordered away.
+It knows no namespace and no clock. A replica counts until the order to delete it is sent, and every order is checked
+again at that moment, so that the last good replica of a wanted block is never deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED_LIMIT = 200
 
 @dataclass(slots=True)
 class Copy:
-    """A replica on its way by our order, given up at `until_s`; `sent` once its source has been told."""
+    """A copy in progress, given up at `until_s`. `sent`: the source has its order."""
 
     source: NodeId
     until_s: float
@@ -32,7 +32,7 @@ class Copy:
 
 
 class Replication:
-    """Orders copies and deletions; `reconsider` must be called for a block whose replicas changed.
+    """Orders copies and deletions. `reconsider` must be called for a block whose replicas changed.
 
     `copies_per_node` limits the copies that a node sends at a time, and those that it receives.
     """
@@ -60,7 +60,7 @@ class Replication:
     # -- news ------------------------------------------------------------------------------------------------
 
     def reconsider(self, block: str) -> None:
-        """A block's replicas, target or copies changed: file it as wanting more, having too many, or right."""
+        """Sort a block after a change of its replicas, target or copies: too few replicas, too many, or right."""
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
@@ -79,7 +79,7 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """There is a new place for blocks; what it was told before it has forgotten."""
+        """Note a new or restarted node: a new target for copies, which has forgotten earlier orders."""
         self._unwanted.pop(node, None)
         for leaving in self._leaving.values():
             leaving.pop(node, None)
@@ -87,7 +87,7 @@ class Replication:
             self.reconsider(block)
 
     def node_went(self, node: NodeId) -> None:
-        """Copies from and to a node come to nothing; blocks that it held are reconsidered by the caller."""
+        """Cancel copies from and to a lost node. The caller reconsiders its blocks."""
         self._unwanted.pop(node, None)
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):
@@ -95,7 +95,7 @@ class Replication:
                     self._end_copy(block, target)
 
     def replica_came(self, block: str, node: NodeId) -> bool:
-        """Note that a replica arrived; tell whether it was a copy that was ordered here."""
+        """Note that a replica arrived. Return whether it was a copy ordered here."""
         self._leaving.get(block, {}).pop(node, None)
         ours = node in self._pending.get(block, {})
         if ours:
@@ -104,7 +104,7 @@ class Replication:
         return ours
 
     def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
-        """Want that many replicas; those beyond `base` are of that cause and serve `load` each."""
+        """Set the wanted number of replicas. Those beyond `base` have this cause and serve `load` each."""
         state = self.map.blocks[block]
         if replicas > base:
             self.raised[block] = (cause, base, load)
@@ -115,7 +115,7 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return why the next replica of a block is copied, by the number of copies on their way."""
+        """Return the cause of the next copy of a block, given the number of copies in progress."""
         state = self.map.blocks[block]
         good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
         if block in self.raised:
@@ -124,12 +124,12 @@ class Replication:
         return scheme if good >= state.target else "repair"  # It was on its way when the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
-        """A node says that it has deleted a block, or that its replica is bad: it sends no copies of it."""
+        """Note that a node deleted a replica or has a bad one. Copies from it are cancelled."""
         self._leaving.get(block, {}).pop(node, None)
         self._end_copies_from(block, node)
 
     def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
-        """A block belongs to no file (any more): delete it where it is."""
+        """Order the deletion of a block that belongs to no file any more on all its holders."""
         self._pending.pop(block, None)
         self._tries.pop(block, None)
         self._leaving.pop(block, None)
@@ -140,12 +140,12 @@ class Replication:
         self.reconsider(block)
 
     def keep(self, block: str, node: NodeId, length: int) -> None:
-        """A replica that came stays on top of the block's target, and others may have to go for it."""
+        """Keep a replica that arrived beyond the block's target. Other copies may be evicted for it."""
         for evicted in self.kept.add(block, node, length):
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Tell whether nothing is ordered or awaited of a block, as of one that was never stored."""
+        """Return whether nothing is ordered or expected of a block, as of one that was never stored."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -153,11 +153,11 @@ class Replication:
 
     @property
     def busy(self) -> bool:
-        """Tell whether there is anything to order or to wait for; blocks that no node can take do not count."""
+        """Return whether there is anything to order or to wait for, apart from blocks that no node can take."""
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
-        """Return the blocks that a live node is to delete now; the caller takes the replicas out of the map."""
+        """Return the blocks that a live node must delete now. The caller removes the replicas from the map."""
         orders = list(self._unwanted.pop(node, {}))
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
@@ -169,7 +169,7 @@ class Replication:
         return orders
 
     def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
-        """Good replicas that may go now: copies that were evicted first, never those that are kept."""
+        """Return the good replicas that may be deleted now: evicted copies first, never kept ones."""
         good, kept = state.good(), self.kept
         many = len(good) - state.target - kept.count(block)
         evicted = [node for node in kept.let_go(block) if node in good][:many]
@@ -178,7 +178,7 @@ class Replication:
         return surplus(self._candidates([n for n in good if not kept.is_copy(block, n)]), state.target)
 
     def copies(self, now_s: float, node: NodeId) -> list[Command]:
-        """Plan copies all over the cluster; those that a live node is to send now."""
+        """Plan copies in the whole cluster. Return the orders to send for this live node."""
         self._expire(now_s)
         self._plan(now_s)
         orders: list[Command] = []
@@ -195,7 +195,7 @@ class Replication:
         return block
 
     def _expire(self, now_s: float) -> None:
-        """Give up copies that take too long, and those not yet begun of blocks that came back meanwhile."""
+        """Cancel copies that take too long, and those not yet sent of blocks whose replicas came back."""
         for block, copies in list(self._pending.items()):
             state = self.map.blocks[block]
             enough = len(state.good()) >= state.target
@@ -216,7 +216,7 @@ class Replication:
         self.reconsider(block)
 
     def _plan(self, now_s: float) -> None:
-        """Most endangered blocks first: those with the fewest good replicas, the oldest of these."""
+        """Plan copies, blocks with the fewest good replicas first, the oldest of these first."""
         if not self._level:
             return
         sending, receiving = self._outstanding()
@@ -241,7 +241,7 @@ class Replication:
     def _plan_one(
         self, now_s: float, block: str, sending: dict[NodeId, int], receiving: dict[NodeId, int]
     ) -> bool:
-        """Order one more copy of a block if a source and a target have room; whether it was ordered."""
+        """Order one more copy of a block if a source and a target are free. Return whether it was ordered."""
         places = self._places(now_s, block)
         if not places and self._leaving.get(block):
             return False
@@ -262,7 +262,7 @@ class Replication:
         return True
 
     def _places(self, now_s: float, block: str) -> list[NodeId]:
-        """Live nodes without the block, on their way to it or not yet rid of it."""
+        """Return the live nodes that neither hold the block, nor expect it, nor still have to delete it."""
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
@@ -270,7 +270,7 @@ class Replication:
         return [node for node in self.map.nodes if node not in taken]
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
-        """By HDFS's rule; another try after a failure draws again."""
+        """Return a target by HDFS's rule. Another try after a failure makes another random choice."""
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
         choice, coming = self.choice, len(self._pending.get(block, ()))

@@ -1,4 +1,4 @@
-"""The NameNode behind its door: adds the time to each call, and answers like HDFS in safe mode after a restart."""
+"""The NameNode as a service: adds the time to each call, and waits in safe mode after a restart, as HDFS does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTLE_LIMIT_S = 20.0
 
 
 class ServedNameNode(NameNodeDoor):
-    """A NameNode with the clock of its run. The time stands at 0 until the run has begun."""
+    """A NameNode with the clock of its run. The time is 0 until the run has begun."""
 
     def __init__(self, names: NameNode, clock: RunClock) -> None:
         self._names = names
@@ -31,7 +31,7 @@ class ServedNameNode(NameNodeDoor):
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait until the nodes have told a restarted NameNode what they hold."""
+        """Wait until the nodes have reported their blocks to a restarted NameNode."""
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

@@ -1,7 +1,7 @@
 """The block store for ordinary clients: a subset of the WebHDFS REST protocol, on the loopback interface only.
 
-As HttpFS does, it is both halves of the protocol in one: reads are answered at once, and CREATE or APPEND
-without data is redirected to itself with `data=true`.
+As HttpFS does, it plays both roles of the protocol: reads are answered directly, and CREATE or APPEND without data is
+redirected to the same server with `data=true`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _ERRORS: tuple[tuple[type[BlockStoreError], int, str], ...] = (
 
 
 class WebHdfs:
-    """Answers WebHDFS requests by asking a NameNode and the agents.
+    """Answers WebHDFS requests with the help of a NameNode and the agents.
 
-    The token comes as parameter `delegation` or as `Authorization: Bearer`. `clock` is the run's.
-    `settings` give block size and replication of files that say nothing else. `tls` is what agents are asked with.
+    The token comes as parameter `delegation` or as `Authorization: Bearer`. `clock` is the run's. `settings`: default
+    block size and replication of new files. `tls`: keys for connections to agents.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class WebHdfs:
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
-        """Listen on 127.0.0.1, with port 0 at any of `ports`; the runner's `addresses` tell which, `cleanup` ends."""
+        """Listen on 127.0.0.1, with port 0 at any of `ports`. Return the runner: `addresses` has the port, `cleanup`
+        ends it."""
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -96,12 +97,12 @@ class WebHdfs:
     # -- status ----------------------------------------------------------------------------------------------
 
     async def get_file_status(self, _: web.Request, path: str) -> web.StreamResponse:
-        """GETFILESTATUS"""
+        """Answer GETFILESTATUS."""
         found = await self._name_node.stat(path)
         return web.json_response({"FileStatus": self._file_status(found, "")})
 
     async def list_status(self, _: web.Request, path: str) -> web.StreamResponse:
-        """LISTSTATUS"""
+        """Answer LISTSTATUS."""
         top = await self._name_node.stat(path)
         found = await self._name_node.list(path)
         one_file = top["type"] == "file"
@@ -126,14 +127,14 @@ class WebHdfs:
         }
 
     async def get_content_summary(self, _: web.Request, path: str) -> web.StreamResponse:
-        """GETCONTENTSUMMARY"""
+        """Answer GETCONTENTSUMMARY."""
         found = await self._name_node.content_summary(path)
         counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
         space = {"length": found["length"], "spaceConsumed": found["space"]}
         return web.json_response({"ContentSummary": {**counts, **space, "quota": -1, "spaceQuota": -1}})
 
     async def get_file_block_locations(self, request: web.Request, path: str) -> web.StreamResponse:
-        """GETFILEBLOCKLOCATIONS"""
+        """Answer GETFILEBLOCKLOCATIONS."""
         offset, length = _number(request, "offset", 0), _number(request, "length", None)
         nodes = await self._name_node.nodes()
         blocks = await self._name_node.locate(path, offset=offset, length=length)
@@ -141,13 +142,13 @@ class WebHdfs:
         return web.json_response({"BlockLocations": {"BlockLocation": rows}})
 
     async def get_home_directory(self, _: web.Request, __: str) -> web.StreamResponse:
-        """GETHOMEDIRECTORY"""
+        """Answer GETHOMEDIRECTORY."""
         return web.json_response({"Path": f"/user/{USER}"})
 
     # -- data ------------------------------------------------------------------------------------------------
 
     async def open(self, request: web.Request, path: str) -> web.StreamResponse:
-        """OPEN: the bytes from `offset`, at most `length`."""
+        """Answer OPEN: the bytes from `offset`, at most `length`."""
         size = (await self._name_node.stat(path))["length"]
         offset, length = _number(request, "offset", 0), _number(request, "length", None)
         if offset > size:
@@ -167,7 +168,8 @@ class WebHdfs:
         return response
 
     async def create(self, request: web.Request, path: str) -> web.StreamResponse:
-        """CREATE: one step when the request brings data, else a redirect (or its `Location`) as the first of two."""
+        """Answer CREATE: store the data of the request; without data, redirect (or return `Location`) for the second
+        step."""
         if _brings_no_data(request):
             return self._second_step(request)
         settings = BlockSettings(
@@ -181,7 +183,7 @@ class WebHdfs:
         return web.Response(status=201, headers={"Location": f"{request.url.origin()}{PREFIX}{path}"})
 
     async def append(self, request: web.Request, path: str) -> web.StreamResponse:
-        """APPEND: in steps as CREATE; what is added begins a block of its own."""
+        """Answer APPEND, in two steps as CREATE. The added bytes begin a new block."""
         if _brings_no_data(request):
             return self._second_step(request)
         old = await self._name_node.stat(path)
@@ -211,12 +213,12 @@ class WebHdfs:
     # -- the tree --------------------------------------------------------------------------------------------
 
     async def mkdirs(self, _: web.Request, path: str) -> web.StreamResponse:
-        """MKDIRS"""
+        """Answer MKDIRS."""
         await self._name_node.mkdirs(path)
         return web.json_response({"boolean": True})
 
     async def rename(self, request: web.Request, path: str) -> web.StreamResponse:
-        """RENAME: false, as HDFS answers, when the source is missing or the destination taken."""
+        """Answer RENAME: false, as in HDFS, if the source is missing or the destination exists."""
         destination = request.query.get("destination")
         if not destination:
             raise BadPath("destination: expected an absolute path")
@@ -227,7 +229,7 @@ class WebHdfs:
         return web.json_response({"boolean": True})
 
     async def delete(self, request: web.Request, path: str) -> web.StreamResponse:
-        """DELETE"""
+        """Answer DELETE."""
         done = await self._name_node.delete(path, recursive=_flag(request, "recursive"))
         return web.json_response({"boolean": done})
 

@@ -1,4 +1,5 @@
-"""Agents of this host's nodes as forks of one template (`agent.warm.template`), which this process starts at first."""
+"""Agents of this host's nodes as forks of one template (`agent.warm.template`), which this process starts at the
+first use."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ POLL_S = 0.005
 
 
 class TemplateDied(OSError):
-    """The template could not be started, or has ended; its reason is in the log of the agent that was to be."""
+    """The template could not be started, or has ended. The reason is in the log of the new agent."""
 
 
 class AgentTemplate:
-    """The template of this process, for all threads of it; another is started when it has died."""
+    """The template of this process, shared by its threads. If it has died, another is started."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +48,7 @@ class AgentTemplate:
         return ForkedAgent(self, int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
 
     def status(self, kind: bytes, pid: int) -> int | None:
-        """Return the exit code of an agent, as `template.POLL` and `template.REAP` say; None while it lives."""
+        """Return the exit code of an agent, requested by `template.POLL` or `template.REAP`; None while it runs."""
         try:
             answer = self._ask(kind + b" %d" % pid)
         except OSError:  # its agents are this host's to reap
@@ -55,7 +56,7 @@ class AgentTemplate:
         return None if answer == template.ALIVE else int(answer)
 
     def close(self) -> None:
-        """End the template; its agents live on."""
+        """End the template. Its agents continue."""
         with self._lock:
             line, process = self._line, self._process
             self._line = self._process = None
@@ -97,7 +98,7 @@ class AgentTemplate:
 
 
 class ForkedAgent:
-    """One agent: its standard streams, its end."""
+    """A forked agent: its standard streams and its exit code."""
 
     def __init__(
         self, of: AgentTemplate, pid: int, stdin: io.BufferedWriter, stdout: io.BufferedReader
@@ -109,20 +110,20 @@ class ForkedAgent:
         self.stdout = stdout
 
     def poll(self) -> int | None:
-        """Return the exit code once it has ended; its id stays its own until `wait`."""
+        """Return the exit code once it has ended. Its pid stays reserved until `wait`."""
         if self._code is None:
             return self._template.status(template.POLL, self.pid)
         return self._code
 
     def has_ended_within(self, patience_s: float) -> bool:
-        """Wait for its end, so long at most; return whether it came."""
+        """Wait up to `patience_s` seconds for the agent's end. Return whether it has ended."""
         give_up_s = time.monotonic() + patience_s
         while self.poll() is None and time.monotonic() < give_up_s:
             time.sleep(POLL_S)
         return self.poll() is not None
 
     def wait(self) -> int:
-        """Return the exit code, below 0 for a signal, and give its id back; call when it is about to end."""
+        """Wait for the agent's end. Return the exit code (negative for a signal), and free its pid."""
         while self.poll() is None:
             time.sleep(POLL_S)
         if self._code is None:
@@ -132,7 +133,7 @@ class ForkedAgent:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return the end that writes and the one that reads, closed in what is started here."""
+    """Return the write end and the read end of a pipe, which child processes do not inherit."""
     reads, writes = os.pipe2(os.O_CLOEXEC)
     return writes, reads
 

@@ -1,4 +1,4 @@
-"""What this host can enforce and offer: found out by trying, for `doctor` and for the check of a scenario."""
+"""What this host can enforce and offer, found by trying, for `doctor` and for checks of scenarios."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASK_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProbe:
-    """The findings. A `*_why` is empty when the thing works, else one line saying what is missing."""
+    """The findings about a host. A `*_why` is empty if the feature works, else one line that says what is missing."""
 
     cores: float  # that this process may use: its affinity, and its own CPU quota when there is one
     memory_bytes: int
@@ -40,7 +40,7 @@ class HostProbe:
 
 
 def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
-    """Probes this host; `folder` is where nodes would keep their files. Leaves nothing behind."""
+    """Probe this host and leave nothing behind. `folder` is where nodes would keep their files."""
     where, cgroup_why = _try_cgroup()
     memory_bytes, free_bytes = _memory()
     return HostProbe(
@@ -58,7 +58,7 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
 
 
 def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
-    """Host cores that this process may use, a fraction when its own control group has a CPU quota."""
+    """Return the host cores that this process may use, a fraction if its own control group has a CPU quota."""
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(CgroupError, OSError, ValueError):
         where = find_hierarchies(proc_self)
@@ -74,7 +74,8 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
-    """Makes a limited group with a slot and removes it again."""
+    """Create a limited group with a slot and remove it again. Return the hierarchies, and why it failed; empty on
+    success."""
     try:
         where = find_hierarchies()
         files, names = PathFiles(where, f"probe-{os.getpid()}", "probe", os.getpid()), slot_groups(1)
@@ -91,14 +92,14 @@ def _try_cgroup() -> tuple[Hierarchies | None, str]:
 
 
 def _memory() -> tuple[int, int]:
-    """Total and available memory, in bytes."""
+    """Return total and available memory in bytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     found = {fields[0]: int(fields[1]) * 1024 for fields in lines}
     return found["MemTotal:"], found.get("MemAvailable:", found["MemFree:"])
 
 
 def _disk_write_bps(folder: Path) -> float | None:
-    """Return bytes a second of writing up to 64 MiB (or 2 s) and flushing them; None when the disk refuses."""
+    """Return the bytes per second of writing up to 64 MiB (or 2 s) with a flush; None if writing fails."""
     piece = os.urandom(2**20)
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -112,7 +113,7 @@ def _disk_write_bps(folder: Path) -> float | None:
 
 
 def docker_why() -> str:
-    """Return why no Docker engine answers this user; empty when one does."""
+    """Return why no Docker engine answers this user; empty if one does."""
     path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")
     if "://" in path:
         return f"DOCKER_HOST is {path}, only a Unix socket is tried"

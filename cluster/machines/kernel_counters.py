@@ -1,7 +1,7 @@
-"""What the kernel counts of a node: of its control groups, of its block device, of its network interface.
+"""The kernel's counters of a node: of its control groups, its block device and its network interface.
 
-These see children, threads and shells, whatever an attempt says of itself. A counter that cannot be read is None: the
-group, the device or the process has gone, or this kernel does not count it.
+They include children, threads and shells, whatever an attempt reports. A counter that cannot be read is None: the
+group, device or process has gone, or this kernel does not count.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ READ_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounters:
-    """The counters of a control group; `cpu` and `memory` are its folders in these hierarchies, None where not used.
+    """The counters of a control group. `cpu` and `memory` are its folders in these hierarchies; None if not used.
 
-    In version 1 `cpu` lies in the hierarchy of the controller cpuacct.
+    In version 1 `cpu` is in the hierarchy of the controller cpuacct.
     """
 
     version: int
@@ -30,7 +30,7 @@ class GroupCounters:
     memory: Path | None
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time of all that ever ran in the group and below, in core-seconds of the host."""
+        """Return the CPU time ever used in the group, in core-seconds of the host."""
         if self.cpu is None:
             return None
         if self.version == 1:
@@ -40,7 +40,8 @@ class GroupCounters:
         return None if used_us is None else used_us / 1e6
 
     def memory_bytes(self) -> int | None:
-        """Return what the group and those below hold now, shared memory included, page cache of files left out."""
+        """Return the memory in use by the group in bytes, including shared memory, without the page cache of
+        files."""
         if self.memory is None:
             return None
         held = _number(self.memory / ("memory.usage_in_bytes" if self.version == 1 else "memory.current"))
@@ -50,7 +51,7 @@ class GroupCounters:
 
 
 def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[int, int] | None:
-    """Return what was read from and written to a block device, `7:3`, in bytes."""
+    """Return the bytes read from and written to a block device, such as `7:3`."""
     try:
         fields = (sys_dev / device / "stat").read_text().split()
         return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
@@ -59,7 +60,8 @@ def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[in
 
 
 def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) -> tuple[int, int] | None:
-    """Return what an interface has sent and received, in bytes with headers, in the network namespace of a process."""
+    """Return the bytes, with headers, that an interface has sent and received in the network namespace of a
+    process."""
     try:
         lines = (proc / str(pid) / "net" / "dev").read_text().splitlines()
     except OSError:
@@ -73,7 +75,8 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
 
 
 def _read(path: Path) -> str:
-    """Return a small file's text; half of the CPU time of `read_text`, and each heartbeat reads three."""
+    """Return the text of a small file. Takes half of the CPU time of `read_text`; each heartbeat reads three
+    files."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, READ_BYTES).decode()
@@ -89,7 +92,7 @@ def _number(path: Path) -> int | None:
 
 
 def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
-    """Return these numbers of a file of lines `name number`; empty when there is no such file."""
+    """Return these numbers of a file of lines `name number`; empty if the file does not exist."""
     try:
         lines = [line.partition(" ") for line in _read(path).splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""What a TaskTracker needs of a machine, whatever it is made of: a process group or a container."""
+"""The interface of machines (process group or container) for a TaskTracker."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ours."""
 class Hello:
     """A machine that is up: its agent's base URL and process, and what enforces each resource.
 
-    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc` or `off`, or to
-    `software (cooperating code only)`, as is said of everything that code which does not cooperate can evade.
+    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc`, `off`, or `software
+    (cooperating code only)` for limits that uncooperative code can evade.
     """
 
     url: str
@@ -29,11 +29,10 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTotals:
-    """What the kernel has counted of one life of a node: of its attempts, their children, threads and shells.
+    """The kernel's counters of one incarnation of a node: its attempts with children, threads and shells.
 
-    None where this host's kernel does not count it for this node: there what the agent says is all that there is.
-    `cpu_s` is in core-seconds of the host; the others are bytes. `memory_bytes` is what is held at this time, the rest
-    are running totals.
+    None where this host's kernel does not count for this node; only the agent's figures exist there. `cpu_s` is in
+    core-seconds of the host; the others are bytes. `memory_bytes` is the current use, the rest are running totals.
     """
 
     cpu_s: float | None = None
@@ -45,57 +44,62 @@ class KernelTotals:
 
 
 class MachineFailed(Exception):
-    """The agent did not come up: its own words, or where its log is."""
+    """The agent did not start. The message is its own, or says where its log is."""
 
 
 class Machine(Protocol):
-    """One emulated node's machine; one life: start, then stop or kill. Its files outlive it, until `dispose`."""
+    """One emulated node's machine for one incarnation: start, then stop or kill. Its files remain until `dispose`."""
 
     async def start(self) -> Hello:
-        """Brings the machine up. Raises BadInput when the limits asked for are impossible here."""
+        """Start the machine. Raises BadInput if the requested limits are impossible here."""
         ...
 
     async def stop(self) -> None:
-        """Orderly end; afterwards only its files are left. Also after kill, and more than once."""
+        """Stop the machine in order. Only its files are left. May be called after `kill`, and more than once."""
         ...
 
     async def kill(self) -> None:
-        """The machine dies at once, as by a power cut; what was written to its disk stays."""
+        """Kill the machine immediately, as in a power cut. What was written to its disk stays."""
         ...
 
     async def freeze(self) -> None:
-        """Everything on the machine stands still, connections stay open."""
+        """Freeze everything on the machine. Connections stay open."""
         ...
 
     async def thaw(self) -> None:
-        """End `freeze`."""
+        """Continue after `freeze`."""
         ...
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """A fault: multiplies declared rates from now on, as far as the agent, which is told as well, cannot."""
+        """Inject a fault: multiply those declared rates from now on that the agent, which gets the same order, cannot
+        change itself."""
         ...
 
     async def dispose(self) -> None:
-        """Removes the node's files, unless they lie in the run's own folder; after `stop`, when the node ends."""
+        """Remove the node's files, unless they are in the run's own folder. Must be called after `stop`, at the end
+        of the node."""
         ...
 
     def totals(self) -> KernelTotals:
-        """Read the kernel's counters of this node; takes well below a millisecond."""
+        """Return the kernel's counters of this node. Takes well below a millisecond."""
         ...
 
     def is_alive(self) -> bool:
-        """Tell whether the agent runs."""
+        """Return whether the agent runs."""
         ...
 
 
 def _nothing_to_check() -> None:
-    """Return: machines of this kind can be had on every host."""
+    """Do nothing: machines of this kind work on every host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """What machines of a kind are made of where a host may lack that: `pieces` yields it on one host, in bounded
-    pieces, and `load` takes them in on another. Each raises BadInput when it cannot be done."""
+    """What machines of a kind are made from, if a host may lack it.
+
+    `pieces` yields it on one host, in bounded pieces, and `load` loads them on another. Both raise BadInput on
+    failure.
+    """
 
     is_missing: Callable[[], bool]
     pieces: Callable[[], Iterator[bytes]]
@@ -104,12 +108,12 @@ class MachineImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
-    """One choice of `--machines`, declared as `KIND` by the module that makes machines of this kind.
+    """A choice of `--machines`, declared as `KIND` by the module of the machines.
 
-    `make(agent, owner)` returns a fresh machine for one life of a node: `agent` is what its agent is told, with the
-    node's folder on this host as `root`; `owner` marks the process for which all is made. `check` raises BadInput
-    saying what to do when such machines cannot be had on this host; `ready` is entered around
-    all runs of a command and leaves no such machine behind; `image` is what is sent to hosts that lack it.
+    `make(agent, owner)` returns a new machine for one incarnation of a node: `agent` is the agent's configuration,
+    with the node's folder on this host as `root`; `owner` marks the process for which it is made. `check` raises
+    BadInput that says what to do if such machines do not work on this host. `ready` surrounds all runs of a command
+    and leaves no machine behind. `image` is sent to hosts that lack it.
     """
 
     about: str

@@ -1,7 +1,7 @@
-"""What a node of a live run is made of, by the name that `--machines` gives it.
+"""The kinds of machines by the names that `--machines` takes.
 
-A kind is a module with a `KIND`, and a row here. It is imported when it is asked for: what one kind needs, the others
-do without.
+A kind is a module with a `KIND`, and a row here. It is imported when it is used, so that no kind needs the libraries
+of another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
-    """Return a fresh machine for one life of the node, on its files of the run; `runner` is what its attempts run."""
+    """Return a new machine for one incarnation of the node, on its files of the run. `runner` is the function that
+    runs attempts."""
     stretch = config.cluster.stretch
     agent = AgentConfig(
         node=node.on_host(config.host_speed).stretched(stretch),
@@ -60,14 +61,16 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
 
 
 def check_machines(machines: str) -> None:
-    """Raise BadInput saying what to do when machines of that kind cannot be had on this host."""
+    """Raise BadInput that says what to do if machines of that kind do not work on this host."""
     KINDS[machines]().check()
 
 
 @contextmanager
 def machines_ready(machines: str) -> Iterator[None]:
-    """Around all runs of a command: removes at the end whatever is left of its machines, also when this process is
-    killed, and before what others left that were. Raises BadInput when machines of that kind cannot be had.
+    """Surround all runs of a command: leftovers of others are removed before, its own machines at the end, also if it
+    is killed.
+
+    Raises BadInput if machines of that kind do not work.
     """
     with KINDS[machines]().ready():
         yield

@@ -1,4 +1,4 @@
-"""Pieces that arrive one call at a time, read as one stream by a function that runs beside."""
+"""A stream made of pieces that arrive one call at a time, for a reading function in a thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK_S = 0.2
 
 
 class PiecePipe:
-    """Feed `read` with the pieces of `put` until `end`; `read` runs in a thread of its own."""
+    """Feeds `read`, which runs in a thread of its own, with the pieces of `put` until `end`."""
 
     def __init__(self, read: Callable[[Iterator[bytes]], None]) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(WAITING)
@@ -21,11 +21,11 @@ class PiecePipe:
         self._thread.start()
 
     def put(self, piece: bytes) -> None:
-        """Hand over a piece once there is room for it. Raises what the reader raised."""
+        """Add a piece when there is room for it. Errors of the reader are raised."""
         self._offer(piece)
 
     def end(self) -> None:
-        """Say that no piece follows, and wait until the reader is done. Raises what the reader raised."""
+        """End the stream and wait for the reader. Errors of the reader are raised."""
         self._offer(None)
         self._thread.join()
         if self._error is not None:

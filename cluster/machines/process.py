@@ -1,4 +1,4 @@
-"""A machine made of processes of this host: an agent in a session of its own, its zygote, its attempts."""
+"""A machine made of processes of this host: an agent in a session of its own, its zygote and its attempts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """One life of a node on this host. Everything but `root` is gone after `stop` or `kill`."""
+    """One incarnation of a node on this host. After `stop` or `kill` only `root` is left."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
@@ -40,11 +40,11 @@ class ProcessMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """Return the node that this machine is."""
+        """Return the specification of the node."""
         return self._config.node
 
     async def start(self) -> Hello:
-        """Starts the agent and waits until it serves. Raises BadInput (impossible limits) or MachineFailed."""
+        """Start the agent and wait until it serves. Raises BadInput (impossible limits) or MachineFailed."""
         try:
             process = self._process = await asyncio.to_thread(self._spawn)
         except TemplateDied as error:
@@ -68,7 +68,7 @@ class ProcessMachine:
         return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
-        """Closes the agent's standard input, which ends it and all it started; kills it when it does not end."""
+        """Close the agent's standard input, which ends it with all its processes. Kill it if it does not end."""
         process = self._process
         if process is None:
             return
@@ -80,8 +80,10 @@ class ProcessMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL to agent, zygote and all that attempts have started, whatever session or user of its own that has
-        made itself: in their control groups, which are removed then, or below the agent."""
+        """Kill (SIGKILL) agent, zygote and all processes of attempts, whatever their session or user.
+
+        They are found in their control groups, which are then removed, or below the agent.
+        """
         process, self._process = self._process, None
         if process is None:
             return
@@ -94,18 +96,18 @@ class ProcessMachine:
         await asyncio.to_thread(self._bury, process)
 
     async def freeze(self) -> None:
-        """SIGSTOP to everything on the machine."""
+        """Send SIGSTOP to everything on the machine."""
         self._signal_all(signal.SIGSTOP)
 
     async def thaw(self) -> None:
-        """SIGCONT to everything on the machine."""
+        """Send SIGCONT to everything on the machine."""
         self._signal_all(signal.SIGCONT)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Nothing: all limits are the agent's."""
+        """Do nothing: the agent applies all limits."""
 
     async def dispose(self) -> None:
-        """Nothing: the folder goes with the run's."""
+        """Do nothing: the folder is removed with the run's."""
 
     def totals(self) -> KernelTotals:
         """Implement `Machine`."""
@@ -115,7 +117,7 @@ class ProcessMachine:
         return KernelTotals(cpu_s=counters.cpu_s(), memory_bytes=counters.memory_bytes())
 
     def is_alive(self) -> bool:
-        """Tell whether the agent runs."""
+        """Return whether the agent runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -123,7 +125,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the groups that the agent has made, if it has."""
+        """Return the counters of the groups that the agent made; None if it made none."""
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:
@@ -145,7 +147,7 @@ class ProcessMachine:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
     def _bury(self, process: ForkedAgent) -> None:
-        """Waits for agent and zygote (both hold the pipe of standard output), then removes what they left."""
+        """Wait for agent and zygote (both hold the pipe of standard output), then remove what they left."""
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
                 pass
@@ -156,7 +158,7 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """The agent first when stopping, so that it cannot see its children stand still."""
+        """Send a signal to all processes. The agent comes first, so that it does not see its children stopped."""
         if not self.is_alive() or self._process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -167,14 +169,14 @@ class ProcessMachine:
 
 
 def _end_all_below(pid: int) -> None:
-    """Stop a process and all below it, so that none is made meanwhile, and kill them."""
+    """Stop a process and all its descendants, so that no more are made, and kill them."""
     tree = ProcessTree(pid)
     tree.signal(signal.SIGSTOP)
     tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    """Return what an agent said last: a Python error names the module and the cause there."""
+    """Return the last line of the log: a Python error names the module and the cause there."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 

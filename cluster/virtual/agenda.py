@@ -1,4 +1,4 @@
-"""What will happen in virtual time: items by the time when they are due, which may change while they wait."""
+"""Events in virtual time: items ordered by due times, which may change while the items wait."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol
 
 
 class Owner(Protocol):
-    """Whoever is told when an item is due."""
+    """An object that is called when an item is due."""
 
     def fire(self, item: Item) -> None:
-        """The item's time has come."""
+        """Handle an item that is due."""
         ...
 
 
 class Nobody:
-    """The owner of what will never be due."""
+    """The owner of items that will never be due."""
 
     def fire(self, item: Item) -> None:
-        """Never called."""
+        """Raise AssertionError, since a cancelled item must never be due."""
         raise AssertionError("a cancelled item was due")
 
 
@@ -27,7 +27,7 @@ NOBODY = Nobody()
 
 
 class Item:
-    """Something due at `due_s`; infinite while it is not. `queued_s` is when the agenda looks at it next."""
+    """Something due at `due_s`; infinite if it is not scheduled. `queued_s` is when the agenda looks at it next."""
 
     __slots__ = ("due_s", "owner", "queued_s", "role")
 
@@ -38,7 +38,7 @@ class Item:
 
 
 class Agenda:
-    """Items in the order (time, time of entry). An item that is due later than expected is moved when it comes up."""
+    """Items in the order (time, time of entry). An item whose due time was postponed is moved when it comes up."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -46,7 +46,7 @@ class Agenda:
         self._serial = 0
 
     def at(self, due_s: float, item: Item) -> None:
-        """The item is due then, whatever was said before; infinite takes it off."""
+        """Schedule the item at that time, in place of an earlier one. Infinity unschedules it."""
         item.due_s = due_s
         if due_s < item.queued_s:
             item.queued_s = due_s
@@ -54,11 +54,11 @@ class Agenda:
             heappush(self._heap, (due_s, self._serial, item))
 
     def cancel(self, item: Item) -> None:
-        """The item will never be due. It forgets its owner, so that neither keeps the other alive."""
+        """Unschedule an item for ever. Its owner is dropped, so that neither keeps the other in memory."""
         item.due_s, item.owner = math.inf, NOBODY
 
     def next_s(self) -> float:
-        """Return when the first item is due; infinite when none is."""
+        """Return when the first item is due; infinity if there is none."""
         heap = self._heap
         while heap:
             at_s, _, item = heap[0]
@@ -72,7 +72,7 @@ class Agenda:
         return math.inf
 
     def pop(self) -> Item:
-        """Takes the first item (after `next_s` said that there is one) and goes to its time."""
+        """Remove and return the first item and set the time to its. `next_s` must have been finite."""
         self.now_s, _, item = heappop(self._heap)
         item.queued_s = item.due_s = math.inf
         return item

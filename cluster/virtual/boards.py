@@ -1,4 +1,4 @@
-"""What a node's reduces have been told of a job's map outputs."""
+"""The map outputs of a job that a node's reduces were told of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The latest output of each map of a job, in the order of their first mention; a lost one awaits another."""
+    """The latest output of each map of a job, in the order of first mention. A lost output will be replaced."""
 
     __slots__ = ("all_done", "latest", "lost")
 
@@ -17,11 +17,11 @@ class Board:
 
     @property
     def complete(self) -> bool:
-        """Tell whether every output that will be needed is known."""
+        """Return whether all needed outputs are known."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:
-        """Take what is new."""
+        """Add new outputs."""
         latest = self.latest
         for output in news.outputs:
             before = latest.get(output.index)

@@ -1,4 +1,4 @@
-"""What takes time beside CPU, disk and network: starting an attempt, asking for a block, fetching a map's output."""
+"""Latencies apart from CPU, disk and network: starting an attempt, requesting a block, fetching a map's output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Latencies:
     """The overheads of a live attempt. `_cpu_s` are core-seconds of the host, so that slow cores take longer.
 
-    Defaults: launches as in live runs of the shipped scenarios (30 ms at 0.08 of a core, the reply included), and the
+    Defaults: launches as in live runs of the shipped scenarios (30 ms at 0.08 of a core, including the reply), and
     round trips of HTTP between processes of one host.
     """
 
@@ -25,19 +25,19 @@ class Latencies:
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
-        """Return seconds from a launch order to the first line of task code (a plan's `start_s`)."""
+        """Return the seconds from a launch order to the first line of task code (a plan's `start_s`)."""
         return self.launch_s + self.launch_cpu_s / core_speed
 
     def end(self, core_speed: float) -> float:
-        """Return seconds from the last line of task code to the report."""
+        """Return the seconds from the last line of task code to the report."""
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Return seconds that one fetch takes however small it is."""
+        """Return the seconds that a fetch of zero bytes takes."""
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Return seconds that one block of output takes however small it is."""
+        """Return the seconds that an output block of zero bytes takes."""
         return self.block_s + self.block_cpu_s / core_speed
 
 

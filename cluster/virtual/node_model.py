@@ -1,6 +1,6 @@
-"""What stands behind a simulated TaskTracker: the work of attempts on nodes, in virtual time.
+"""The interface of simulated nodes: the work of attempts in virtual time.
 
-The driver (`scheduler.simulate`) turns heartbeats' actions into these calls and carries what comes back.
+The driver (`scheduler.simulate`) makes these calls for the actions of heartbeats, and passes the results on.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCost:
-    """What one task does, whoever runs it where; CPU in seconds on one emulated core.
+    """The cost of one task, independent of its node; CPU times are seconds on one emulated core.
 
     A map reads, computes `cpu_s`, spills `output_bytes` with `sort_cpu_s` (or writes them as a file in a map-only
-    job). A reduce fetches its share of each map's output, merges with `sort_cpu_s`, computes `cpu_s` and writes
-    `output_bytes`; without `merges` it does not read again what it had to put on disk. `partitions` are the bytes of
-    each reduce's share of a map's output, None for equal shares. With `duration_s` the whole attempt takes that long
-    on a node that holds its input (a reduce: from the moment that its last map output is there), and nothing
-    contends; what it reads from elsewhere comes on top, and of a reduce `shuffle_s`, where a framework has that.
-    While a reduce fetches it computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each byte, where
-    attempts contend. `core_speed` is the share of a host's core that one emulated core gets in these CPU times: work
-    that is counted on the host takes longer on slower cores (`on_core`). None: the same on every core.
+    job). A reduce fetches its part of each map's output, merges with `sort_cpu_s`, computes `cpu_s` and writes
+    `output_bytes`; without `merges` it does not read again what it put on disk. `partitions` are the bytes of each
+    reduce's part of a map's output; None for equal parts.
+
+    With `duration_s` the whole attempt takes that long on a node with its input (a reduce: from the moment that its
+    last map output exists), without contention; reading from other nodes is added, and for a reduce `shuffle_s`, if a
+    framework has it.
+
+    With contention a fetching reduce computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each
+    byte.
+
+    `core_speed` is the share of a host's core that one emulated core has in these CPU times: work measured on the
+    host takes longer on slower cores (`on_core`). None: the same on every core.
     """
 
     cpu_s: float = 0.0
@@ -46,7 +51,7 @@ class TaskCost:
     core_speed: float | None = None
 
     def on_core(self, core_speed: float) -> TaskCost:
-        """Return the cost on emulated cores of that share of a host's core."""
+        """Return the cost on emulated cores with that share of a host's core."""
         if self.core_speed is None:
             return self
         factor = self.core_speed / core_speed
@@ -62,11 +67,11 @@ class TaskCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptPlan:
-    """All that the emulation needs to know of an attempt.
+    """The plan of an attempt for a simulated node.
 
-    `blocks` are the input's blocks with the bytes read of each. `output` is the path written aside, None when
-    the attempt's output is shuffled. `start_s` is the latency from the launch order to the first line of task
-    code. With `fails_after` (a share of its work, 0 to 1) the attempt fails there with `failure`.
+    `blocks` are the input's blocks with the bytes read of each. `output` is the path written before the commit; None
+    if the output is shuffled. `start_s` is the latency from the launch order to the first line of task code. With
+    `fails_after` (a share of its work, 0 to 1) the attempt fails there with `failure`.
     """
 
     attempt: str
@@ -91,74 +96,74 @@ Happening = tuple[NodeId, AttemptReport | FetchFailure]
 
 
 class Store(Protocol):
-    """The block store, as far as attempts need it; the driver answers from its NameNode."""
+    """The block store as attempts need it. The driver implements it by its NameNode."""
 
     def holders(self, block: str) -> Sequence[NodeId]:
-        """Live nodes with a good replica."""
+        """Return the live nodes with a good replica."""
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Return the nodes that one more block of the file goes to, the writer's first; empty when none can take it."""
+        """Return the nodes for another block of the file, the writer's first; empty if none can take it."""
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """The file that the attempt wrote is complete: its blocks, in the order of their allocation."""
+        """Note that an attempt's file is complete, with its blocks in the order of their allocation."""
         ...
 
 
 class Emulation(Protocol):
-    """The attempts of all nodes. Calls carry `now_s`, which never goes back."""
+    """The attempts of all nodes. `now_s` of the calls never decreases."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """A node begins a life, with nothing on it."""
+        """Start an incarnation of a node, with nothing on it."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """A node is gone: its attempts vanish without a report, transfers from and to it fail."""
+        """Remove a node: its attempts end without a report, transfers from and to it fail."""
         ...
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """The node has these shares of its declared rates from now on; a frozen one has 0."""
+        """Set the node's shares of its declared rates; 0 if it is frozen."""
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Only nodes of one group reach each other (those that are in none form one more); () ends it."""
+        """Let nodes reach only nodes of their own group (nodes in none form another); () ends the partition."""
         ...
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """From now on connections from and to these nodes come about so much later (s), or not (that share)."""
+        """Set the delays (seconds) and loss shares of connections from and to these nodes."""
         ...
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """From now on nothing can be written on the node, or again; attempts that have to, fail."""
+        """Note whether the node's disk is full. Attempts that must write there fail."""
         ...
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """An attempt starts."""
+        """Start an attempt."""
         ...
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
+        """Fail an attempt as by an accident. Does nothing if it has ended."""
         ...
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """An attempt is stopped and reported as killed; nothing happens when it has ended."""
+        """Kill an attempt. Does nothing if it has ended."""
         ...
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node of its maps."""
+        """Tell the job's reduces on the node about map outputs."""
         ...
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """The job's map outputs on the node are deleted."""
+        """Delete the job's map outputs on the node."""
         ...
 
     def next_s(self) -> float:
-        """Return when something happens next; infinite when nothing does."""
+        """Return the time of the next event; infinity if there is none."""
         ...
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return what has happened up to now and was not yet told, in order."""
+        """Return the happenings until now that were not returned before, in order."""
         ...
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
@@ -166,5 +171,5 @@ class Emulation(Protocol):
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return what the node used since it was last asked."""
+        """Return the node's use of resources since the last call."""
         ...

@@ -1,4 +1,4 @@
-"""What a part of a split map costs: its share of what the whole would, by bytes."""
+"""The cost of a part of a split map: its share of the whole map's, by bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.tasks.parts import Part
 
 
 def part_cost(whole: TaskCost, part: Part) -> TaskCost:
-    """Sizes add up to the whole's over both parts; the memory is that of the whole."""
+    """Return the cost of a part. Sizes of both parts add up to the whole's; the memory is that of the whole."""
     share, partitions, duration_s = part.share, whole.partitions, whole.duration_s
     return replace(
         whole,

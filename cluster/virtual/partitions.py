@@ -1,4 +1,4 @@
-"""Which nodes reach each other."""
+"""Which nodes can reach each other under partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class Partition:
-    """Groups of nodes that a network fault keeps apart; without one all reach each other."""
+    """Groups of nodes that a network fault separates. Without groups all nodes reach each other."""
 
     __slots__ = ("_group",)
 
@@ -16,6 +16,6 @@ class Partition:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
 
     def joins(self, one: NodeId, other: NodeId) -> bool:
-        """Tell whether a new connection between the two comes about."""
+        """Return whether a new connection between the two nodes succeeds."""
         group = self._group
         return not group or group.get(one, 0) == group.get(other, 0)

@@ -1,4 +1,5 @@
-"""Arithmetic of plans that every emulation shares: a map's partitions, replicas nearest first, reasons of failure."""
+"""Arithmetic of plans shared by all simulated nodes: partitions of maps, replicas by distance, reasons of
+failures."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ from schedbed.tasks.specs import NodeId
 
 
 def equal_shares(total: int, parts: int) -> tuple[int, ...]:
-    """`total` cut into `parts` in whole units, as the synthetic application cuts its output."""
+    """Return `total` divided into `parts` whole numbers, as the synthetic application divides its output."""
     cuts = [total * part // parts for part in range(parts + 1)]
     return tuple(high - low for low, high in pairwise(cuts))
 
 
 class PartitionSizes:
-    """The bytes of each reduce's share of a map's output; equal plans give the same tuple."""
+    """The bytes of each reduce's part of a map's output. Equal plans share one tuple."""
 
     def __init__(self) -> None:
         self._equal: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def of(self, plan: AttemptPlan) -> tuple[int, ...]:
-        """Empty when the map's output is a file."""
+        """Return the sizes; empty if the map's output is a file."""
         if plan.output is not None or not plan.reduces:
             return ()
         if plan.cost.partitions is not None:
@@ -38,7 +39,7 @@ class PartitionSizes:
 def nearest_first(
     holders: Sequence[NodeId], own: NodeSpec, racks: Mapping[NodeId, str], turn: int
 ) -> list[NodeId]:
-    """Replicas on the own node, then the own rack, then elsewhere; `turn` says who comes first among equals."""
+    """Return the holders on the own node, then in the own rack, then elsewhere. `turn` rotates equal ones."""
     here = [node for node in holders if node == own.node]
     beside = [node for node in holders if node != own.node and racks.get(node) == own.rack]
     far = [node for node in holders if node != own.node and racks.get(node) != own.rack]
@@ -53,19 +54,19 @@ def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
 
 
 def spilled_bytes(plan: AttemptPlan) -> int:
-    """Return what a map writes on its disk: its output, and what it spilled before merging."""
+    """Return the bytes that a map writes to its disk: its output, and spills before merging."""
     cost = plan.cost
     return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
 
 
 def block_lengths(total: int, block_bytes: int) -> list[int]:
-    """Return the blocks of a file of `total` bytes; none when it is empty, one when blocks have no size."""
+    """Return the block lengths of a file of `total` bytes; none if it is empty, one if blocks have no size."""
     size = block_bytes or total
     return [min(size, total - at) for at in range(0, total, size)] if total else []
 
 
 def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> str:
-    """The attempt's output file comes to be at once; returns why not when it could not."""
+    """Write the attempt's output file at once. Return why that failed; empty on success."""
     assert plan.output is not None
     lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
     for length in lengths:
@@ -76,22 +77,22 @@ def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> s
 
 
 def over_memory(limit_bytes: int) -> str:
-    """Return why an attempt fails that wants more memory than it may have (as live ones say it)."""
+    """Return the reason of an attempt that exceeds its memory limit, as live attempts give it."""
     return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
 
 
 def no_replica(block: str) -> str:
-    """Return why a map fails whose input cannot be read."""
+    """Return the reason of a map whose input cannot be read."""
     return f"OSError: no replica of {block} could be read (it has none)"
 
 
 def no_room(path: str) -> str:
-    """Return why a writer fails for whose block there is no node."""
+    """Return the reason of a writer whose block no node can take."""
     return f"OSError: no node could take a block of {path}"
 
 
 def not_stored(path: str) -> str:
-    """Return why a writer fails whose block's first node does not answer."""
+    """Return the reason of a writer whose block's first node does not answer."""
     return f"OSError: a block of {path} was not stored"
 
 
@@ -100,14 +101,14 @@ CRASHED = "killed by signal 9 (SIGKILL)"
 
 
 def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:
-    """Return why a reduce fails that could not fetch a map's output."""
+    """Return the reason of a reduce that could not fetch a map's output."""
     return f"OSError: gave up after {tries} tries to fetch {map_attempt} from {node}"
 
 
 def fails_at(plan: AttemptPlan) -> tuple[float, str] | None:
-    """Return the share of its work after which the attempt fails, and why; None when it does not.
+    """Return the share of its work after which the attempt fails, and why; None if it does not.
 
-    Memory is taken to grow with the work done, so that an attempt fails when it has reached its limit.
+    Memory is assumed to grow with the work done, so an attempt fails when it has reached its limit.
     """
     share, reason = plan.fails_after, plan.failure
     peak_bytes = plan.cost.memory_peak_bytes

@@ -1,4 +1,4 @@
-"""When a live attempt tries again what failed, and when it gives up."""
+"""When a live attempt retries failed operations, and when it gives up."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause before a map's output is asked for again, by the number of failures."""
+    """Return the pause before another fetch of a map's output, by the number of failures, in seconds."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

@@ -1,1 +1,1 @@
-"""The sockets between the processes of a live cluster: framed, behind a token, with typed values and no pickles."""
+"""Sockets between the processes of a live cluster: framed, token-protected, with typed values and no pickles."""

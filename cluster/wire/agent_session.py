@@ -1,4 +1,4 @@
-"""A client of agents: the run's token in each request, and the run's TLS."""
+"""HTTP client sessions for agents, with the run's token and TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def agent_session(
     headers: Mapping[str, str] | None = None,
     timeout: aiohttp.ClientTimeout = PATIENCE,
 ) -> aiohttp.ClientSession:
-    """Return a client of agents that shows the run's token to each; with TLS never to a server in clear."""
+    """Return a client session that sends the run's token with each request; with TLS never to a server in clear
+    text."""
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}", **(headers or {})},
         timeout=timeout,

@@ -1,4 +1,4 @@
-"""Makes the certificates of a run: an authority of its own and one certificate signed by it, all in memory."""
+"""Creates the certificates of a run in memory: an authority of its own and one certificate signed by it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SKEW = timedelta(days=2)
 
 
 def check_certificates() -> None:
-    """Raise BadInput where certificates cannot be made."""
+    """Raise BadInput if certificates cannot be made."""
     if importlib.util.find_spec("cryptography") is None:
         raise BadInput("--tls: the package cryptography is missing, expected pip install 'schedbed[tls]'")
 
@@ -27,8 +27,8 @@ def check_certificates() -> None:
 def make_certificates(life: timedelta = LIFE) -> Tls:
     """Return a new authority's certificate, and a certificate with its private key for all servers of a run.
 
-    The authority's own key is forgotten on return: nobody can sign another certificate. Raises BadInput as
-    `check_certificates`.
+    The authority's own key is dropped, so that nobody can sign another certificate. Raises BadInput as
+    `check_certificates` does.
     """
     check_certificates()
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""The asking end of a socket between two processes: one connection for all calls, made again when it breaks."""
+"""The client end of a socket between two processes: one connection for all calls, made again when it breaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Find = Callable[[], Awaitable[Endpoint]]
 
 @dataclass(slots=True)
 class _Call:
-    """A call without an answer. `heard_by` is the life of the server that may have heard of it, "" for none."""
+    """A call without an answer. `heard_by` is the life of the server that may have received it; "" for none."""
 
     framed: bytes
     result: Codec
@@ -32,11 +32,11 @@ class _Call:
 
 
 class ClientEnd:
-    """Carry the calls of a door to its server, all from one event loop. `find` says where the server is now.
+    """Sends the calls of a door to its server, all from one event loop. `find` returns the server's current address.
 
-    A connection that breaks is made again, and calls without an answer are sent again, which the server recognizes.
-    When the server cannot be found or reached, or is another process than the one that heard a call, the call raises
-    MasterGone: whether it was carried out is not known. `find` may raise MasterGone.
+    A broken connection is made again, and calls without an answer are sent again, which the server recognizes. If the
+    server cannot be found or reached, or is another process than the one that received a call, the call raises
+    MasterGone: it may or may not have been carried out. `find` may raise MasterGone.
     """
 
     def __init__(self, door: type[Any], find: Find) -> None:
@@ -51,7 +51,7 @@ class ClientEnd:
         self._connecting: asyncio.Task[None] | None = None
 
     async def call(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Carry one call and return its result; raise what was raised at the other end. As `doors.Send`."""
+        """Send one call and return its result, or raise its exception. Implements `doors.Send`."""
         codec = self._codecs[method]
         self._number += 1
         number = self._number
@@ -69,7 +69,7 @@ class ClientEnd:
             self._calls.pop(number, None)
 
     def close(self) -> None:
-        """End the connection; calls that wait raise MasterGone."""
+        """Close the connection. Waiting calls raise MasterGone."""
         if self._connecting is not None:
             self._connecting.cancel()
         self._fail("closed", self._calls.values())
@@ -84,7 +84,7 @@ class ClientEnd:
     # ------------------------------------------------------------- connections
 
     async def _connect(self) -> None:
-        """Connect and send what waits; fail what waits when the server cannot be reached."""
+        """Connect and send waiting calls. They fail if the server cannot be reached."""
         frames = Frames(self._hear, self._lose, FRAME_BYTES)
         try:
             place = await self._find()
@@ -103,7 +103,7 @@ class ClientEnd:
         self._take_over(frames, life)
 
     def _take_over(self, frames: Frames, life: str) -> None:
-        """Send again what this life of the server has heard, for the first time what none has; fail the rest."""
+        """Send the waiting calls to this life of the server. Calls that another life received fail."""
         self._frames, self._life = frames, life
         strangers = [call for call in self._calls.values() if call.heard_by not in ("", life)]
         self._fail("it has started again", strangers)

@@ -1,4 +1,4 @@
-"""What may go through a door between two processes: its calls, with the types of their arguments and results."""
+"""Conversion of the calls of a door, with typed arguments and results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from schedbed.cluster.wire.value_codec import Codec, WrongValue, codec_of, packe
 
 @dataclass(frozen=True, slots=True)
 class CallCodec:
-    """One call: its arguments in order, and what it returns."""
+    """One call: its arguments in order, and its result."""
 
     arguments: tuple[tuple[str, Codec], ...]
     result: Codec
 
     def pack(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of one call by name, as JSON values."""
+        """Return the arguments of one call by name as JSON values."""
         given = {
             name: packed(codec, value) for (name, codec), value in zip(self.arguments, args, strict=False)
         }
@@ -30,7 +30,7 @@ class CallCodec:
         return given
 
     def take(self, given: Any) -> dict[str, Any]:
-        """Return the arguments of one call. Raises WrongValue."""
+        """Return the arguments of one call from JSON values. Raises WrongValue."""
         if type(given) is not dict:
             raise WrongValue("expected the arguments by name")
         taken = {name: codec.take(given[name]) for name, codec in self.arguments if name in given}
@@ -41,7 +41,7 @@ class CallCodec:
 
 @cache
 def codecs_of(door: type[Any]) -> Mapping[str, CallCodec]:
-    """Return the calls of a door by name."""
+    """Return the codecs of a door's calls by name."""
     return {name: _call(function) for name, function in calls_of(door).items()}
 
 

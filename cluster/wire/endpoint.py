@@ -1,4 +1,4 @@
-"""Where a process serves: a unix socket on one host, or TCP between hosts, and the token that it asks for."""
+"""The address of a serving process: a unix socket on one host, or TCP between hosts, and its token."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SILENT_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A unix socket at `path`, or TCP at `host` where there is none; port 0, any of `ports`, before it serves.
+    """A unix socket at `path`, or TCP at `host` if `path` is empty.
 
-    On TCP all is TLS where there is a `tls`.
+    Port 0, or any of `ports`, means any free port, until it serves. TCP uses TLS if `tls` is set.
     """
 
     path: str = ""
@@ -36,7 +36,7 @@ class Endpoint:
 
     @staticmethod
     def on_one_host(path: Path, host: str, token: str) -> Endpoint:
-        """Return a unix socket at `path`, or TCP on `host` when that path is too long for a socket."""
+        """Return a unix socket at `path`, or TCP on `host` if the path is too long for a socket."""
         if len(str(path).encode()) <= PATH_BYTES:
             return Endpoint(path=str(path), token=token)
         return Endpoint(host=host, token=token)
@@ -45,10 +45,10 @@ class Endpoint:
 async def listen(
     place: Endpoint, make: Callable[[], asyncio.Protocol], strangers: Strangers | None = None
 ) -> tuple[asyncio.Server, Endpoint]:
-    """Serve at a place; return the server, and the place as clients need it: with its port, without a private key.
+    """Listen at a place. Return the server, and the place for clients: with its port, without a private key.
 
-    `strangers` are the server's, among which are those whose TLS handshake goes on. Raises OSError, BadInput when no
-    port is free.
+    `strangers` are the server's; they include peers whose TLS handshake is in progress. Raises OSError, or BadInput
+    if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:
@@ -62,7 +62,7 @@ async def listen(
 
 
 async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to a place. Raises OSError, at once when the server is none of the run's."""
+    """Connect to a place. Raises OSError, immediately if the server does not belong to the run."""
     loop = asyncio.get_running_loop()
     if place.path:
         await loop.create_unix_connection(make, place.path)
@@ -79,7 +79,7 @@ async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None
 
 
 def notice_silence(sock: Any) -> None:
-    """Have the kernel end a TCP connection whose other host has gone without a word; unix sockets need nothing."""
+    """Make the kernel end a TCP connection to a host that has vanished. Unix sockets need nothing."""
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -20,11 +20,11 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TooLong(Exception):
-    """A frame is longer than the other end would take."""
+    """A frame is longer than the other end accepts."""
 
 
 def frame(value: Any) -> bytes:
-    """Return JSON values as one frame. Raises TooLong, and TypeError or ValueError for what is no JSON."""
+    """Return JSON values as one frame. Raises TooLong, and TypeError or ValueError for values that are not JSON."""
     body = _encode(value).encode()
     if len(body) > FRAME_BYTES:
         raise TooLong(f"a message of {len(body)} bytes, expected at most {FRAME_BYTES}")
@@ -32,9 +32,9 @@ def frame(value: Any) -> bytes:
 
 
 class Frames(asyncio.Protocol):
-    """One connection: hands each whole frame to `take`, and calls `lost` once when the connection has ended.
+    """One connection: passes each whole frame to `take`, and calls `lost` once when the connection has ended.
 
-    A frame longer than `limit_bytes`, or one that is no JSON, ends the connection.
+    A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class Frames(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Return whether the connection is there."""
+        """Return whether the connection is open."""
         return self._transport is not None
 
     def send(self, framed: bytes) -> None:
-        """Send a frame; it is gone when the connection has ended."""
+        """Send a frame. It is dropped if the connection has ended."""
         if self._transport is not None:
             self._transport.write(framed)
 
     def close(self) -> None:
-        """End the connection now; what has not been sent is dropped."""
+        """Close the connection now. Unsent data is dropped."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()

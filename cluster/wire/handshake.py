@@ -1,4 +1,4 @@
-"""What stands before each server that speaks TLS: nothing of a connection reaches the server before the handshake."""
+"""TLS handshakes before a server: it sees nothing of a connection before the handshake is complete."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from schedbed.cluster.wire.tls import Tls
 
 
 class Handshake(asyncio.Protocol):
-    """A connection until its TLS handshake is done; from then on the protocol that `make` returns has it.
+    """A connection until its TLS handshake is complete; then the protocol that `make` returns takes over.
 
-    asyncio can do the handshake by itself, but without a bound on the number of peers that never end theirs. They
-    count as strangers here, like those that never show the token.
+    asyncio can do the handshake itself, but without a limit on the number of peers that never complete theirs. Here
+    they count as strangers, like peers that never send the token.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Handshake(asyncio.Protocol):
         self._strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hold what comes with the end of the handshake, before its end is known here."""
+        """Keep data that arrives with the end of the handshake, before its end is known here."""
         self._held += data
 
     async def _shake(self, raw: asyncio.Transport) -> None:
@@ -63,7 +63,7 @@ class Handshake(asyncio.Protocol):
 def handshakes(
     make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
 ) -> Callable[[], asyncio.Protocol]:
-    """Return what makes the protocol of each connection: that of `make`, after a handshake where there is TLS."""
+    """Return a factory of the protocol of each connection: that of `make`, after a handshake if there is TLS."""
     if tls is None:
         return make
     context = tls.serving()

@@ -1,5 +1,6 @@
-"""What stands before each HTTP server: nothing of a connection reaches the server before the connection's first
-request has shown the token. Every later request shows it again.
+"""Token checks before HTTP servers: a server sees nothing of a connection before its first request has the token.
+
+Every later request must have it too.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ TLS_HELLO = 0x16
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The body of the answer 401, in the manner of the server."""
+    """The body of the answer 401, in the format of the server."""
 
     content_type: str
     body: bytes
 
     def response(self) -> web.Response:
-        """Return it as an aiohttp response that ends the connection."""
+        """Return the answer as an aiohttp response that closes the connection."""
         response = web.Response(status=401, body=self.body, content_type=self.content_type)
         response.force_close()
         return response
 
     def raw(self) -> bytes:
-        """Return it as it goes over the wire."""
+        """Return the answer as bytes for the wire."""
         head = (
             f"HTTP/1.1 401 Unauthorized\r\nContent-Type: {self.content_type}\r\n"
             f"Content-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
@@ -49,9 +50,9 @@ class Refusal:
 
 
 class HttpGate:
-    """The gate of one server: 401, and never anything else, for whoever does not show the token.
+    """The gate of one server: 401, and nothing else, for requests without the token.
 
-    The token is in the header `Authorization: Bearer`, or in the query's `parameter` where there is one.
+    The token is in the header `Authorization: Bearer`, or in the query's `parameter` if one is set.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class HttpGate:
         self._parameter = parameter.encode()
 
     def middleware(self) -> Middleware:
-        """Return what looks at every request of a connection, as the application's first middleware."""
+        """Return a middleware that checks every request of a connection. Must be the application's first."""
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -74,7 +75,7 @@ class HttpGate:
         return admit
 
     def is_open_to(self, target: bytes, fields: Any) -> bool:
-        """Return whether a request with that target and those (name, value) header fields shows the token."""
+        """Return whether a request with that target and those (name, value) header fields has the token."""
         if self._parameter:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
@@ -86,7 +87,8 @@ class HttpGate:
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
     ) -> web.AppRunner:
-        """Serve an application behind the gate. The runner's `addresses` tell where, its `cleanup` ends it."""
+        """Serve an application behind the gate. Return the runner: `addresses` has its addresses, `cleanup` ends
+        it."""
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
         await _GatedSite(runner, self, listening, tls).start()
@@ -94,7 +96,7 @@ class HttpGate:
 
 
 class _GatedSite(web.BaseSite):
-    """As `aiohttp.web.SockSite`, with a gate."""
+    """Like `aiohttp.web.SockSite`; differs in that connections pass a gate."""
 
     def __init__(
         self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket, tls: Tls | None
@@ -124,7 +126,7 @@ class _GatedSite(web.BaseSite):
 
 
 class _Caller(asyncio.Protocol):
-    """A connection until its first request has shown the token; from then on the server has it."""
+    """A connection until its first request has the token; then the server takes over."""
 
     def __init__(self, gate: HttpGate, server: web.Server) -> None:
         self._gate = gate
@@ -143,7 +145,8 @@ class _Caller(asyncio.Protocol):
         self._gate.strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`; drop what follows a refused request, so that its sender reads the answer."""
+        """Implement `asyncio.Protocol`. Data after a refused request is dropped, so that its sender reads the
+        answer."""
         if self._refused:
             return
         looked_at = max(0, len(self._held) - len(HEAD_END) + 1)
@@ -173,7 +176,8 @@ class _Caller(asyncio.Protocol):
         self._held.clear()
 
     def _refuse(self) -> None:
-        """Answer; the connection stays for its place and patience, as its end would take back what is on its way."""
+        """Send the refusal. The connection stays open for a while, since closing it could discard the answer on its
+        way."""
         assert self._transport is not None
         self._refused = True
         self._held.clear()

@@ -1,4 +1,4 @@
-"""The ports that listeners of a run may use: any free one, or those of a range that a firewall leaves open."""
+"""The ports on which a run may listen: any free one, or a range that a firewall leaves open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKLOG = 128
 
 @dataclass(frozen=True, slots=True)
 class PortRange:
-    """The ports from `first` to `last`, both included."""
+    """The ports from `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -29,7 +29,7 @@ class PortRange:
 
 
 def parse_ports(text: str) -> PortRange:
-    """Return the range that FIRST-LAST names. Raises BadInput."""
+    """Return the range given as FIRST-LAST. Raises BadInput."""
     found = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text, re.ASCII)
     first, last = map(int, found.groups()) if found else (0, 0)
     if not LEAST <= first <= last <= MOST:
@@ -40,9 +40,10 @@ def parse_ports(text: str) -> PortRange:
 
 
 def listen_at(host: str, port: int = 0, ports: PortRange | None = None) -> socket.socket:
-    """Return a socket that listens at `port`; with port 0 at any free one of `ports`, or any at all without `ports`.
+    """Return a socket that listens at `port`; for port 0 at any free one of `ports`, or at any free port without
+    `ports`.
 
-    Raises BadInput when no port of the range is free, and OSError.
+    Raises BadInput if no port of the range is free, and OSError.
     """
     if port or ports is None:
         return socket.create_server((host, port), backlog=BACKLOG)

@@ -1,4 +1,5 @@
-"""The serving end of a socket between two processes: shows nothing before the token, answers repeats as before."""
+"""The serving end of a socket between two processes: answers nothing before the token, and repeated calls as
+before."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """What one client has asked, over any number of connections: the answers that it may not have heard."""
+    """The calls of one client over any number of connections: the answers that it may not have received."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
@@ -33,12 +34,12 @@ class _Client:
         self._answers: dict[int, bytes | None] = {}  # by number; None while the call goes on
 
     def settle(self, number: int) -> None:
-        """Forget the answers before that number: the client has them, or wants them no more."""
+        """Forget the answers before that number, which the client has received or dropped."""
         while self._answers and (oldest := next(iter(self._answers))) < number:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether a call is no repeat. A repeat is answered again, at once or when its first has ended."""
+        """Return whether a call is new. A repeated one is answered again, now or when the first one has ended."""
         if number not in self._answers:
             self._answers[number] = None
             return True
@@ -56,9 +57,9 @@ class _Client:
 
 
 class ServerEnd:
-    """Serve a door's calls to any number of clients. `serve(method, arguments)` carries one out.
+    """Serves a door's calls to any number of clients. `serve(method, arguments)` carries one out.
 
-    `life` tells clients whether they still speak with the process that heard their earlier calls.
+    `life` identifies the process, so that clients notice a restart.
     """
 
     def __init__(self, door: type[Any], serve: Serve) -> None:
@@ -72,7 +73,7 @@ class ServerEnd:
         self._strangers = Strangers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
-        """Serve at a place, to those that know its token; return the place with its port."""
+        """Listen at a place for clients with its token. Return the place with its port."""
         self._strangers = Strangers(place.token)
         self._server, found = await listen(place, self._connection, self._strangers)
         return found
@@ -102,7 +103,7 @@ class ServerEnd:
             self._call(client, frames, said)
 
     def _greet(self, frames: Frames, said: Any) -> None:
-        """Take in a client by its token; anything else ends the connection without a word."""
+        """Admit a client by its token. Anything else closes the connection without an answer."""
         self._strangers.discard(frames)
         match said:
             case {"token": str(token), "client": str(name)} if self._strangers.is_token(token):

@@ -1,4 +1,5 @@
-"""Bound the time and the number of peers that have connected but not shown the token; compare in constant time."""
+"""Limits on the time and the number of peers that have connected but not sent the token, which is compared in
+constant time."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ TICKS = 5
 
 
 class Strangers:
-    """The peers of one server that have not shown `token`. Each is dropped after `patience_s`, and the one that has
-    waited longest when there are more than `places`: so a crowd of silent peers does not keep out those who speak."""
+    """The peers of one server that have not sent `token`.
+
+    Each is dropped after `patience_s` seconds, and the longest waiting one if there are more than `places`. So a
+    crowd of silent peers does not keep out others.
+    """
 
     def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:
         self._token = token.encode()
@@ -28,18 +32,18 @@ class Strangers:
         return len(self._waiting)
 
     def is_token(self, given: str | bytes) -> bool:
-        """Return whether that is the token, which an empty one never is; anything may be given."""
+        """Return whether `given` is the token. An empty token is never valid."""
         shown = given.encode(errors="surrogatepass") if isinstance(given, str) else given
         return bool(self._token) and hmac.compare_digest(shown, self._token)
 
     def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
-        """Wait for the token of a peer, which `drop` disconnects."""
+        """Add a peer, which `drop` disconnects if it does not send the token in time."""
         self._wait(peer, drop, TICKS)
         if len(self._waiting) > self._places:
             self._drop(next(iter(self._waiting)))
 
     def discard(self, peer: Hashable) -> None:
-        """Wait no longer for a peer that has shown the token, or has gone."""
+        """Remove a peer that has sent the token, or has gone."""
         _, timer = self._waiting.pop(peer, (None, None))
         if timer is not None:
             timer.cancel()

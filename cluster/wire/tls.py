@@ -1,4 +1,4 @@
-"""The TLS of a run: the certificate authority that its clients trust, and what its servers show and sign with."""
+"""The TLS of a run: the certificate authority that its clients trust, and the certificate and key of its servers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from schedbed.tasks.node_client.server_trust import trusting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """PEM texts. `certificate` and `key` are empty where nothing is served: attempts and the masters' files of a run
-    know the `authority` only. Instead of a `Tls`, None stands for connections in clear."""
+    """PEM texts. `certificate` and `key` are empty for pure clients: attempts and the files of a run only have
+    `authority`.
+
+    None in place of a `Tls` stands for connections in clear text.
+    """
 
     authority: str
     certificate: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
 
     def public(self) -> Tls:
-        """Return the part that is no secret, which is enough to connect."""
+        """Return the part without the private key, which is enough to connect."""
         return Tls(authority=self.authority)
 
     def connecting(self) -> ssl.SSLContext:
-        """Return the settings of clients."""
+        """Return the SSL context of clients."""
         return trusting(self.authority)
 
     def serving(self) -> ssl.SSLContext:
-        """Return the settings of servers. The key passes through memory only, never through a file system.
-
-        Raises ValueError without a key.
-        """
+        """Return the SSL context of servers. The key stays in memory and is never written to a file system. Raises
+        ValueError without a key."""
         if not self.key:
             raise ValueError("no private key here to serve with")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -47,5 +48,5 @@ class Tls:
 
 
 def scheme_of(tls: Tls | None) -> str:
-    """Return how URLs of the run's servers begin."""
+    """Return the scheme of URLs of the run's servers: http or https."""
     return "http" if tls is None else "https"

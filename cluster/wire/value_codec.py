@@ -1,7 +1,8 @@
-"""Values to JSON and back, as their types say: what comes off a wire is checked field by field, nothing is unpickled.
+"""Conversion of values to JSON and back by their types. Values from a wire are checked field by field; nothing is
+unpickled.
 
 A dataclass is the list of its fields, an enumeration its value, one of several dataclasses a pair of its name and
-itself. `Any` stands for JSON values, which pass as they are; a tuple within them arrives as a list.
+itself. `Any` stands for JSON values, which are not converted; a tuple within them arrives as a list.
 """
 
 from __future__ import annotations
@@ -18,15 +19,13 @@ Convert = Callable[[Any], Any]
 
 
 class WrongValue(Exception):
-    """What came over the wire is not of the type that the door declares."""
+    """A value from the wire is not of the type that the door declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of a type are packed into JSON values and taken from them; `pack` None leaves them as they are.
-
-    `take` raises WrongValue.
-    """
+    """Conversion of a type's values: `pack` to JSON values (None: unchanged), `take` back from them. `take` raises
+    WrongValue."""
 
     pack: Convert | None
     take: Convert
@@ -175,7 +174,7 @@ def _one_of(kinds: Sequence[Any]) -> Codec:
 
 @cache
 def codec_of(kind: Any) -> Codec:
-    """Return the codec of a type as an annotation gives it. Raises TypeError for a type that no wire carries."""
+    """Return the codec of a type as given by an annotation. Raises TypeError for a type that cannot be sent."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)

@@ -1,4 +1,4 @@
-"""Exceptions that one process raises and another catches: by their names and words, nothing else of them travels."""
+"""Exceptions that one process raises and another catches, sent as their names and messages only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedbed.tasks.errors import BadInput
 
 
 class CallFailed(Exception):
-    """The other end failed at a call in a way that no caller was to expect; its log has the traceback."""
+    """The other end failed in a way that no caller expects. Its log has the traceback."""
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
@@ -19,16 +19,16 @@ _KNOWN: Mapping[str, type[Exception]] = {
 
 
 def error_to_wire(error: Exception) -> list[str]:
-    """Return the name and the words of an exception."""
+    """Return the name and the message of an exception."""
     return [type(error).__name__, str(error)]
 
 
 def is_expected(error: Exception) -> bool:
-    """Return whether the exception is one of those that callers know."""
+    """Return whether callers know the type of the exception."""
     return type(error).__name__ in _KNOWN
 
 
 def error_from_wire(name: str, words: str) -> Exception:
-    """Return the exception that was raised at the other end, CallFailed for one that no caller knows."""
+    """Return the exception that the other end raised; CallFailed for an unknown type."""
     known = _KNOWN.get(name)
     return CallFailed(f"{name}: {words}") if known is None else known(words)

@@ -1,4 +1,4 @@
-"""Render `arena.html` from the summary: one page that needs no other file. Jinja escapes all that users named."""
+"""The page `arena.html`, made from the summary. It needs no other file; Jinja escapes all names from users."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return the sentence and rows on the leaders' live runs; None when there were none."""
+    """Return the sentence and rows about the leaders' live runs; None without any."""
     if found is None:
         return None
     runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"
@@ -89,7 +89,7 @@ def _ranks(summary: Summary, columns: Sequence[str]) -> Iterator[Summary]:
 
 
 def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
-    """Yield a row for each policy; a cell that was lost has no hue."""
+    """Yield a row for each policy. A failed cell has no hue."""
     by, cells = summary["ranked_by"], summary["cells"]
     spans: dict[str, tuple[float, float]] = {}
     for name in workloads:
@@ -109,7 +109,7 @@ def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
 
 
 def _plot(summary: Summary) -> Summary | None:
-    """Return the points of slowdown against fairness, placed; None when there are none."""
+    """Return the positions of the points of slowdown against fairness; None without points."""
     points = summary["points"]
     if not points:
         return None

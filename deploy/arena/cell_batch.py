@@ -1,6 +1,6 @@
-"""Play cells on another host: this module, run with `python -m`, takes a batch on its standard input and prints rows.
+"""Simulation of cells on another host: `python -m` of this module reads a batch from standard input and prints rows.
 
-A process of its own, since Ray's workers must not fork. It ends with the worker that started it.
+It is a process of its own, since Ray's workers must not fork. It ends with the worker that started it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: CellBounds) -> str:
-    """Return the batch as JSON, with the text of users' policy files: another host need not have them."""
+    """Return the batch as JSON, with the text of users' policy files, which other hosts need not have."""
     files = {
         cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
         for cell in cells
@@ -35,7 +35,7 @@ def packed(cells: Sequence[Cell], bounds: CellBounds) -> str:
 
 
 def play_packed(said: str) -> list[Row]:
-    """Play a batch one cell after the other, and return the rows in its order."""
+    """Simulate a batch one cell after the other. Return the rows in its order."""
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
         specs = _write_files(batch["files"], Path(made))
@@ -55,7 +55,7 @@ def play_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with the policy's file named as where the command runs."""
+    """Return the row with the policy's file name as on the host of the command."""
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
     )
@@ -63,7 +63,7 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write policies' files, each to a folder of its own; return their SPECs here by the SPECs there."""
+    """Write the policies' files, each to a folder of its own. Return their SPECs here by the SPECs there."""
     found: dict[str, str] = {}
     for number, (spec, text) in enumerate(files.items()):
         name, _, rest = spec.partition(":")
@@ -75,7 +75,7 @@ def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Play the batch that stands on the standard input."""
+    """Simulate the batch on standard input."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     json.dump(play_packed(sys.stdin.read()), sys.stdout)

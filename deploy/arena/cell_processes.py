@@ -1,4 +1,4 @@
-"""Cells side by side, a process each: what breaks, hangs or eats memory costs its own cell and no other."""
+"""Concurrent simulation of cells, one process each. A crash, hang or lack of memory fails only its own cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CellBounds:
-    """What one cell may take: real seconds, and bytes of memory beyond which its process gets none."""
+    """The limits of one cell: real seconds, and bytes of memory."""
 
     time_s: float
     memory_bytes: int
@@ -42,7 +42,7 @@ class _Running:
 def play_all(
     cells: Sequence[Cell], jobs: int, bounds: CellBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Play the cells, `jobs` of them at a time, and hand each row to `done` in this process; leave nothing behind."""
+    """Simulate the cells, `jobs` at a time. Pass each row to `done` in this process. Nothing is left behind."""
     import schedbed.deploy.results.metrics
     import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # once, here, instead of in each process
 
@@ -66,7 +66,7 @@ def play_all(
 
 @contextmanager
 def _ended(running: Sequence[_Running]) -> Iterator[None]:
-    """End the processes that still run at the end of the block."""
+    """End remaining processes at the end of the block."""
     try:
         yield
     finally:
@@ -83,7 +83,7 @@ def _start(context: Any, cell: Cell, bounds: CellBounds, folders: tuple[Path, Pa
 
 
 def _row(each: _Running, bounds: CellBounds) -> Row | None:
-    """Return the row of a cell that is over, however it ended; None while it is not."""
+    """Return the row of a cell that has ended, in whatever way; None while it runs."""
     if each.answers.poll():
         try:
             return each.answers.recv()
@@ -96,7 +96,7 @@ def _row(each: _Running, bounds: CellBounds) -> Row | None:
 
 
 def _end(each: _Running) -> None:
-    """End a cell's process; what that has started dies with it."""
+    """End a cell's process. Its children die with it."""
     if each.process.is_alive():
         each.process.join(LOOK_S)
         each.process.kill()

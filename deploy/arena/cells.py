@@ -1,4 +1,4 @@
-"""One cell of the arena: a policy on a workload with a seed, simulated, with the figures of `schedbed run`."""
+"""One cell of the arena: a policy on a workload with a seed, simulated, with the metrics of `schedbed run`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """What is played: a policy on a course with a seed."""
+    """A cell: a policy on a course with a seed."""
 
     policy: str
     course: Course
@@ -57,12 +57,12 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Return the cell in words."""
+        """Return the cell as text."""
         return f"{self.policy} on {self.course.name}, seed {self.seed}"
 
     @cached_property
     def key(self) -> str:
-        """Return what tells this cell from all others, also from those of other versions and other files."""
+        """Return a key that differs from those of all other cells, versions and policy files."""
         said = [__version__, self.policy, self.course.name, self.course.document, self.seed]
         texts = [json.dumps(said, sort_keys=True, default=str).encode()]
         name = self.policy.partition(":")[0]
@@ -71,7 +71,7 @@ class Cell:
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:24]
 
     def row(self, state: str, note: str = "") -> Row:
-        """Return a row without figures."""
+        """Return a row without metrics."""
         empty = dict.fromkeys((*FIGURES, *CAUSE_COLUMNS, "jobs", "succeeded"))
         return {
             "policy": self.policy,
@@ -87,9 +87,8 @@ class Cell:
 def play(cell: Cell, shared: Path, scratch: Path) -> Row:
     """Simulate a cell in a folder of its own in `scratch`, and return its row.
 
-    `shared` keeps how long jobs last alone, which all policies share.
-
-    Bad input becomes a row that says so: a policy may not fit a workload, and then only loses this cell.
+    `shared` keeps the isolated times of jobs, which all policies share. Bad input becomes a row with its message: a
+    policy may not fit a workload, and then only loses this cell.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -99,7 +98,7 @@ def play(cell: Cell, shared: Path, scratch: Path) -> Row:
 
 
 def kept_rows(path: Path) -> dict[str, Row]:
-    """Return the rows that were played before by key; a last line that was cut short is left out."""
+    """Return the rows of earlier runs by key. An incomplete last line is ignored."""
     found: dict[str, Row] = {}
     if path.is_file():
         text = path.read_text(encoding="utf-8")
@@ -159,7 +158,7 @@ def _figures(figures: Mapping[str, Any]) -> Row:
 
 
 def _alone(cell: Cell, scenario: Any, shared: Path) -> dict[str, float]:
-    """Return how long each job lasts alone, computed once for all policies of a workload and seed."""
+    """Return the isolated time of each job, computed once for all policies of a workload and seed."""
     from schedbed.deploy.simulated.isolated import isolated_times
 
     same = Cell("", cell.course, cell.seed)

@@ -1,4 +1,4 @@
-"""`schedbed arena`: plays what is missing of all cells, then makes the table, the summary and the page."""
+"""The command `schedbed arena`: simulates the missing cells, then makes the table, the summary and the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """What is played: each policy on each course with each seed; then the leaders live, with `live_seeds` seeds.
+    """The parameters of an arena: each policy on each course with each seed; then the leaders live, with `live_seeds`
+    seeds.
 
     With the `address` of a Ray cluster the simulations are spread over its hosts, else over `jobs` processes here.
     """
@@ -41,7 +42,7 @@ class Contest:
     address: str | None = None
 
     def cells(self) -> list[Cell]:
-        """Return all cells, those of a workload and seed one after the other."""
+        """Return all cells, those of a workload and seed together."""
         return [
             Cell(policy, course, seed)
             for seed in range(1, self.seeds + 1)
@@ -51,9 +52,10 @@ class Contest:
 
 
 def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
-    """Play the cells that the folder does not have yet, and write the results; return the summary.
+    """Simulate the cells that the folder does not have, and write the results. Return the summary.
 
-    Rows are kept as they come: after Ctrl-C the same call goes on. Raises BadInput about a policy that cannot be built.
+    Rows are saved as they come: after Ctrl-C the same call continues. Raises BadInput for a policy that cannot be
+    built.
     """
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +102,7 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
 
 @contextmanager
 def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
-    """Show a progress bar on a terminal and yield what moves it on; yield None where there is no terminal."""
+    """Show a progress bar on a terminal and yield a function that advances it; yield None without a terminal."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -115,7 +117,7 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return ranks, means, the front and a sentence for each policy and workload."""
+    """Return ranks, means, the Pareto front, and a sentence for each policy and workload."""
     names = [course.name for course in contest.courses]
     of = {
         (p, c): [r for r in rows if (r["policy"], r["workload"]) == (p, c)]
@@ -155,7 +157,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _whole(rows: Iterable[Row], column: str) -> float | None:
-    """Return the mean over all seeds; None when a seed's cell was lost."""
+    """Return the mean over all seeds; None if a seed's cell failed."""
     mine = list(rows)
     whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
     return mean(mine, column) if whole else None

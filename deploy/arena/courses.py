@@ -1,4 +1,4 @@
-"""The workloads that policies meet on: shipped suites, drawn jobs, and files that a user names."""
+"""The workloads of the arena: shipped suites, drawn jobs, and users' files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCENARIO_ENDS = (".yaml", ".yml", ".json")
 class Course:
     """A workload: a scenario's document without policies, and the folder that its paths start from.
 
-    `kind` is the class whose leaders are told: suite, drawn or named.
+    `kind` is the class for which leaders are chosen: suite, drawn or named.
     """
 
     name: str
@@ -50,14 +50,14 @@ class Course:
     base: str = "."
 
     def seeded(self, seed: int) -> dict[str, Any]:
-        """Return the document with a seed, which draws jobs, placement and faults."""
+        """Return the document with a seed, which determines drawn jobs, placement and faults."""
         return copy.deepcopy(self.document) | {"seed": seed}
 
 
 def choose(names: Sequence[str], files: Sequence[Path], *, quick: bool) -> list[Course]:
-    """Return the courses by name (suites, drawn ones, `suites` or `drawn` for all), and those of files.
+    """Return the named courses (suites, drawn ones, `suites` or `drawn` for all of a kind) and those of files.
 
-    Without names and files it is all courses, with `quick` a subset. Raises BadInput about what is not there.
+    Without names and files the result is all courses, with `quick` a subset. Raises BadInput for unknown ones.
     """
     known = _shipped(JOBS_QUICK if quick else JOBS)
     chosen: list[Course] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def score_of(summary: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """Return the score: minus the mean slowdown over workloads, larger is better; None when a cell was lost."""
+    """Return the score: minus the mean slowdown over workloads, larger is better; None if a cell failed."""
     cells = summary["cells"][policy]
     values = [cell[summary["ranked_by"]] for cell in cells.values()]
     known = [value for value in values if value is not None]

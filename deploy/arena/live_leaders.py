@@ -1,4 +1,4 @@
-"""Run the leaders of the arena live, beside simulations of the same clusters, jobs and seeds; compare the orders."""
+"""Live runs of the leaders of the arena, paired with simulations of the same clusters, jobs and seeds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Pair = dict[str, float]
 
 
 def live_courses(host_cores: float) -> list[Course]:
-    """Return the workloads of live runs: drawn jobs on six nodes that half of the host's cores are enough for."""
+    """Return the workloads of live runs: drawn jobs on six nodes that need at most half of the host's cores."""
     speed = min(1.0, round(HOST_SHARE * host_cores / (NODES * CORES), 3))
     node = {"cores": CORES, "core_speed": speed, "memory": "512MiB", "disk": "40MB/s"}
     node |= {"network": "100Mbit/s", "map_slots": 2, "reduce_slots": 1}
@@ -57,14 +57,14 @@ def live_courses(host_cores: float) -> list[Course]:
 
 
 def chosen(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float]) -> list[str]:
-    """Return the leaders of each class, best first, and the reference if it was played."""
+    """Return the leaders of each class, best first, and the reference if it was simulated."""
     led = {policy for names in leaders.values() for policy in names} | {REFERENCE}
     return [policy for policy in ranks if policy in led]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveContest:
-    """What is run live: each policy on each course with each seed."""
+    """The live runs: each policy on each course with each seed."""
 
     policies: tuple[str, ...]
     courses: tuple[Course, ...]
@@ -78,9 +78,9 @@ class LiveContest:
 
 
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
-    """Run what the folder does not have yet, live and simulated, and return how far the two orders agree.
+    """Run what the folder does not have yet, live and simulated. Return how far the two orders agree.
 
-    A run of all policies in which one failed or is not trusted is left out, with a line in `left_out`.
+    If one run of a course and seed failed or is not trusted, its runs are left out, with a line in `left_out`.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -123,7 +123,7 @@ def _sides(pairs: Mapping[str, Pair], policies: Sequence[str]) -> tuple[list[flo
 
 
 def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> dict[str, Any]:
-    """Run a course with a seed under all policies, live and simulated; return their pairs or why it is left out."""
+    """Run a course with a seed under all policies, live and simulated. Return their pairs, or why it is left out."""
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
     folder.mkdir(parents=True)
     try:
@@ -141,7 +141,7 @@ def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> di
 def _slowdowns(
     policies: Sequence[str], course: Course, seed: int, folder: Path, machines: str
 ) -> dict[str, float]:
-    """Return each policy's mean slowdown. Raises RunFailed when a run failed or is not trusted."""
+    """Return each policy's mean slowdown. Raises RunFailed if a run failed or is not trusted."""
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load
     from schedbed.deploy.scenario.resolve import resolve
@@ -163,5 +163,5 @@ def _slowdowns(
 
 
 def host_cores() -> float:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return float(len(os.sched_getaffinity(0)))

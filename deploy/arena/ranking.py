@@ -1,4 +1,4 @@
-"""Ranks of policies over workloads: Friedman's test and Nemenyi's critical difference, and agreement of two orders."""
+"""Ranks of policies over workloads: Friedman's test, Nemenyi's critical difference, and agreement of two orders."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ POLICIES_LEAST, BLOCKS_LEAST = 3, 2
 class Ranked:
     """Mean ranks, best first (1 is best), over `blocks` workloads.
 
-    Two policies whose ranks differ by less than `critical` are not told apart (Nemenyi, 5%); `p` is Friedman's: the
-    chance of ranks this far apart if all policies were equal. Both are None with too few policies or workloads.
+    Policies whose ranks differ by less than `critical` cannot be distinguished (Nemenyi, 5%). `p` is Friedman's: the
+    probability of ranks this far apart if all policies were equal. Both are None with too few policies or workloads.
     """
 
     ranks: Mapping[str, float]
@@ -30,14 +30,16 @@ class Ranked:
     p: float | None
 
     def interval(self, policy: str) -> tuple[float, float] | None:
-        """Return half the critical difference around a rank: policies whose intervals part differ."""
+        """Return the interval of half the critical difference around a rank. Policies with disjoint intervals
+        differ."""
         if self.critical is None:
             return None
         return self.ranks[policy] - self.critical / 2, self.ranks[policy] + self.critical / 2
 
 
 def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
-    """Rank policies by their values, a workload a place, smaller is better; None (a lost cell) ranks last, as a tie."""
+    """Return the ranks of policies by their values, one per workload, smaller is better. None (a failed cell) ranks
+    last, as a tie."""
     from scipy.stats import friedmanchisquare, rankdata
 
     policies = list(values)
@@ -66,7 +68,8 @@ def critical_difference(policies: int, blocks: int) -> float:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return the policies that no other beats in both: (slowdown, smaller is better; fairness, larger is)."""
+    """Return the policies that no other policy dominates in (slowdown, smaller is better; fairness, larger is
+    better)."""
     return [
         mine
         for mine, (slowdown, jain) in points.items()
@@ -75,11 +78,11 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, Any]:
-    """Return how far two orders of the same policies agree: `rho`, `ci95` and how many `orders` that rests on.
+    """Return the agreement of two orders of the same policies: `rho`, `ci95` and the number of `orders`.
 
-    `sides`: for each run, values of the policies on both sides. `rho` is the mean over runs of Spearman's rank
-    correlation, `ci95` Student's t interval of it from three runs on, cut at 1. A run in which all policies of a side
-    are equal has no order. None where there is nothing to tell.
+    `sides` has, for each run, the values of the policies on both sides. `rho` is the mean over runs of Spearman's
+    rank correlation, `ci95` its Student's t interval from three runs on, limited to 1. A run in which all policies of
+    a side are equal has no order. None if there is no order.
     """
     from scipy.stats import rankdata
 

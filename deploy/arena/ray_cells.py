@@ -1,4 +1,4 @@
-"""Cells as tasks of a Ray cluster: all of a workload and a seed in one task, a core each, on whichever host has one."""
+"""Cells as tasks of a Ray cluster: all cells of a workload and seed in one task, which takes one core of any host."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from schedbed.deploy.arena.cells import Cell, Row
 def play_over(
     address: str, cells: Sequence[Cell], bounds: CellBounds, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Play the cells on the hosts of the Ray cluster at `address`, and hand each row to `done` in this process.
+    """Simulate the cells on the hosts of the Ray cluster at `address`. Pass each row to `done` in this process.
 
-    Rows are those of `play_all`. Workers get our code and users' policy files; traces and applications are read on the
-    host where a task runs, by the same path. A task whose host is lost runs again elsewhere. Raises BadInput when the
-    cluster cannot be joined.
+    Rows are those of `play_all`. Workers get our code and users' policy files; traces and applications are read on
+    the task's host by the same path. A task whose host is lost runs again elsewhere. Raises BadInput if the cluster
+    cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
@@ -38,13 +38,13 @@ def play_over(
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Yield the cells of each workload and seed together: they share how long jobs last alone."""
+    """Yield the cells of each workload and seed together, since they share the isolated times of jobs."""
     for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
         yield list(same)
 
 
 def play_apart(batch: str) -> list[Row]:
-    """Play a packed batch in a process of its own. Raises RuntimeError when that ends badly."""
+    """Simulate a packed batch in a process of its own. Raises RuntimeError if it fails."""
     above = str(Path(schedbed.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-m", "schedbed.deploy.arena.cell_batch"],

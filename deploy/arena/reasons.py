@@ -1,4 +1,4 @@
-"""The sentence of a cell: where the tasks' waits went, as measured, and what went wrong."""
+"""The sentence about a cell: where the tasks waited, as measured, and what went wrong."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHARE_TOLD = 0.2
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
-    """Return the mean of a column over the rows that have it."""
+    """Return the mean of a column over the rows that have a value."""
     known = [row[column] for row in rows if row[column] is not None]
     return sum(known) / len(known) if known else None
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Return why a policy did as it did on a workload, of its rows, a seed each."""
+    """Return a sentence that explains a policy's result on a workload, from its rows, one per seed."""
     lost = [row for row in rows if row["state"] != "succeeded"]
     if lost:
         return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"

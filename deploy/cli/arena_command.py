@@ -1,4 +1,4 @@
-"""`schedbed arena`: every policy on every workload in virtual time."""
+"""The command `schedbed arena`: every policy on every workload in virtual time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Out = Annotated[Path, typer.Option(help="The folder for the results; the same co
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Make it a command of the application."""
+    """Add the command to the application."""
     app.command()(arena)
 
 

@@ -1,5 +1,5 @@
-"""What several commands take: a scenario by its path or by the name of a shipped one, completed by the shell, and
-what its nodes are made of."""
+"""Arguments that several commands share: a scenario by path or shipped name, with shell completion, and the kind of
+machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.deploy.options import MACHINES
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return the shipped scenarios and the YAML files and folders that begin so."""
+    """Return the shipped scenarios and the YAML files and folders that begin with `incomplete`."""
     from schedbed.deploy.shipped import shipped
 
     names = [name for name in shipped() if name.startswith(incomplete)]
@@ -80,6 +80,6 @@ NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of 
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
-    """Print what is odd about a scenario but no error."""
+    """Print warnings about a scenario."""
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)

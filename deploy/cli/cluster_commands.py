@@ -1,4 +1,4 @@
-"""`schedbed up`, `submit`, `status`, `kill`, `fault` and `down`: a cluster that stays, from the command line."""
+"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down` for a cluster that stays up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB_FILES = (".yaml", ".yml", ".json")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Make them commands of the application."""
+    """Add the commands to the application."""
     for command in (up, submit, status, kill, fault, down):
         app.command()(command)
 
@@ -137,7 +137,7 @@ def submit(
         Path | None, typer.Option(metavar="DIR", help="Wait, and copy the outputs to DIR/JOB/part-NNNNN.")
     ] = None,
 ) -> None:
-    """Submit jobs to a cluster that is up; prints their ids.
+    """Submit jobs to a cluster that is up, and print their ids.
 
     Example: schedbed submit lab --app wordcount --input books.txt --reduces 2 --wait
     """
@@ -192,7 +192,7 @@ def status(name: Name = None, json_: AsJson = False) -> None:
 def kill(
     what: Annotated[list[str], typer.Argument(metavar="[NAME] JOB...", help="Jobs by their ids.")],
 ) -> None:
-    """End jobs of a cluster that is up; nothing happens to those that have ended.
+    """Kill jobs of a cluster that is up. Ended jobs are ignored.
 
     Example: schedbed kill lab job_0002
     """
@@ -207,14 +207,14 @@ def kill(
 
 
 def _complete_fault(incomplete: str) -> list[str]:
-    """Return the keys of faults that begin so, for the shell."""
+    """Return the keys of faults that begin with `incomplete`, for the shell."""
     from schedbed.cluster.faults import entry_keys
 
     return [key for key in entry_keys() if key.startswith(incomplete)]
 
 
 def _list_faults(wanted: bool) -> None:
-    """Print the kinds of faults, each as an entry, and end."""
+    """Print the kinds of faults, each as an entry, and exit."""
     from schedbed.cluster.faults import KINDS
 
     if wanted:
@@ -246,7 +246,7 @@ def fault(
         typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
     ] = False,
 ) -> None:
-    """Let something go wrong on a cluster that is up: whatever `faults` of a scenario can say, now.
+    """Inject a fault into a cluster that is up, of any kind that `faults` of a scenario can name.
 
     Example: schedbed fault lab kill n3 --for 30s
     """
@@ -269,7 +269,7 @@ def down(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Let the jobs end first.")] = False,
 ) -> None:
-    """End a cluster in order: its jobs are killed, its results are complete.
+    """Shut a cluster down in order: its jobs are killed, its results are complete.
 
     Example: schedbed down lab
     """
@@ -284,7 +284,7 @@ def down(
 
 
 def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
-    """Of at most two words, which is the cluster and which the file."""
+    """Return the cluster's name and the file of jobs among at most two words. Raises BadInput."""
     files = [word for word in what if word.endswith(JOB_FILES)]
     names = [word for word in what if word not in files]
     if len(files) > 1 or len(names) > 1:
@@ -295,7 +295,7 @@ def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
 
 
 def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """Return the cluster, and the fault as a mapping: `kill n3`, `partition n1,n2`, or the mapping itself as YAML."""
+    """Return the cluster's name, and the fault as a mapping, from `kill n3`, `partition n1,n2`, or YAML."""
     if what[-1].lstrip().startswith("{") and len(what) <= 2:
         return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
     if len(what) not in (2, 3):
@@ -306,7 +306,7 @@ def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _input(text: str) -> Any:
-    """Return a file's name, or what to generate: `generate=text,size=64MiB` or a mapping as YAML."""
+    """Return an input: a file's name, or a generated one from `generate=text,size=64MiB` or YAML."""
     if text.startswith("{"):
         return _yaml_mapping(text, "--input")
     if not text.startswith("generate="):

@@ -1,4 +1,4 @@
-"""`schedbed doctor`: what this host can enforce, and what it does."""
+"""The command `schedbed doctor`: what this host can enforce, and what it achieves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE_WIDTH = 140
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Make it a command of the application."""
+    """Add the command to the application."""
     app.command()(doctor)
 
 
@@ -51,7 +51,7 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
     ] = None,
 ) -> None:
-    """Say what this host can enforce, and whether a scenario fits on it.
+    """Show what this host can enforce, and whether a scenario fits on it.
 
     Example: schedbed doctor quickstart --measure --hostile --machines docker
     """

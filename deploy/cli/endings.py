@@ -1,4 +1,4 @@
-"""How a command ends: the one place where what a command raises becomes a line and an exit code."""
+"""The ends of commands: the one place where exceptions of a command become a line and an exit code."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Commands(TyperGroup):
     """All commands of the program."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names for help: `run` first, then in the order of their creation."""
+        """Return the command names for help: `run` first, then in the order of their creation."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Read the command line; a signal that comes meanwhile ends as one that comes later does."""
+        """Parse the command line. A signal meanwhile ends the command as a later one does."""
         try:
             return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; tell in a line what the command raises that a person can act on."""
+        """Run the command. Print exceptions that a user can act on as one line."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -66,7 +66,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Return the line of an error that no command expects."""
+    """Return the line for an exception that no command expects."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(error)
     return f"unexpected error: {one_line(error)}; {TRACEBACK}=1 shows all of it"

@@ -1,4 +1,4 @@
-"""`schedbed hosts check`: whether the hosts of a Ray cluster are ready for a run."""
+"""The command `schedbed hosts check`: whether the hosts of a Ray cluster are ready for a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ hosts_app = typer.Typer(
 
 @hosts_app.callback()
 def hosts() -> None:
-    """The hosts of a Ray cluster.
+    """Manage the hosts of a Ray cluster.
 
     Example: schedbed hosts check --address auto
     """
@@ -35,7 +35,8 @@ def check(
         str, typer.Option(metavar="|".join(KINDS), help="What nodes are to be made of.")
     ] = "process",
 ) -> None:
-    """Look at each host: clock, cores, ports, engine, image, bandwidth to each other; 1 when something is missing.
+    """Check each host: clock, cores, ports, engine, image, bandwidth to each other. Exit with 1 if something is
+    missing.
 
     Example: schedbed hosts check --address auto --ports 20000-20100 --machines docker
     """

@@ -1,4 +1,4 @@
-"""`schedbed policies`, `schedbed apps` and `schedbed suites`: what there is, as tables."""
+"""The lists of `schedbed policies`, `schedbed apps` and `schedbed suites`, as tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedbed.tasks.units import format_bytes, format_duration
 
 
 def show_apps(name: str | None) -> None:
-    """Prints all applications, or one, which may be a user's class; the parameters that all have come last."""
+    """Print all applications, or one, which may be a user's class. Parameters common to all come last."""
     from schedbed.deploy.scenario.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
     from schedbed.tasks.appkit.app_catalogue import APPS
@@ -42,7 +42,7 @@ def show_apps(name: str | None) -> None:
 
 
 def show_policies(name: str | None) -> None:
-    """Prints all policies and the axes that compositions are made of, or one policy."""
+    """Print all policies and the axes of compositions, or one policy."""
     from schedbed.scheduler.registry.registry import AXES, POLICIES
 
     table = _table("policy")
@@ -58,7 +58,7 @@ def show_policies(name: str | None) -> None:
 
 
 def show_suites(name: str | None) -> None:
-    """Prints all suites, or one with its jobs as a scenario file would have them."""
+    """Print all suites, or one with its jobs as in a scenario file."""
     from schedbed.deploy.scenario.suites import suite_text, suites
 
     chosen = _chosen(suites(), name, "suite")
@@ -89,7 +89,7 @@ def _table(kind: str) -> Table:
 
 
 def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None:
-    """A row for the thing itself, and an indented one for each of its parameters."""
+    """Add a row for the entry itself, and an indented one for each of its parameters."""
     table.add_row(Text(name, style="bold"), "", Text(about))
     for parameter in parameters:
         unit = f" ({parameter.unit})" if parameter.unit else ""

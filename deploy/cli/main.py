@@ -1,4 +1,4 @@
-"""The command `schedbed`: options in, one call each. Heavy imports wait for their command."""
+"""The command `schedbed`: its options and subcommands. Slow imports wait for the command that needs them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A live emulation testbed for MapReduce schedulers.
+    """Emulate MapReduce clusters live to compare schedulers.
 
     Example: schedbed run quickstart
     """
@@ -198,7 +198,7 @@ def explain(
     policy: Annotated[str | None, typer.Option(metavar="SPEC", help="Only under this policy.")] = None,
     repeat: Annotated[int | None, typer.Option(help="Only in this repeat.")] = None,
 ) -> None:
-    """Say why a task ran where and when it did: the offers, what the policy answered, and the reasons.
+    """Show why a task ran where and when it did: the offers, the policy's answers, and their reasons.
 
     Example: schedbed explain results job_0001_m_000003 --policy delay
     """
@@ -306,7 +306,8 @@ def reproduce(
         Path | None, typer.Option(help="The folder for index.html, results.json and runs.")
     ] = None,
 ) -> None:
-    """Run the papers' experiments: what the paper says, what comes out here, whether the claim holds.
+    """Run the papers' experiments and show the paper's values, the values measured here, and whether the claim
+    holds.
 
     Example: schedbed reproduce verma2011/fig5 --machines sim --out results
     """
@@ -319,7 +320,7 @@ def reproduce(
 
 @trace_app.command()
 def describe(file: TraceFile, format: Format = None, fit_cluster: FitCluster = False) -> None:
-    """Say what is in a trace: jobs, tasks, bytes and times, what it lacks, and which columns contradict each other.
+    """Describe a trace: jobs, tasks, bytes and times, what it lacks, and which columns contradict each other.
 
     Example: schedbed trace describe FB-2009_samples_24_times_1hr_0.tsv
     """
@@ -336,7 +337,7 @@ def convert(
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of jobs to take, from the first.")] = None,
     fit_cluster: FitCluster = False,
 ) -> None:
-    """Write a scenario whose synthetic jobs do what the jobs of a trace did.
+    """Convert a trace to a scenario of synthetic jobs.
 
     Example: schedbed trace convert FB-2009_samples_24_times_1hr_0.tsv fb2009.yaml --jobs 50
     """

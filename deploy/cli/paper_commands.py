@@ -1,4 +1,4 @@
-"""`schedbed reproduce`: which experiments are meant, and then those."""
+"""The command `schedbed reproduce`: selects the experiments and runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class ReproduceOptions:
-    """The command's options; `machines` has been checked."""
+    """The command's options. `machines` has been checked."""
 
     machines: str
     all: bool
@@ -26,7 +26,7 @@ class ReproduceOptions:
 
 
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
-    """Runs what is asked for, or lists what there is when nothing is."""
+    """Run the selected experiments, or list all if none is selected."""
     known = entries()
     if target is None and not options.all and not options.quick:
         terminal.list_all(known)

@@ -1,4 +1,4 @@
-"""`schedbed policy check`: is a user's own policy fit for runs?"""
+"""The command `schedbed policy check`: whether a user's own policy is fit for runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ policy_app = typer.Typer(
 
 @policy_app.callback()
 def policy() -> None:
-    """Keep `check` a command of its own, as long as there is no other."""
+    """Keep `check` a subcommand, since there is no other."""
 
 
 @policy_app.command()
@@ -24,7 +24,7 @@ def check(
         str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
     ],
 ) -> None:
-    """Play a policy of your own through small simulated stories, twice over, and say what is wrong with it.
+    """Run a policy of your own through small simulated stories, twice, and print what is wrong with it.
 
     Example: schedbed policy check my_policy.py:ShortestFirst
     """

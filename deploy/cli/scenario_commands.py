@@ -1,4 +1,4 @@
-"""`schedbed init` and `schedbed schema`: a scenario to start from, and what a scenario may say."""
+"""The commands `schedbed init` and `schedbed schema`: a scenario to start from, and the schema of scenarios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Make both commands of the application."""
+    """Add both commands to the application."""
     app.command()(init)
     app.command()(schema)
 
@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer) -> None:
 def init(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Names both files.")] = "experiment",
 ) -> None:
-    """Write a scenario to start from, NAME.yaml, and a policy of one's own beside it, NAME_policy.py.
+    """Write a scenario to start from, NAME.yaml, and a policy of your own, NAME_policy.py.
 
     Example: schedbed init lab
     """

@@ -1,4 +1,4 @@
-"""`schedbed trace describe` and `trace convert`: an outside trace in words, and as a scenario file."""
+"""The commands `schedbed trace describe` and `trace convert`: a trace described, and converted to a scenario file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHECKED_JOBS = 100  # of a converted trace, resolved before the file is written
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
-    """Print what is in a trace and what a workload made of it would assume; with `fit` a cluster for it as well."""
+    """Print what is in a trace and the assumptions of a workload made of it; with `fit` also a fitting cluster."""
     trace = read_trace(file, format)
     console = Console(highlight=False)
     for label, value in facts(trace):
@@ -42,7 +42,8 @@ def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
 
 
 def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
-    """Write a trace as a scenario that runs; BadInput when it is no trace of jobs or the file cannot be written."""
+    """Write a trace as a runnable scenario. Raises BadInput if it is no trace of jobs or the file cannot be
+    written."""
     trace = read_trace(file, format)
     if trace.topology is not None:
         raise BadInput(f"{file}: a topology of {len(trace.topology.hosts)} hosts, no trace of jobs")
@@ -70,7 +71,7 @@ def validate_trace(
     policies: Sequence[str] | None,
     sets: Sequence[str],
 ) -> None:
-    """Hold a recorded trace against its simulation; BadInput for an option that does not go with that."""
+    """Compare a recorded trace with its simulation. Raises BadInput for an option that does not apply."""
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES
 

@@ -1,4 +1,4 @@
-"""`schedbed validate`: the simulator against live runs, drawn ones, or a recorded trace."""
+"""The command `schedbed validate`: compares the simulator with live runs, drawn runs, or a recorded trace."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Out = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Make it a command of the application."""
+    """Add the command to the application."""
     app.command()(validate)
 
 
@@ -70,7 +70,7 @@ def validate(
     out: Out = None,
     no_live: NoLive = False,
 ) -> None:
-    """Run a scenario live and simulated, or simulate a recorded trace, and print how far the simulator is off.
+    """Run a scenario live and simulated, or simulate a recorded trace, and print the simulator's errors.
 
     Example: schedbed validate mixed --repeats 5 --phases
     """

@@ -1,1 +1,1 @@
-"""What a person sees while a run goes on."""
+"""The display during a run."""

@@ -1,7 +1,7 @@
-"""What a person sees while a run goes on: a live picture on a terminal, plain lines elsewhere.
+"""The display during a run: a live picture on a terminal, plain lines elsewhere.
 
-Both are fed with the core's status dict (scheduler/core/status.py) and what the driver adds to it: `policy`,
-`repeat`, `repeats`, `of_policies` [number, of how many], and `now_s` if it knows it.
+Both get the core's status (scheduler/core/status.py) with additions of the driver: `policy`, `repeat`, `repeats`,
+`of_policies` [number, total], and `now_s` if known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDED = ("succeeded", "failed", "killed")
 
 
 class Display(Protocol):
-    """A context manager that is told the status as often as the driver likes."""
+    """A context manager that gets the status as often as the driver likes."""
 
     def __enter__(self) -> Display: ...
 
@@ -28,16 +28,16 @@ class Display(Protocol):
     ) -> None: ...
 
     def stage(self, doing: str) -> None:
-        """Tell what is being done until the first status of a run comes."""
+        """Show the current activity until the first status of a run comes."""
         ...
 
     def update(self, status: Status) -> None:
-        """Takes the newest status; cheap when called too often."""
+        """Show the newest status. Calls that come too often cost little."""
         ...
 
 
 class PlainLines:
-    """A line when something happens to a job or a node, and every few seconds one that sums up."""
+    """Prints a line for each event of a job or node, and a summary every few seconds."""
 
     def __init__(self, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._clock = out, clock
@@ -55,11 +55,11 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing: whoever reads a file waits for nothing, and an error there is one line."""
+        """Print nothing, since readers of a file do not wait, and an error there is one line."""
         del doing
 
     def update(self, status: Status) -> None:
-        """Print what changed since the last status."""
+        """Print the changes since the last status."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._run, self._jobs, self._nodes = run, {}, {}
@@ -91,7 +91,7 @@ class PlainLines:
 
 
 def title(status: Status) -> str:
-    """`fair, repeat 1 of 3 (run 2 of 6)`."""
+    """Return a title such as `fair, repeat 1 of 3 (run 2 of 6)`."""
     text = str(status.get("policy", ""))
     if status.get("repeats", 1) > 1:
         text += f", repeat {status.get('repeat', 0) + 1} of {status['repeats']}"
@@ -102,7 +102,7 @@ def title(status: Status) -> str:
 
 
 def stamp(status: Status) -> str:
-    """Return the run's time, as far as the status knows it."""
+    """Return the run's time, if the status has it."""
     now_s = status.get("now_s")
     if now_s is None:
         now_s = max((row["t"] for row in status["recent"]), default=0.0)
@@ -110,7 +110,7 @@ def stamp(status: Status) -> str:
 
 
 def totals(status: Status) -> str:
-    """One line about all jobs and nodes."""
+    """Return one line about all jobs and nodes."""
     jobs, nodes = status["jobs"], status["nodes"]
     ended = sum(job["state"] in ENDED for job in jobs)
     done = sum(job["maps_done"] + job["reduces_done"] for job in jobs)

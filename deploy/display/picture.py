@@ -1,4 +1,5 @@
-"""The live picture on a terminal: jobs with their progress, nodes with what they use, the last decisions (rich)."""
+"""The live picture on a terminal (rich): jobs with their progress, nodes with their use of resources, the last
+decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "
 
 
 class Picture:
-    """Redraws at most every REFRESH_S; what came last is drawn when the run ends or is left."""
+    """Redraws at most every REFRESH_S. The last status is drawn when the run ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._console = Console(file=out)
@@ -49,7 +50,7 @@ class Picture:
         self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
 
     def update(self, status: Status) -> None:
-        """Draws the status unless the last drawing was a moment ago."""
+        """Draw the status unless the last drawing was a moment ago."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._leave_line()
@@ -60,7 +61,7 @@ class Picture:
             self._live.update(draw(status, self._console.size.height), refresh=True)
 
     def _leave_line(self) -> None:
-        """Leave what stays on the terminal of a run that is over."""
+        """Print the final line of a run that is over."""
         if self._status is not None:
             line = f"{title(self._status)}: {stamp(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))
@@ -68,7 +69,7 @@ class Picture:
 
 
 def draw(status: Status, height: int) -> RenderableType:
-    """Return the whole picture, as high as the terminal: running jobs first, then those that wait or have ended."""
+    """Return the whole picture in the terminal's height: running jobs first, then waiting and ended ones."""
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
@@ -105,12 +106,12 @@ def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """Return one line that ends in an ellipsis where its column is too narrow."""
+    """Return text for one line, with an ellipsis if its column is too narrow."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return the jobs to show when not all fit, in their usual order: those at work, then the last that ended."""
+    """Return the jobs to show if not all fit, in their usual order: active ones, then the last ended ones."""
     ranks = {
         id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
     }
@@ -120,7 +121,7 @@ def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, A
 
 
 def bar(done: int, running: int, total: int, width: int) -> Text:
-    """Done is solid, running is shaded; a job without such tasks has no bar."""
+    """Return a bar: solid for done, shaded for running; empty for a job without such tasks."""
     if not total:
         return Text("")
     full = width * done // total
@@ -162,7 +163,7 @@ def _use(share: float) -> Text:
 
 
 def _short(attempt: str) -> str:
-    """`job_0001_m_000003_0` as `1m3`; other names stay."""
+    """Return a short name of an attempt, such as `1m3` for `job_0001_m_000003_0`. Other names are not changed."""
     parts = attempt.split("_")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[3].isdigit()):
         return attempt

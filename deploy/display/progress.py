@@ -1,4 +1,4 @@
-"""What a person sees while a simulation goes on: a bar with tasks a second and the time left, plain lines elsewhere."""
+"""The display during a simulation: a bar with tasks per second and the time left, or plain lines."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ LINE_EVERY_S = 10.0
 
 
 class Progress(Protocol):
-    """Told of each run's begin and end, and in between as often as the driver likes."""
+    """Gets each run's begin and end, and its progress as often as the driver likes."""
 
     def begin(self, label: str) -> None:
-        """A run begins."""
+        """Start the display of a run."""
         ...
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Show that the run has come to the virtual time `now_s` and that `tasks` attempts have ended."""
+        """Show the virtual time `now_s` and the number of ended attempts."""
         ...
 
     def end(self, now_s: float, tasks: int) -> None:
-        """The run is over."""
+        """End the display of a run."""
         ...
 
 
 @contextmanager
 def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -> Iterator[Progress]:
-    """A bar when `out` (standard output) is a terminal and `live`, else plain lines; `tasks` is how many a run has."""
+    """Yield a bar if `out` (standard output) is a terminal and `live`, else plain lines. `tasks` is a run's number of
+    tasks."""
     stream = out or sys.stdout
     if live and stream.isatty():
         bar = _Bar(tasks, stream)
@@ -42,7 +43,7 @@ def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -
 
 
 class Lines:
-    """A line every few seconds and at the end of each run."""
+    """Prints a line every few seconds and at the end of each run."""
 
     def __init__(self, tasks: int, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks, self._out, self._clock = tasks, out, clock
@@ -51,12 +52,12 @@ class Lines:
         self._last_tasks = 0
 
     def begin(self, label: str) -> None:
-        """Note the time."""
+        """Note the time of the begin."""
         self._label, self._last_tasks = label, 0
         self._began_s = self._last_s = self._clock()
 
     def show(self, now_s: float, tasks: int) -> None:
-        """A line when the last one is a while ago; its rate is of the time since then."""
+        """Print a line if the last one is some seconds ago. Its rate is that since the last line."""
         clock_s = self._clock()
         if clock_s - self._last_s < LINE_EVERY_S:
             return
@@ -70,7 +71,7 @@ class Lines:
         self._say(now_s, tasks, f"{rate:,.0f} tasks/s{left}")
 
     def end(self, now_s: float, tasks: int) -> None:
-        """A line that says how fast it was."""
+        """Print a line with the speed of the run."""
         took_s = self._clock() - self._began_s
         self._say(now_s, tasks, f"{took_s:.1f} s, {tasks / max(1e-9, took_s):,.0f} tasks/s")
 
@@ -80,7 +81,7 @@ class Lines:
 
 
 class _Bar:
-    """One bar for the present run; finished ones stay as lines."""
+    """A bar for the current run. Bars of finished runs stay."""
 
     def __init__(self, tasks: int, out: TextIO) -> None:
         from rich.console import Console
@@ -101,7 +102,7 @@ class _Bar:
         self._began_s = 0.0
 
     def begin(self, label: str) -> None:
-        """A new bar."""
+        """Add a new bar."""
         self._began_s = time.monotonic()
         self._row = self.drawn.add_task(label, total=self._tasks, rate=0.0, now_s=0.0)
 
@@ -111,5 +112,5 @@ class _Bar:
         self.drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Leaves the bar as it is."""
+        """Leave the bar in its last state."""
         self.show(now_s, tasks)

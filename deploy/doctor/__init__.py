@@ -1,1 +1,1 @@
-"""What this host can enforce, and what nodes get of what they were declared."""
+"""What this host can enforce, and how much of their declared resources nodes get."""

@@ -1,4 +1,5 @@
-"""Whether the nodes of a scenario get what they are declared: measured on all of them at once, without a scheduler."""
+"""Measurement of whether the nodes of a scenario get their declared resources: on all of them at once, without a
+scheduler."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ SECONDS = 8.0
 
 
 def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS) -> list[Achieved]:
-    """Start the scenario's nodes and put all of them under load; return what they achieved.
+    """Start the scenario's nodes, load all of them, and return what they achieved.
 
-    One resource after the other is loaded for `seconds` each, since each load needs CPU as well; then come transfers
-    and tasks as short as those of a run. Raises BadInput when machines of that kind cannot be had, RunFailed when one
-    does not come up.
+    One resource after the other is loaded for `seconds` each, since each load also needs CPU; then come transfers and
+    tasks as short as those of a run. Raises BadInput if machines of that kind do not work, RunFailed if one does not
+    start.
     """
     with nodes_alone(scenario.cluster, machines) as config:
         try:
@@ -40,7 +41,7 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Let nodes of that kind be started without Ray and masters; nothing of them is left afterwards."""
+    """Prepare a run's configuration to start nodes without Ray and masters. Nothing is left afterwards."""
     with machines_ready(machines), scratch() as base:
         config = RunConfig(
             run_id=f"{base.name}-measure",
@@ -60,7 +61,7 @@ def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
 
 @asynccontextmanager
 async def loads_on(config: RunConfig, seconds: float) -> AsyncIterator[Loads]:
-    """All nodes of the configuration, up and ready for loads of about `seconds`."""
+    """Start all nodes of the configuration and yield them ready for loads of about `seconds`."""
     specs = config.cluster.nodes
     machines = [make_machine(config, spec, config.epoch_s) for spec in specs]
     async with connected(machines, specs, config.token, seconds) as loads:

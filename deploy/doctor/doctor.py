@@ -1,4 +1,4 @@
-"""What this host can enforce, and whether a scenario fits on it: said before a run instead of after."""
+"""Diagnosis of a host: what it can enforce, and whether a scenario fits on it, before a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the diagnosis: `ok` None is information only."""
+    """One line of the diagnosis. `ok` None is information only."""
 
     what: str
     found: str
@@ -41,9 +41,12 @@ def doctor(
     hostile: bool = False,
     save: Path | None = None,
 ) -> None:
-    """Prints what the host offers and, with a scenario, whether it fits and, `measured`, whether nodes of that kind get
-    what they are declared and, `hostile`, no more than that whatever their attempts do; RunFailed when not. `save` is a
-    file for what was measured. BadInput when machines of that kind cannot be had."""
+    """Print what the host offers and, with a scenario, whether it fits.
+
+    `measured`: also whether nodes of that kind get what they are declared. `hostile`: also whether any attempt can
+    get more. `save`: file for the measurements. Raises RunFailed if a limit does not hold, BadInput if machines of
+    that kind do not work.
+    """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
     engine = "" if probe.docker_why else describe_engine()
@@ -71,7 +74,7 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return what the host has, and what enforces the limits of process machines on it."""
+    """Return the findings about the host, and what enforces the limits of process machines on it."""
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
     memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"
@@ -91,7 +94,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return each resource that the scenario wants from the host, against what there is."""
+    """Return each resource that the scenario needs from the host, compared with what there is."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

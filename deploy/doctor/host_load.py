@@ -1,6 +1,6 @@
-"""Whether the host had CPU time to spare: where it had none, an attempt that got little was not held by its limit.
+"""Whether the host had spare CPU time: if not, an attempt that got little was not held back by its limit.
 
-What measures goes ahead of what wants the CPU.
+The measuring thread has priority over what it measures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostClock:
-    """The time of all cores together since boot: in all, idle, and that of other machines on the same hardware."""
+    """The time of all cores together since boot: total, idle, and stolen by other machines on the same hardware."""
 
     total_s: float
     idle_s: float
@@ -29,7 +29,7 @@ class HostClock:
 
     @classmethod
     def read(cls, stat: Path = Path("/proc/stat")) -> HostClock:
-        """Return the kernel's present count."""
+        """Return the kernel's current counts."""
         user, nice, system, idle, wait, irq, soft, steal = (
             int(ticks) * TICK_S for ticks in stat.read_text().split(maxsplit=9)[1:9]
         )
@@ -38,11 +38,11 @@ class HostClock:
 
     @property
     def busy_s(self) -> float:
-        """Return the time in which cores worked, or were taken by other machines on the same hardware."""
+        """Return the seconds in which cores worked, or were taken by other machines on the same hardware."""
         return self.total_s - self.idle_s
 
     def busy_until(self, now: HostClock) -> str:
-        """Return in words how busy the host was from this to that moment; empty when it had time to spare."""
+        """Return a text that says how busy the host was until `now`; empty if it had time to spare."""
         total_s = now.total_s - self.total_s
         if total_s < TOLD_S:
             return ""
@@ -54,7 +54,8 @@ class HostClock:
 
 @contextlib.contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """This thread before all others, as far as it may: what measures shall not wait for what it measures."""
+    """Give this thread priority over all others, as far as permitted, so that the measurement need not wait for its
+    object."""
     thread = threading.get_native_id()
     before = os.getpriority(os.PRIO_PROCESS, thread)
     with contextlib.suppress(PermissionError):

@@ -1,4 +1,4 @@
-"""Runs attempts that do not cooperate on a scenario's first nodes, one kind at a time, and counts what they get."""
+"""Runs uncooperative attempts on a scenario's first nodes, one kind at a time, and measures what they get."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start up to three nodes and try each limit of the first for about `seconds`; `say` is told how far it is.
+    """Start up to three nodes and try each limit of the first for about `seconds`. `say` gets progress messages.
 
-    Raises BadInput when machines of that kind cannot be had, RunFailed when one does not come up.
+    Raises BadInput if machines of that kind do not work, RunFailed if one does not start.
     """
     cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
     with nodes_alone(cluster, machines) as config:
@@ -107,7 +107,7 @@ class _Run:
         ]
 
     async def row(self) -> LimitRow:
-        """Run it, and judge what was seen."""
+        """Run the trial and return its judged row."""
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = Witness(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
@@ -145,7 +145,7 @@ class _Run:
         return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
 
     async def _reports(self) -> dict[str, Message]:
-        """Return how each attempt ended, by its name; those that do not end in time are killed."""
+        """Return how each attempt ended, by its name. Attempts that do not end in time are killed."""
         attempts = [*self._tried, *self._helping]
         found: dict[str, Message] = {}
         reason = "it did not end by itself"
@@ -163,7 +163,7 @@ class _Run:
 
     @staticmethod
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
-        """Take the node's reports, whoever they are of, until there is one of this attempt."""
+        """Read the node's reports, of whichever attempt, until there is one of this attempt."""
         while attempt.spec.attempt not in found:
             try:
                 report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
@@ -172,7 +172,7 @@ class _Run:
             found[report["attempt"]] = report
 
     async def _lives(self) -> bool:
-        """Return whether the node still says how it is."""
+        """Return whether the node still reports its state."""
         self._node.beats.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):
@@ -181,7 +181,7 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.beats)
 
     async def _left_behind(self, witness: Witness) -> int:
-        """Wait a moment for the attempts' processes to go, end the others, and return how many these were."""
+        """Wait a moment for the attempts' processes to end, kill the others, and return the number of these."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)

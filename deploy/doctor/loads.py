@@ -1,4 +1,4 @@
-"""Loads that show whether nodes get what they were declared: attempts launched on agents without any scheduler."""
+"""Loads that test whether nodes get their declared resources: attempts launched on agents without a scheduler."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Ratios = dict[str, FittedRate]
 
 @dataclass
 class LoadedNode:
-    """A machine that is up, with the control connection that a TaskTracker would hold."""
+    """A running machine, with the control connection that a TaskTracker would hold."""
 
     spec: NodeSpec
     machine: Machine
@@ -49,7 +49,7 @@ class LoadedNode:
     """Readings of what the kernel has counted: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
-        """Sorts what the agent says, until it is gone."""
+        """Sort the agent's messages until its connection ends."""
         async for message in self.socket:
             said = message.json()
             if said["type"] == "ended":
@@ -58,18 +58,18 @@ class LoadedNode:
                 self.beats.append(said["usage"])
 
     def count_cpu(self) -> None:
-        """Takes a reading, where the kernel counts."""
+        """Take a reading of the CPU time, if the kernel counts it."""
         if (used_s := self.machine.totals().cpu_s) is not None:
             self.cpu_counts.append((time.monotonic(), used_s))
 
     def cpu_ratio(self) -> FittedRate:
-        """Return what the readings, or else what the agent's own, make of the declared CPU."""
+        """Return achieved over declared CPU by the readings, else by the agent's own figures."""
         if len(self.cpu_counts) >= LEAST_READINGS:
             return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
         return FittedRate(mean(beat["cpu_util"] for beat in self.beats))
 
     async def send(self, type_: str, **message: Any) -> None:
-        """Tell the agent something."""
+        """Send a message to the agent."""
         await self.socket.send_json({"type": type_, **message})
 
 
@@ -88,7 +88,7 @@ class Loads:
 
     @property
     def names(self) -> list[str]:
-        """Return the nodes' names."""
+        """Return the names of the nodes."""
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
@@ -96,7 +96,7 @@ class Loads:
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
-        """Makes the nodes known to each other and gives each a block on its disk."""
+        """Tell the nodes about each other and store a block on each."""
         urls = {node.spec.node: node.hello.url for node in self.nodes}
         racks = {node.spec.node: node.spec.rack for node in self.nodes}
         for node in self.nodes:
@@ -106,7 +106,7 @@ class Loads:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """CPU of one attempt a node over its time, against one emulated core."""
+        """Return the CPU rate of one attempt per node, relative to one emulated core."""
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
@@ -114,8 +114,8 @@ class Loads:
         }
 
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """CPU of a node with twice as many attempts as cores, by the kernel's counter of its group; where there is
-        none, as its agent says."""
+        """Return the CPU rate of nodes with twice as many attempts as cores, by the kernel's counter, else by the
+        agent's."""
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
         await asyncio.sleep(WARM_S)
@@ -133,7 +133,7 @@ class Loads:
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return a reader of a local block and a writer of a map output on each node, bytes of both together."""
+        """Return the disk rate of a reader of a local block and a writer of a map output on each node together."""
         work = []
         for node in nodes:
             half = int(node.spec.disk_bps * self.seconds / 2)
@@ -147,8 +147,10 @@ class Loads:
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Each node reads the block of the next one, with an attempt on each core (one alone may lack CPU for it): with
-        all nodes busy each sends and receives at its full rate, or that of a slower node that it reads from.
+        """Return the network rate of nodes that read the block of the next one, with an attempt on each core.
+
+        A single attempt may lack CPU for it. With all nodes busy each sends and receives at its full rate, or that of
+        a slower node that it reads from.
         """
         sources = self.next_of()
         work, rates = [], {}
@@ -166,9 +168,10 @@ class Loads:
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """1 where an attempt gets the memory it was declared and dies alone of more than that; else what it got.
+        """Return 1 for nodes on which an attempt gets its declared memory, and only an attempt that exceeds it dies;
+        else what it got.
 
-        Two attempts run side by side: one that holds nearly its limit, and one that asks for more than its own.
+        Two attempts run at the same time: one holds nearly its limit, and one asks for more than its own.
         """
         launched = []
         for node in nodes:
@@ -207,7 +210,7 @@ class Loads:
     async def launch(
         self, work: Sequence[Work], hold_mib: Sequence[int] = ()
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
-        """One attempt each, all at once; the third names the node whose block is read."""
+        """Launch an attempt per entry, all at once. The third item names the node whose block is read."""
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
         launched = []
@@ -220,7 +223,7 @@ class Loads:
         return launched
 
     async def reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
-        """Of all that was launched, in that order; what it left on the nodes' disks is removed."""
+        """Return the reports of all launched attempts, in that order. Their files on the nodes are removed."""
         reports: dict[str, Message] = {}
         async with asyncio.timeout(PATIENCE * self.seconds + 60):
             for node, _ in launched:
@@ -232,12 +235,12 @@ class Loads:
 
 
 def _span_s(reports: Sequence[Message]) -> float:
-    """From the first start to the last end."""
+    """Return the seconds from the first start to the last end."""
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """Return a synthetic map of that cost for the node; it reads the block of node `source`."""
+    """Return a synthetic map of that cost for the node. It reads the block of node `source`."""
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(
         attempt=f"{task}_0",
@@ -264,7 +267,8 @@ def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None)
 async def connected(
     machines: Sequence[Machine], specs: Sequence[NodeSpec], token: str, seconds: float
 ) -> AsyncIterator[Loads]:
-    """The machines, started side by side and stopped at the end, ready for loads. Raises what a machine raises."""
+    """Start the machines concurrently, yield them ready for loads, and stop them at the end. Errors of machines are
+    raised."""
     listening: list[asyncio.Task[None]] = []
     try:
         hellos = await asyncio.gather(*(machine.start() for machine in machines))

@@ -1,4 +1,4 @@
-"""All that `schedbed doctor --measure` and `--hostile` measure, and the verdict over it."""
+"""All measurements of `schedbed doctor --measure` and `--hostile`, and their verdict."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def measure_limits(
     hostile_s: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> None:
-    """Measure all that was asked for, print and `save` it, and only then raise RunFailed for what does not hold.
+    """Measure, print and `save` everything requested, and then raise RunFailed for limits that do not hold.
 
-    Each load takes about `seconds`, each of the hostile trials `hostile_s`. Raises BadInput when machines of that kind
-    cannot be had, or the file cannot be written.
+    Each load takes about `seconds`, each of the hostile trials `hostile_s`. Raises BadInput if machines of that kind
+    do not work, or the file cannot be written.
     """
     nodes, problems = scenario.cluster.nodes, list[str]()
     console.print(f"Measuring {len(nodes)} nodes, one to two minutes ...")

@@ -1,4 +1,4 @@
-"""What a policy will make of a scenario's nodes, where that is not what a user expects of it."""
+"""Effects of a policy on a scenario's nodes that a user would not expect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
-    """Yield a sentence for each policy under which nodes will stand idle; a user's own policies are not asked."""
+    """Yield a sentence for each policy under which nodes will be idle. Users' own policies are not checked."""
     for choice in scenario.policies:
         reserved = _reserved_cores(choice)
         if reserved is None:
@@ -27,7 +27,7 @@ def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
 
 
 def _reserved_cores(choice: PolicyChoice) -> int | None:
-    """Return the cores that FGCS leaves to daemons on each node, None under another admission."""
+    """Return the cores that FGCS reserves for daemons on each node; None for another admission."""
     if choice.make is not None or is_policy_file(choice.spec):
         return None
     policy = choice.build(scale=1.0, store="none")

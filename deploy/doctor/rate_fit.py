@@ -1,8 +1,8 @@
-"""The rate at which a running total grows, by a line through many readings, and how far that can be told at all.
+"""The rate of growth of a running total, by a line fitted to many readings, with its resolution.
 
-A limit hands out its amount in lumps: a quota each period, a bucket that fills. Two readings differ by a lump more or
-less at either end of the time between them, and by what came before the limit was laid on: in 1.5 s of 0.1 host core
-launching alone is 3%. The line leaves the begin out, and what lumps do to it is in its resolution.
+A limit gives its amount in lumps: a quota each period, a bucket that fills. Two readings differ by a lump more or
+less at either end of the time between them, and by what came before the limit was applied: in 1.5 s of 0.1 host core
+launching alone is 3%. The line excludes the begin, and the effect of lumps is its resolution.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Series = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate a second, and by how much it may be wrong; 0 for what is known to be the least that it was."""
+    """A rate per second, and its possible error; 0 for what is known to be a lower bound."""
 
     per_s: float
     resolution: float = 0.0
 
     def times(self, factor: float) -> FittedRate:
-        """Return it in another unit."""
+        """Return the rate in another unit."""
         return FittedRate(self.per_s * factor, self.resolution * factor)
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate of a running total while it grows; None when it does not.
+    """Return the rate of a running total while it grows; None if it does not.
 
-    What is over at once is counted whole, which makes the rate the least that it was.
+    Growth that is over at once is counted whole, so the rate is a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:
@@ -57,8 +57,8 @@ def steady_rate(series: Series) -> FittedRate | None:
 def fit_rate(series: Series) -> FittedRate:
     """Return the slope of the line through at least three readings.
 
-    Readings that follow each other are off the line to the same side where lumps last longer than the time between two
-    readings: that many fewer are counted as readings of their own.
+    If lumps last longer than the time between readings, consecutive readings deviate to the same side; the number of
+    independent readings is reduced accordingly.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

@@ -1,4 +1,4 @@
-"""Loads as short as tasks are: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU time."""
+"""Loads as short as tasks: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU time."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ START_S = 0.003  # of an attempt that does nothing: files made, renamed and repo
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A kind of transfer: what it is called, which resource it uses, how a node's attempt does it."""
+    """A kind of transfer: its name, its resource, and the work of an attempt that does it."""
 
     name: str
     resource: str
     local: bool
 
     def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
-        """Return the one attempt on a node that moves `size` bytes; `source` is where remote reads come from."""
+        """Return the attempt on a node that moves `size` bytes. Remote reads come from `source`."""
         if self.name == "write":
             return node, Cost(write_bytes=size), None
         return node, Cost(read_bytes=size), node if self.local else source
 
     def rate_bps(self, node: LoadedNode, source: LoadedNode) -> float:
-        """Return the rate that bounds the transfer."""
+        """Return the rate that limits the transfer."""
         if self.local:
             return node.spec.disk_bps
         return min(node.spec.network_bps, source.spec.network_bps, source.spec.disk_bps)
@@ -48,7 +48,8 @@ KINDS = (Transfer("read", "disk", True), Transfer("write", "disk", True), Transf
 
 
 async def short_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each kind and size, with the node that is furthest off, all nodes transferring at once."""
+    """Return a row for each kind and size, of the node that is furthest from its rate, with all nodes transferring at
+    once."""
     rows = [_worst(await _tasks(loads))]
     for kind in KINDS if len(loads.nodes) > 1 else KINDS[:2]:
         for size in SIZES:
@@ -58,7 +59,7 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 
 
 async def _tasks(loads: Loads) -> list[Achieved]:
-    """One attempt a node of `TASK_CPU_S`."""
+    """Return rows of one attempt of `TASK_CPU_S` per node."""
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
     before = HostClock.read()
     took = await _took(loads, work)
@@ -78,10 +79,10 @@ async def _tasks(loads: Loads) -> list[Achieved]:
 
 
 async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
-    """One attempt a node that moves `size` bytes: its rate over the declared one.
+    """Return rows of one attempt per node that moves `size` bytes: its rate over the declared one.
 
-    Some of an attempt's CPU time passes before its first byte. Where one emulated core takes more than `CPU_SHARE` of
-    the transfer's time for it, the row says so and is not judged.
+    Some of an attempt's CPU time passes before its first byte. If one emulated core takes more than `CPU_SHARE` of
+    the transfer's time for that, the row says so and is not judged.
     """
     sources = loads.next_of()
     before = HostClock.read()
@@ -100,7 +101,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run the attempts `REPEATS` times; return the reports of each."""
+    """Run the attempts `REPEATS` times. Return the reports of each."""
     made: list[list[Message]] = []
     for _ in range(REPEATS):
         await asyncio.sleep(PAUSE_S)

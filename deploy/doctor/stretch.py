@@ -1,4 +1,4 @@
-"""How many real seconds an emulated one lasts: what the scenario says, or the least at which this host keeps up."""
+"""The stretch (real seconds per emulated second): from the scenario, or the least at which this host keeps up."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ STEP = 0.1
 
 
 def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
-    """Return the least stretch, at least 1, at which a host of `cores` cores gives what the nodes declare together.
+    """Return the least stretch, at least 1, at which a host of `cores` cores provides what the nodes declare
+    together.
 
-    `disk_bps` is what its disk writes, bytes/s; None when that was not measured. A limit that is off asks for nothing.
+    `disk_bps` is the rate at which its disk writes, bytes/s; None if not measured. With `limits: off` it is 1.
     """
     if cluster.limits == "off":
         return 1.0
@@ -32,7 +33,7 @@ def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) ->
 
 
 def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return the scenario as this host must hold it: rates in real seconds, as `cluster.stretch` makes them."""
+    """Return the scenario with its rates in real seconds, by `cluster.stretch`."""
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
     heartbeat_s = cluster.heartbeat_s * stretch
@@ -41,8 +42,8 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with a number for `stretch: auto` or `adaptive`, measured on this host; BadInput with other
-    hosts."""
+    """Return the scenario with a number for `stretch: auto` or `adaptive`, measured on this host. Raises BadInput
+    with other hosts."""
     if not scenario.auto_stretch:
         return scenario
     if address is not None:

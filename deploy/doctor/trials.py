@@ -1,4 +1,4 @@
-"""What attempts that do not cooperate try against each limit of a node, and how what they got is judged."""
+"""Attacks of uncooperative attempts on each limit of a node, and the judgement of what they got."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileTrial:
-    """One way to get past a limit. `program` is what each of `count` attempts on the node runs (0: one a slot).
+    """One attack on a limit.
 
-    `counter` is what the witness counts. `helper` is what each node beside the tried one runs meanwhile.
+    `program` is what each of `count` attempts on the node runs (0: one per slot). `counter` is what the witness
+    counts. `helper` is what each other node runs meanwhile.
     """
 
     program: str
@@ -96,11 +97,11 @@ TRIALS: Sequence[HostileTrial] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeen:
-    """What was seen of a trial.
+    """The observations of a trial.
 
-    `achieved` is by the kernel's counters, with the `resolution` of that measurement, and the `witness` the one that
-    counted it; None when none did. Then how the first attempt ended, whether the node lives, the host's own bound on
-    processes.
+    `achieved` is measured by the kernel's counters, with the `resolution` of the measurement, and the `witness` that
+    counted it; None if none did. Then how the first attempt ended, whether the node lives, and the host's own limit
+    on processes.
     """
 
     achieved: float | None
@@ -115,8 +116,11 @@ class TrialSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit beside what one kind of code got of it. Values are in the unit of `UNITS`; `resolution` is by how much
-    `achieved` may be wrong, as the time was as short as it was."""
+    """A limit with what one kind of code got of it.
+
+    Values are in the unit of `UNITS`. `resolution` is the possible error of `achieved`, given how short the
+    measurement was.
+    """
 
     node: str
     resource: str
@@ -132,17 +136,17 @@ class LimitRow:
 
     @property
     def fails(self) -> bool:
-        """Tell whether a limit that claims to hold does not, or could not be shown to."""
+        """Return whether a limit that claims to hold does not, or could not be tested."""
         return self.verdict in (BREAKS, UNTRIED)
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether what enforces a limit is said to hold for any code, not only for code that cooperates."""
+    """Return whether the enforcement of a limit claims to hold for any code, not only for cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return what the tried attempts may have of the resource together; of processes a node is declared no number."""
+    """Return how much of the resource the tried attempts may have together. No number of processes is declared."""
     if trial.resource == "processes":
         return 0.0
     if trial.resource == "cpu" and trial.count == 1:
@@ -151,7 +155,8 @@ def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
 
 
 def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
-    """Return the row of a trial on a node whose resource `by` enforces; `most_processes` is all that a bomb makes."""
+    """Return the row of a trial on a node whose resource is enforced by `by`. `most_processes` is the total that a
+    fork bomb makes."""
     allowed: float | None = declared_of(trial, node)
     if trial.resource == "processes":
         allowed = None if seen.pids_limit is None else float(seen.pids_limit)

@@ -1,4 +1,4 @@
-"""The table of what nodes got of what they were declared: a row a measured limit, each with the load that tested it."""
+"""The table of declared and achieved resources of nodes: one row per measured limit, with the load that tested it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST_BUSY = "host busy"
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """One resource of one node under one load: `ratio` of achieved to declared, and what holds it to that."""
+    """One resource of one node under one load. `ratio`: achieved over declared. `by`: what enforces it."""
 
     node: str
     resource: str
@@ -44,14 +44,15 @@ class Achieved:
 
     @property
     def holds(self) -> bool:
-        """Within the tolerance, as far as can be told; what the host did not have to give is no fault of the limit."""
+        """Return whether the error is within the tolerance and resolution. A lack on a busy host is not the limit's
+        fault."""
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True
         return self.error < 0 and bool(self.busy)
 
     @property
     def verdict(self) -> str:
-        """Return the table's last column."""
+        """Return the text of the table's last column."""
         if self.tolerance is None:
             return "not judged"
         if self.busy and self.error < -self.tolerance:
@@ -60,12 +61,12 @@ class Achieved:
 
 
 def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
-    """Return the memory of each of the attempts, two of which a node must hold; bytes."""
+    """Return the memory in bytes of each of the attempts, two of which a node must hold."""
     return min(at_most_bytes, node.memory_bytes // 2)
 
 
 def declared(node: NodeSpec, resource: str) -> float:
-    """Return what a node is declared, in cores, bytes/s or (of an attempt) bytes."""
+    """Return the declared value of a node, in cores, bytes/s or (for an attempt) bytes."""
     return {
         "cpu": node.cpu_rate,
         "disk": node.disk_bps,
@@ -75,7 +76,7 @@ def declared(node: NodeSpec, resource: str) -> float:
 
 
 def show(found: Sequence[Achieved], nodes: Sequence[NodeSpec], console: Console) -> None:
-    """Print the table in the order of `found`; RunFailed when a row is outside its tolerance."""
+    """Print the table in the order of `found`. Raises RunFailed if a row is outside its tolerance."""
     columns = ("node", "resource", "tested with", "configured", "achieved", "error", "by", "")
     table = Table(*columns, title="Achieved, all nodes busy")
     specs = {node.node: node for node in nodes}

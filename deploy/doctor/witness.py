@@ -1,8 +1,8 @@
-"""What the kernel counts of an attempt that is not believed: read on the host, from outside, while it runs.
+"""The kernel's counters of an attempt that is not trusted, read on the host from outside while it runs.
 
-Two instruments beside each other: the node's own counters (`Machine.totals`: control group, block device, interface),
-and those of each process that writes to the attempt's log, whatever its group, session or parent. Neither counts what
-another node did, so that the higher of the two is the truth, and a process that left its group is still seen.
+Two instruments are combined: the node's own counters (`Machine.totals`: control group, block device, interface), and
+those of each process that writes to the attempt's log, whatever its group, session or parent. Neither counts another
+node's work, so the higher value is the true one, and a process that left its group is still seen.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process mem
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The instruments' values at a time: by resource (cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes,
-    received_bytes, processes) and the instrument's name."""
+    """The instruments' values at a time, by resource and instrument.
+
+    Resources: cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes, processes.
+    """
 
     at_s: float
     values: dict[tuple[str, str], float]
@@ -46,9 +48,10 @@ class Reading:
 
 @dataclass(slots=True)
 class AttemptProcesses:
-    """All processes that have the log of one of these attempts as their output, those of the past included.
+    """All processes, also ended ones, whose output goes to the log of one of these attempts.
 
-    `wanted` are resources as in `Reading`: the less, the less a look costs. `counts` has each process's last values.
+    `wanted` are resources as in `Reading`; fewer resources make a look cheaper. `counts` has each process's last
+    values.
     """
 
     attempts: Sequence[str]
@@ -57,14 +60,14 @@ class AttemptProcesses:
     alive: set[int] = field(default_factory=set)
 
     def search(self) -> None:
-        """Look for new ones; takes some milliseconds."""
+        """Search for new processes, which takes some milliseconds."""
         for pid in _numbers(PROC):
             if pid not in self.counts and self._is_theirs(pid):
                 self.counts[pid] = {}
                 self.alive.add(pid)
 
     def look(self) -> None:
-        """Read each one's counters; what has ended keeps its last totals, and holds no memory."""
+        """Read each process's counters. Ended processes keep their last totals, and hold no memory."""
         for pid in list(self.alive):
             if _has_ended(pid):
                 self.alive.discard(pid)
@@ -74,7 +77,7 @@ class AttemptProcesses:
                     self.counts[pid] |= _read_process(pid, self.wanted)
 
     def totals(self) -> dict[tuple[str, str], float]:
-        """Return the sums over all processes by resource and instrument; nothing before the first was seen."""
+        """Return the sums over all processes by resource and instrument; empty before the first process."""
         if not self.counts:
             return {}
         found = {
@@ -104,7 +107,7 @@ class Witness:
         self._searched_s = 0.0
 
     def watch(self, over: threading.Event, pause_s: float) -> None:
-        """Take a reading each `pause_s`, ahead of all others that want the CPU: call it in a thread."""
+        """Take a reading every `pause_s`, with priority over everything that needs CPU. To be called in a thread."""
         with ahead_of_others():
             while not over.wait(pause_s):
                 self.look()
@@ -119,7 +122,8 @@ class Witness:
         self.readings.append(self._prompt())
 
     def _prompt(self) -> Reading:
-        """Read until nothing has come between: what was counted when nobody knows tells nothing of a rate."""
+        """Return a reading that was taken quickly, repeated if it was interrupted, since its time would be
+        uncertain."""
         tries = 0
         while True:
             tries, began_s = tries + 1, time.monotonic()
@@ -143,7 +147,7 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters by resource and instrument, without those that this host does not have."""
+    """Return a node's own counters by resource and instrument, without those that this host lacks."""
     found = {
         ("cpu_s", KERNEL_GROUP): totals.cpu_s,
         ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
@@ -156,7 +160,7 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
 
 
 def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
-    """Return the rate of the instrument that counted most, with its name; None where none counted."""
+    """Return the rate of the instrument that counted most, with its name; None if none counted."""
     rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
         rate = steady_rate(
@@ -168,7 +172,7 @@ def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate
 
 
 def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the greatest value that an instrument showed, with its name."""
+    """Return the largest value that an instrument showed, with its name."""
     found = [
         (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
         for name in _instruments(readings, resource)
@@ -177,7 +181,7 @@ def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, st
 
 
 def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
-    """Return the least number of processes that a control group above this process allows; None for any number."""
+    """Return the lowest limit on processes of the control groups above this process; None without one."""
     limits: list[int] = []
     with contextlib.suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text().splitlines():
@@ -197,7 +201,7 @@ def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
 
 
 def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
-    """Return a process's own counters. Raises OSError when it has ended, or may not be looked at."""
+    """Return a process's own counters. Raises OSError if it has ended, or is not readable."""
     found: dict[str, float] = {}
     if "cpu_s" in wanted:
         # The clock of all threads of a process, those that have ended included, to the nanosecond.
@@ -223,7 +227,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
-    """Return what the interface of a process's network namespace has moved, without the headers of packets."""
+    """Return the bytes, without packet headers, that the interface of a process's network namespace has moved."""
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(
             os.getpid()

@@ -1,4 +1,4 @@
-"""What was found on each host, as rows of a table, and what is missing, as lines that say what to do."""
+"""The findings about each host as rows of a table, and what is missing, as lines that say what to do."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ BANDWIDTHS_MAX = 6
 
 @dataclass(slots=True, kw_only=True)
 class HostFinding:
-    """One host. `fault` says why nothing else is known of it; a transfer is bytes a second, or why there was none.
+    """One host. `fault` says why nothing else is known of it.
 
-    `clock` is how far the host's clock is ahead of the command's, None on the command's own host.
+    A transfer is in bytes per second, or a text why there was none. `clock` is the lead of the host's clock over the
+    command's; None on the command's own host.
     """
 
     name: str
@@ -58,7 +59,7 @@ class HostFinding:
         ]
 
     def missing(self, ports: PortRange | None, machines: str) -> Iterable[str]:
-        """Return what keeps a run from the host, each with what to do."""
+        """Yield what prevents a run on the host, each with what to do."""
         if self.fault:
             yield f"it does not start our code: {self.fault}; expected the same Python and the same pip install"
             return
@@ -78,7 +79,7 @@ class HostFinding:
 
 
 def columns(others: Sequence[str]) -> list[str]:
-    """Return the heads of the table; `others` are the hosts by name."""
+    """Return the heads of the table. `others` are the names of the hosts."""
     if len(others) < 2:
         return list(COLUMNS)
     if len(others) > BANDWIDTHS_MAX:
@@ -87,12 +88,12 @@ def columns(others: Sequence[str]) -> list[str]:
 
 
 def all_missing(findings: Iterable[HostFinding], ports: PortRange | None, machines: str) -> list[str]:
-    """Return a line for each thing that some host lacks."""
+    """Return a line for each thing that a host lacks."""
     return [f"{finding.name}: {line}" for finding in findings for line in finding.missing(ports, machines)]
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return all ordered pairs in rounds in which no host is in two pairs, so that transfers do not disturb each
+    """Return all ordered pairs in rounds with each host in at most one pair, so that transfers do not disturb each
     other."""
     ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     found: list[list[tuple[str, str]]] = []
@@ -109,7 +110,7 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def with_speeds(findings: Iterable[HostFinding], speeds: Mapping[str, float]) -> None:
-    """Take over how fast the cores of each host are."""
+    """Set the relative core speed of each host."""
     for finding in findings:
         finding.speed = speeds.get(finding.name, 1.0)
 

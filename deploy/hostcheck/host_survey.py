@@ -1,4 +1,4 @@
-"""Looks at all hosts of a running Ray cluster, and prints one table; RunFailed when some host lacks something."""
+"""Survey of all hosts of a running Ray cluster, printed as a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOK_S = 60.0
 def check_hosts(
     address: str, *, ports: PortRange | None, machines: str, console: Console | None = None
 ) -> None:
-    """Print a row for each host of the cluster, then what is missing. Raises RunFailed when something is."""
+    """Print a row for each host of the cluster, then what is missing. Raises RunFailed if something is."""
     console = console or Console()
     try:
         findings = survey(address, ports)
@@ -49,7 +49,7 @@ def check_hosts(
 
 
 def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
-    """Return what there is on each host of a cluster, this one first. Raises BadInput when there is no cluster."""
+    """Return the findings about each host of a cluster, this one first. Raises BadInput if there is no cluster."""
     with actors_on_hosts(address, Surveyor) as placed:
         found = [HostFinding(name=host.name, address=host.address, ray_cpus=host.cpus) for host in placed]
         there: dict[str, tuple[Host, Any, HostFinding]] = {}
@@ -68,7 +68,7 @@ def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
 
 
 def _look(finding: HostFinding, host: Host, actor: Any, ports: PortRange | None) -> bool:
-    """Fill in what the host says of itself; return whether it says anything."""
+    """Fill in what the host reports. Return whether it answers."""
     try:
         (said,) = wait_for([actor.look.remote()], LOOK_S)
     except (MasterGone, RunFailed) as error:
@@ -88,7 +88,7 @@ def _asked(method: Any) -> float:
 
 
 def _transfer(there: Sequence[tuple[Host, Any, HostFinding]], ports: PortRange | None) -> None:
-    """Measure the way from each host to each other one."""
+    """Measure the transfer from each host to each other one."""
     token = secrets.token_hex(TOKEN_BYTES // 2)
     listening: dict[str, int] = {}
     for host, actor, _ in there:

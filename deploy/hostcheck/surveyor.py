@@ -1,4 +1,4 @@
-"""What looks at one host of a Ray cluster: an actor there, which Ray makes of this class."""
+"""The survey of one host of a Ray cluster: an actor on it, made of this class."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Surveyor:
         self._sink: TransferSink | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return cores, Python, and why there is no engine or no image; "" where there is one."""
+        """Return cores, Python version, and why there is no engine or no image; "" if there is."""
         engine = docker_why()
         return {
             "cores": usable_cores(),
@@ -47,11 +47,11 @@ class Surveyor:
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds that the core trial needs here."""
+        """Return the CPU seconds of the core trial on this host."""
         return CoreTrial().least_s()
 
     def free_ports(self, address: str, ports: PortRange) -> int:
-        """Return how many ports of the range are free at the host's address."""
+        """Return the number of free ports of the range at the host's address."""
         free = 0
         for port in ports:
             with contextlib.suppress(OSError):
@@ -60,25 +60,25 @@ class Surveyor:
         return free
 
     def listen(self, address: str, ports: PortRange | None, token: str) -> int:
-        """Take transfers from now on; return the port. Raises BadInput when none of the range is free."""
+        """Accept transfers from now on. Return the port. Raises BadInput if none of the range is free."""
         self._sink = TransferSink(listen_at(address, ports=ports), token)
         return self._sink.port
 
     def send(self, address: str, port: int, token: str) -> float | str:
-        """Return the bytes a second of a transfer to another host, or why there was none."""
+        """Return the bytes per second of a transfer to another host, or a text why there was none."""
         try:
             return transfer(address, port, token)
         except OSError as error:
             return error.strerror or str(error)
 
     def close(self) -> None:
-        """Take no more transfers."""
+        """Stop accepting transfers."""
         if self._sink is not None:
             self._sink.close()
 
 
 class TransferSink:
-    """Takes transfers from whoever shows the token, and tells each how many bytes have arrived."""
+    """Accepts transfers with the token, and reports to each sender how many bytes have arrived."""
 
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening
@@ -88,7 +88,7 @@ class TransferSink:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
-        """Take no more transfers."""
+        """Stop accepting transfers."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -121,7 +121,7 @@ class TransferSink:
 
 
 def transfer(address: str, port: int, token: str) -> float:
-    """Send bytes to a sink; return the bytes a second, counted until the sink has them all. Raises OSError."""
+    """Send bytes to a sink. Return the bytes per second until the sink has them all. Raises OSError."""
     piece = bytes(PIECE_BYTES)
     with socket.create_connection((address, port), REACH_S) as line:
         line.settimeout(REACH_S)
@@ -138,7 +138,7 @@ def transfer(address: str, port: int, token: str) -> float:
 
 
 def image_why() -> str:
-    """Return why container nodes cannot be had of the engine that answers; "" when they can."""
+    """Return why container nodes do not work with the engine that answers; "" if they do."""
     try:
         from schedbed.cluster.machines.docker.housekeeping import check_engine
 

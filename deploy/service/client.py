@@ -1,6 +1,7 @@
-"""A cluster that stays up, from Python: `connect()` finds it, jobs go in, states and outputs come out.
+"""Python client of a cluster that stays up: submit jobs, read their states and outputs, inject faults.
 
-For several users and processes at once. Speaks JSON to the service's API on the loopback interface.
+Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the service's API on the
+loopback interface.
 """
 
 from __future__ import annotations
@@ -21,24 +22,27 @@ from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find,
 from schedbed.tasks.errors import BadInput
 
 LOOK_S = 0.5
-ANSWER_S = 600.0  # a submission is answered when its input has been uploaded
+# A submission is answered when its input has been uploaded.
+ANSWER_S = 600.0
 PIECE_BYTES = 1 << 20
 
 Json = dict[str, Any]
 
 
 def connect(name: str | None = None) -> Cluster:
-    """Return the cluster of this user with that name, or the only one that is up.
+    """Return a client of this user's cluster of that name, or of the only cluster that is up.
 
-    Raises BadInput when there is none, RunFailed when it has gone by itself.
+    Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
     """
     return Cluster(find(name))
 
 
 class Cluster:
-    """A client of one cluster. What the service refuses is raised as it would be by `run`: BadInput, RunFailed.
+    """A client of one cluster. Every method raises BadInput for a request that the service refuses as wrong, and
+    RunFailed if the cluster fails, ends or does not answer.
 
-    One that does not answer is most likely about to end: so long it is given to do so, and to leave word of why.
+    A cluster that does not answer is probably about to end. The client waits up to `patience_s` seconds for that, so
+    that the error can say why the cluster ended.
     """
 
     def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0) -> None:
@@ -53,20 +57,21 @@ class Cluster:
         return self.record.name
 
     def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> SubmittedJob:
-        """Submits a job, as an entry of a scenario's `jobs`; returns when it is in.
+        """Submit a job and return it once the cluster has accepted it.
 
-        Its submit time is now, a `submit` counts from now, a file of its input is looked for from `base` or here.
+        `job` has the keys of an entry of a scenario's `jobs`. The job is submitted now, or `submit` after now if that
+        key is given. `base` is the folder in which input files are looked for, by default the working folder.
         """
         return self.submit_all([job], base=base)[0]
 
     def submit_all(
         self, jobs: Sequence[Mapping[str, Any]], *, base: Path | str | None = None
     ) -> list[SubmittedJob]:
-        """Submits jobs together; one for each copy that `count` asks for, in order of submission."""
+        """Submit several jobs together. Return them in order of submission, `count` jobs for an entry with `count`."""
         return self._submit({"jobs": [dict(job) for job in jobs]}, base)
 
     def submit_file(self, path: Path | str) -> list[SubmittedJob]:
-        """Submits the jobs of a YAML file with `jobs:`; files that they read are looked for beside it."""
+        """Submit the jobs listed under `jobs:` in a YAML file. Input files are looked for in the file's folder."""
         path = Path(path)
         try:
             text = path.read_bytes().decode("utf-8")
@@ -79,20 +84,23 @@ class Cluster:
         return [SubmittedJob(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
 
     def job(self, job: str) -> SubmittedJob:
-        """Return a job by its id; BadInput when there is none."""
+        """Return the job with this id, such as `job_0001`. Raises BadInput if there is none."""
         self._call("GET", f"/jobs/{job}")
         return SubmittedJob(self, job)
 
     def status(self) -> Json:
-        """Return the cluster, its nodes, users and jobs, as the status command shows them."""
+        """Return the state of the cluster, its nodes, users and jobs, as `schedbed status` shows it."""
         return self._call("GET", "/status")
 
     def fault(self, fault: Mapping[str, Any]) -> Json:
-        """Applies a fault now, as an entry of a scenario's `faults` without `at`; what has begun."""
+        """Inject a fault now and return a description of the fault.
+
+        `fault` has the keys of an entry of a scenario's `faults`, without `at`.
+        """
         return self._call("POST", "/faults", {"fault": dict(fault)})
 
     def down(self, *, wait: bool = False) -> Path:
-        """Ends the cluster in order, with `wait` when its jobs have ended; returns the folder with its results."""
+        """Shut the cluster down and return the folder with its results. With `wait`, first wait for all jobs to end."""
         self._call("POST", "/down", {"wait": wait})
         while not has_ended(self.record):
             time.sleep(LOOK_S)
@@ -124,7 +132,7 @@ class Cluster:
             raise self._silence(error) from None
 
     def _silence(self, error: Exception) -> Exception:
-        """Return what is to be said of a cluster that does not answer."""
+        """Return the exception for a cluster that does not answer, after giving it time to end and say why."""
         give_up_s = time.monotonic() + self._patience_s
         while not has_ended(self.record):
             if time.monotonic() > give_up_s:
@@ -143,16 +151,16 @@ class SubmittedJob:
         self.job = job
 
     def status(self) -> Json:
-        """Return its name, user, queue, state, counts of tasks, submit and finish time."""
+        """Return the job's name, user, queue, state, task counts, and submit and finish time (s)."""
         return self._cluster._call("GET", f"/jobs/{self.job}")
 
     @property
     def state(self) -> str:
-        """Return waiting (for its submit time), running, succeeded, failed or killed."""
+        """Return the job's state: waiting (for its submit time), running, succeeded, failed or killed."""
         return self.status()["state"]
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """Return the state in which the job has ended; raise TimeoutError when it has not after `timeout_s` seconds."""
+        """Wait until the job ends and return its final state. Raises TimeoutError after `timeout_s` seconds."""
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while (state := self.state) not in ENDED:
             if end_s is not None and time.monotonic() > end_s:
@@ -161,19 +169,19 @@ class SubmittedJob:
         return state
 
     def kill(self) -> None:
-        """Ends it; nothing happens when it has ended."""
+        """Kill the job. Does nothing if the job has ended."""
         self._cluster._call("POST", f"/jobs/{self.job}/kill", {})
 
     def parts(self) -> dict[str, int]:
-        """Return the committed parts of its output with their lengths in bytes."""
+        """Return the lengths in bytes of the job's committed output parts, by part name such as `part-00000`."""
         return self._cluster._call("GET", f"/jobs/{self.job}/outputs")["parts"]
 
     def outputs(self) -> dict[str, bytes]:
-        """Return the committed parts of its output."""
+        """Return the contents of the job's committed output parts, by part name."""
         return {part: b"".join(self._read(part, length)) for part, length in self.parts().items()}
 
     def save(self, folder: Path | str) -> list[Path]:
-        """Copies the committed parts to folder/<job>/part-NNNNN; their paths."""
+        """Copy the committed output parts to `folder/<job>/part-NNNNN`. Return the paths."""
         saved = []
         for part, length in self.parts().items():
             path = Path(folder) / self.job / part
@@ -193,7 +201,7 @@ class SubmittedJob:
 
 
 def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json], None]) -> bool:
-    """Waits until all have ended, telling of each; whether all have succeeded."""
+    """Wait until all jobs end, calling `on_end` with each job and its status. Return whether all succeeded."""
     left, well = list(jobs), True
     while left:
         for job in list(left):
@@ -208,7 +216,7 @@ def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json]
 
 
 def _refusal(error: urllib.error.HTTPError) -> Exception:
-    """Return what the service says that is wrong, as the exception that a run in this process would raise."""
+    """Return the service's error message as the exception that `schedbed.run` would raise: BadInput or RunFailed."""
     try:
         line = str(json.load(error)["error"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -16,9 +16,10 @@ CORE = 100
 
 
 class Containers:
-    """Admission axis. `reserved_cores`: of each node, for daemons; a node that runs nothing takes any task.
+    """Admission axis: declared memory and vcores.
 
-    `stall_timeout_s`: how long a job's maps find no room before one of its reduces goes.
+    `reserved_cores`: cores of each node reserved for daemons; an idle node takes any task. `stall_timeout_s`: seconds
+    without room for a job's maps after which one of the job's reduces is stopped.
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
@@ -30,11 +31,11 @@ class Containers:
         self._free_cpu = 0.0  # on the node that was last asked for room
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Return the CPU that a task of that kind of the job is to have, in percent of one core."""
+        """Return the CPU that a task of this kind of the job asks for, in percent of one core."""
         return CORE * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Return the CPU that nobody holds or was promised, in percent of one core; may be negative."""
+        """Return the node's unclaimed CPU in percent of one core; may be negative because of `reserved_cores`."""
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:

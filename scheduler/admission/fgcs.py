@@ -1,8 +1,9 @@
-"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that its like have used (liu2015).
+"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that earlier tasks of its job name used
+(liu2015).
 
-The first job of a workload is its sample: its tasks ask for a whole core, and when it has succeeded the mean
-demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared. What a
-job asks for is settled when it is submitted (section 2.2.1). Memory and stalled maps are as under containers.
+The first job of a workload is its sample: its tasks ask for a whole core. When the sample has succeeded, the mean
+demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared. The demand of
+a job is fixed when the job is submitted (section 2.2.1). Memory and stalled maps are handled as under containers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ DEMAND, IO_RATES = "demand", "io_rates"
 
 @dataclass(slots=True)
 class Sample:
-    """A job that is analysed while it runs."""
+    """A job whose tasks are analyzed while the job runs."""
 
     maps: DemandMean = field(default_factory=DemandMean)
     reduces: DemandMean = field(default_factory=DemandMean)
@@ -78,7 +79,7 @@ class Fgcs(Containers):
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: the log says what the job's tasks ask for, or it becomes a sample."""
+        """Implement `Hooks`: take the job's demand from the log, or make the job a sample."""
         known = self._log.get(workload_of(job.spec))
         if known is None or not _is_of(known, view):
             self._samples[job.job] = Sample()
@@ -86,21 +87,22 @@ class Fgcs(Containers):
             self._demands[job.job] = known
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: ready jobs are kept by what they ask for."""
+        """Implement `Hooks`: keep the ready jobs by their demand."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, (self.asks(job, kind), job.serial))
         else:
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`: for the ready job that asks for least, so that a full node is not offered to all."""
+        """Implement `Admission`: return whether the ready job with the least demand fits, so that a full node is not
+        offered to every job."""
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
             return False
         return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: a sample's task that succeeded is analysed."""
+        """Implement `Hooks`: analyze a task of a sample that succeeded."""
         sample = self._samples.get(attempt.task.job.job)
         if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
             return
@@ -112,13 +114,14 @@ class Fgcs(Containers):
         sample.hardware = sample.hardware or hardware_of(spec)
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
-        """Of the local disk and of the block store: as given, as measured on such a disk, as declared."""
+        """Return the full speeds of the local disk and of the block store, bytes/s: as given, else as measured, else
+        as declared."""
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: a sample that succeeded is logged, unless another one was before."""
+        """Implement `Hooks`: log a sample that succeeded, unless another sample of that name was logged before."""
         self._demands.pop(job.job, None)
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
@@ -133,11 +136,11 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """Return what later runs can use: the demands that this one has found."""
+        """Return the demands found in this run, for the profile store that later runs read."""
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Implement `Containers`; a job that asks for several vcores has its share of each."""
+        """Implement `Containers`: return the learned demand, multiplied by the number of vcores."""
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
@@ -148,7 +151,7 @@ class Fgcs(Containers):
         return CORE * (node.spec.cores - self.reserved_cores) - used
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return what a launch's reason adds: the demand and what was free."""
+        """Return the text added to a launch's reason: the task's demand and the node's free CPU."""
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
 
     def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
@@ -156,17 +159,17 @@ class Fgcs(Containers):
 
 
 def hardware_of(spec: NodeSpec) -> Hardware:
-    """Of such a node."""
+    """Return the hardware of a node, as far as demands depend on it."""
     return Hardware(spec.core_speed, spec.disk_bps)
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """Return what the measured rates of such a disk are kept under."""
+    """Return the name under which the profile store keeps the measured rates of a node's disk."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 
 def _is_of(demands: Demands, view: View) -> bool:
-    """Were they found on hardware that the cluster has?"""
+    """Return whether the demands were found on hardware that the cluster has."""
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
 

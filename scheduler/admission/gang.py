@@ -16,7 +16,7 @@ MAP = TaskKind.MAP
 
 
 class Gang:
-    """Admission axis: typed slots, all of a job's maps together. A job that is not refused has its slots."""
+    """Admission axis: typed slots, all maps of a job together. A job that has been admitted keeps its slots."""
 
     limits = Limits(slots=True)
 
@@ -25,7 +25,7 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: the view is what `refuses` counts free slots in."""
+        """Implement `Hooks`: keep the view, in which `refuses` counts free slots."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:

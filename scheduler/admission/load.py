@@ -1,7 +1,7 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks keep off nodes whose CPU will be busy, IO-heavy ones off busy disks.
+"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes whose CPU will be busy, IO-heavy tasks avoid busy disks.
 
-A job's tag comes from its first finished maps, a node's from a regression on its heartbeats. What else the node
-must have free is up to another admission beneath: slots, or containers as in the paper's YARN.
+A job's tag comes from its first finished maps, a node's tag from a regression on its heartbeats. All other limits of
+the node are left to another admission: slots, or containers as in the paper's YARN.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class LoadTags:
-    """Admission axis; shares are from 0 to 1.
+    """Admission axis. All shares are from 0 to 1.
 
-    `sample_maps`: how many maps of a job are judged. `cpu_share`: of a core, above which a job is CPU-heavy.
-    `io_share`: of its node's disk rate, above which it is IO-heavy (the paper's 5 MB/s are 0.05 of a disk of
-    100 MB/s). `busy_share`: of a node's CPU or disk, above which it is tagged busy. `window`: heartbeats that the
-    prediction of a node's load is made from. `room`: the admission beneath, slots or containers. `host_disk`: a node
-    that shares its host's disk and uses it is as busy as that disk, as `iostat` shows the disk of a virtual machine;
-    else its own bytes count, which are a quarter of the disk's rate where four nodes write.
+    `sample_maps`: number of maps by which a job is tagged. `cpu_share`: share of a core above which a job is
+    CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are 0.05 of
+    a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above which the node is tagged busy. `window`:
+    number of heartbeats from which a node's load is predicted. `room`: the other admission, slots or containers.
+    `host_disk`: count a node as being as busy as its host's disk while the node uses that disk, as `iostat` shows the
+    disk of a virtual machine. Without it only the node's own bytes count, which are a quarter of the disk's rate
+    where four nodes write.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return what the job's tasks need."""
+        """Return the tag of the job's tasks: none, CPU-heavy or IO-heavy."""
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """Return what the node will be short of."""
+        """Return the tag of the node: the resource that will be busy, if any."""
         load = self._loads.get(node.node)
         if load is None:
             return 0
@@ -69,7 +70,7 @@ class LoadTags:
         return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks`: the node's load goes on."""
+        """Implement `Hooks`: add the heartbeat to the history of the node's load."""
         load = self._loads.get(node.node)
         if load is None:
             errors = self._errors
@@ -88,7 +89,7 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: one of the first maps of a job is judged."""
+        """Implement `Hooks`: use one of the first maps of a job to tag the job."""
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -139,9 +140,9 @@ class LoadTags:
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the tags, beside the reason of each launch."""
+        """Return the tags of job and node, to be added to the reason of a launch."""
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Implement `Hooks`: how far the predictions of the nodes' loads were off (Table 3)."""
+        """Implement `Hooks`: return the errors of the predicted node loads (Table 3)."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

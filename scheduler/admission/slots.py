@@ -1,4 +1,5 @@
-"""Typed slots, as in Hadoop MRv1: a map needs a map slot, a reduce a reduce slot, whatever they ask for."""
+"""Typed slots, as in Hadoop MRv1: a map needs a map slot, a reduce a reduce slot, regardless of declared
+resources."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Slots:
-    """Admission axis: a free slot of the kind is all that counts."""
+    """Admission axis: any task of a kind fits if a slot of that kind is free."""
 
     limits = Limits(slots=True)
     takes_any = True
@@ -21,7 +22,7 @@ class Slots:
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission`: a free slot takes any task."""
+        """Implement `Admission`: never refuse, because a free slot takes any task."""
         return None
 
 

@@ -1,7 +1,7 @@
-"""When reduces hold the room that their job's maps need, and which of them goes.
+"""Stops reduces that hold the room that their own job's maps need.
 
-Reduces that wait for maps could hold all the room that those maps need (after a node is lost, say), so a job
-whose maps find no room gives up its youngest reduce (YARN's RMContainerAllocator does the same).
+Reduces that wait for maps could hold all the room that those maps need, for example after a node is lost. A job whose
+maps find no room therefore gives up its youngest reduce, as YARN's RMContainerAllocator does.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ PATIENCE = 3
 
 
 class Stalls:
-    """Since when each job's maps wait beside its reduces; after `timeout_s` (seconds) without room a reduce goes.
+    """Waiting times of maps that wait while reduces of the same job run.
 
-    `patience` is the number of timeouts after which a reduce goes although there is room; None for never.
+    After `timeout_s` seconds without room for the maps, one reduce is stopped. After `patience` timeouts one is
+    stopped even if there is room; None for never.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:
@@ -33,7 +34,7 @@ class Stalls:
         self._stalls_s: dict[str, float] = {}
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """Return the reduces to stop now; `takes_map` says whether a node has room for a map of a job."""
+        """Return the reduces to stop now. `takes_map(job)` returns whether any node has room for a map of the job."""
         kills: list[Kill] = []
         now_s, waits_s, stalls_s = view.now_s, self._waits_s, self._stalls_s
         self._waits_s, self._stalls_s = {}, {}
@@ -57,7 +58,7 @@ class Stalls:
 
 
 def _waits(job: JobView) -> bool:
-    """Do the job's maps wait while only its reduces run?"""
+    """Return whether the job has unstarted maps while only its reduces run."""
     maps = job.maps
     return maps.unstarted > 0 and not maps.running and job.reduces.running > 0
 

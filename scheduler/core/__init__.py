@@ -1,1 +1,1 @@
-"""The scheduler as a pure state machine: `core.Core` and the books it keeps."""
+"""The scheduler as a pure state machine: `core.Core` and its books."""

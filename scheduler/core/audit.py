@@ -1,4 +1,4 @@
-"""Checks that the core's books balance; it never corrects them."""
+"""Checks of the invariants of the core's books. The checks change nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 def check_books(ledger: Ledger) -> None:
-    """AssertionError naming what does not agree: held + free = capacity, counters, indices, states."""
+    """Raise AssertionError if the books are inconsistent: held + free = capacity, counters, indices, states."""
     for node in ledger.nodes.values():
         _check_node(ledger, node)
     for job in ledger.jobs.values():
@@ -71,7 +71,7 @@ def _check_stage(stage: Stage) -> None:
 
 
 def _check_parts(stage: Stage) -> None:
-    """Each split of the job is owned once: by its task, or by that and one more behind all that the job had."""
+    """Assert that each split of the job belongs to one task, or to two tasks that are its parts."""
     splits, tasks = stage.job.spec.splits, stage.tasks
     rests: dict[int, Task] = {}
     for task in tasks[len(splits) :]:

@@ -1,4 +1,5 @@
-"""The nodes that one job avoids, and why: a task failed there, too many did, or the disk is full."""
+"""The nodes that one job avoids, with the reason: a full disk, too many failures, or a failed task that waits to run
+again."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Avoidance:
-    """Why one job avoids nodes. `excluded` are the nodes that the job avoids for some kind of task.
+    """The nodes that one job avoids. `excluded` holds each node that is avoided for at least one kind of task.
 
-    From the strongest reason to the weakest: the node's disk is full and an attempt has failed for that; the job has
-    failed there `often` times; a task of the kind in question has failed there and is to run again.
+    Reasons, strongest first: the node's disk is full and an attempt failed for that reason; `often` attempts of the
+    job failed there; a task of the kind in question failed there and waits to run again.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -22,7 +23,7 @@ class Avoidance:
         self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
 
     def strength(self, node: NodeId, kind: TaskKind) -> int:
-        """Return how strong the reason is to avoid the node for tasks of that kind, 0 for none."""
+        """Return the strength of the reason to avoid the node for tasks of that kind, from 0 (none) to 3."""
         if node not in self.excluded:
             return 0
         if node in self._full:
@@ -44,19 +45,19 @@ class Avoidance:
         self._settle(node)
 
     def waits(self, node: NodeId, kind: TaskKind) -> None:
-        """Note a task of that kind that has failed there and is to run again."""
+        """Note that a task of that kind failed on the node and waits to run again."""
         self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
         self._settle(node)
 
     def started(self, node: NodeId, kind: TaskKind) -> None:
-        """Note that such a task has started again."""
+        """Note that a task of that kind that had failed on the node has started again."""
         self._waiting[node, kind] -= 1
         if not self._waiting[node, kind]:
             del self._waiting[node, kind]
         self._settle(node)
 
     def _settle(self, node: NodeId) -> None:
-        """Have `excluded` hold the node or not."""
+        """Add the node to `excluded` or remove it, according to the reasons that are left."""
         self.excluded[node] = None
         if not any(self.strength(node, kind) for kind in TaskKind):
             del self.excluded[node]

@@ -1,4 +1,4 @@
-"""The bottom of the core's books: what there is, what policies see of it, and the steps that all others use."""
+"""The base of the core's books: their attributes, the view for policies, and the steps that all other modules use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STATE = (
 
 
 class Books:
-    """All state of the core, which is also the View that policies read."""
+    """All state of the core. Implements the `View` that policies read."""
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
@@ -92,16 +92,17 @@ class Books:
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
     def state(self) -> dict[str, Any]:
-        """Return what events have changed, for a snapshot; nothing is copied."""
+        """Return the attributes that events change, for a snapshot. Nothing is copied."""
         held = vars(self)
         return {name: held[name] for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` has returned in another life of the JobTracker."""
+        """Set the attributes that `state` returned before the JobTracker restarted."""
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return the policy's and the speculation's, as far as there are any."""
+        """Return one function that calls the hook of the policy and of the speculation, or None if neither has the
+        hook."""
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return policies.together(hooks, answers=False) if hooks else None
@@ -111,7 +112,7 @@ class Books:
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def is_ready(self, kind: TaskKind) -> bool:
-        """Has any job a task of that kind that could start?"""
+        """Return whether any job has a task of that kind that may start."""
         return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
@@ -127,7 +128,7 @@ class Books:
         )
 
     def _avoids_now(self, job: Job) -> None:
-        """The nodes that the job avoids may have changed."""
+        """Update `avoiding` after a change of the nodes that the job avoids."""
         if job.excluded and job.active:
             self.avoiding[job] = None
         else:
@@ -138,7 +139,7 @@ class Books:
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return what the node has too little of for one more task of the stage."""
+        """Return which resource of the node is too small for another task of the stage; None if a task fits."""
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -166,7 +167,7 @@ class Books:
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
-        """Records that an answer of the policy cannot be carried out."""
+        """Record that an answer of the policy cannot be carried out."""
         job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
         row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
         self._sink.decision(row)
@@ -189,18 +190,20 @@ class Books:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Tells the policy what changed; before it is asked, since several changes of one stage are one to it."""
+        """Report all pending changes of stages to the policy. Several changes of one stage are reported by one
+        call."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Calls the observer with the node of each attempt that is to stop, also of one that was told so before."""
+        """Set `observer`, which is called with the node of each attempt that is ordered to stop, also if it was
+        ordered before."""
         self._on_kill = observer
 
     def kill(self, attempt: Attempt, reason: str) -> None:
-        """Tells the node to stop the attempt, which holds its slot until the node says that it has."""
+        """Order the node to stop the attempt. The attempt holds its slot until the node reports its end."""
         if self._on_kill is not None:
             self._on_kill(attempt.node.node)
         if attempt.state is KILLING:
@@ -214,7 +217,7 @@ class Books:
         self._changed(stage)
 
     def _release(self, attempt: Attempt, state: AttemptState) -> None:
-        """Frees what the attempt held and enters its new state."""
+        """Free the resources of the attempt and set its new state."""
         task, node = attempt.task, attempt.node
         stage = task.stage
         job = stage.job
@@ -266,14 +269,14 @@ class Books:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """The attempt has its final state: its row is written and the policy told."""
+        """Write the row of an attempt in its final state, and report the end to the policy."""
         self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
             self._on_ended(self, attempt)
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Changes what runs and what is unstarted of a stage, its user and its queue."""
+    """Add to the counts of running attempts and unstarted tasks of a stage, its user and its queue."""
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue
@@ -284,7 +287,7 @@ def count(stage: Stage, running: int, unstarted: int) -> None:
 
 
 def count_killing(stage: Stage, change: int) -> None:
-    """Changes how many attempts of a stage, its user and its queue were told to stop."""
+    """Add to the counts of attempts ordered to stop of a stage, its user and its queue."""
     stage.killing += change
     stage.user.killing += change
     stage.queue.killing += change

@@ -1,7 +1,7 @@
-"""The scheduler as a state machine without I/O: events with their time go in, replies, rows and effects come out.
+"""The scheduler as a state machine without I/O. Events with their time go in; replies, rows and effects come out.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeat gets the same answer, an unknown life of a node is
-told to register again, and what is promised in a reply counts as held. The books are in `scheduler.core.ledger`.
+Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat gets the same reply, an unknown incarnation
+is told to register again, and what a reply launches is held from then on. The books are in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "Nod
 
 
 class Core:
-    """One JobTracker's mind. All times are seconds since the run's start and never go back."""
+    """The decisions of one JobTracker. All times are seconds since the run's start and never decrease."""
 
     def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
         self.config = config
@@ -52,13 +52,16 @@ class Core:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the books, for reading: whoever drives or checks the core looks things up there."""
+        """Return the books, to be read by drivers and checks."""
         return self._ledger
 
     # Nodes
 
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
-        """A new or restarted node. A higher incarnation loses everything of the old life, an older one is ignored."""
+        """Register a new or restarted node.
+
+        A higher incarnation loses all attempts and outputs of the old one; a lower incarnation is ignored.
+        """
         ledger = self._ledger
         ledger.now_s = now_s
         known = ledger.nodes.get(node.node)
@@ -71,7 +74,7 @@ class Core:
         ledger.add_node(node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """The node is gone: its attempts and map outputs are lost. Nothing happens when it was already."""
+        """Mark the node as lost, with its attempts and map outputs. Does nothing if the node is already lost."""
         self._ledger.now_s = now_s
         known = self._ledger.nodes.get(node)
         if known is not None and known.alive:
@@ -82,14 +85,15 @@ class Core:
         self._ledger.effects.append(NodeLost(node.node))
 
     def recovered(self, now_s: float) -> None:
-        """Count every living tracker as heard now: nobody could be heard while the JobTracker was down."""
+        """Count every live tracker as heard now, because no heartbeat could arrive while the JobTracker was down."""
         self._ledger.now_s = now_s
         for node in self._ledger.nodes.values():
             if node.alive:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Expires silent trackers and lets the policy pre-empt; called about every heartbeat interval."""
+        """Mark silent trackers as lost and ask the policy for attempts to preempt. Called about once a heartbeat
+        interval."""
         ledger = self._ledger
         ledger.now_s = now_s
         self._expire(now_s - self._silence_s)
@@ -104,7 +108,8 @@ class Core:
                 ledger.preempt(proposal)
 
     def _expire(self, latest_s: float) -> None:
-        """Loses the trackers that were last heard before `latest_s`; looks at them only when there can be one."""
+        """Mark trackers as lost that were last heard before `latest_s`. All trackers are searched only if one can be
+        found."""
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
                 if node.heard_s < latest_s and node.alive:
@@ -113,33 +118,33 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """A block's replicas are now on those nodes; unstarted maps that read it follow."""
+        """Note that a block's replicas are now on those nodes. Unstarted maps that read the block prefer them."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
     # Jobs
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """A job enters. Its `submit_s` is what orders and tables go by. ValueError when the id was used before."""
+        """Submit a job; ordering and tables use its `submit_s`. Raises ValueError if the id was used before."""
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """Ends the job and all that runs of it; nothing happens when it has ended or is unknown."""
+        """End the job and stop its attempts. Does nothing if the job has ended or is unknown."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
     def committed(self, now_s: float, attempt: str) -> None:
-        """The driver has put that attempt's output into place; a repeat changes nothing."""
+        """Note that the driver has committed the attempt's output. A repeated call changes nothing."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
             self._ledger.commit_succeeded(task)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """That attempt's output cannot be used: it counts as failed and its task runs again."""
+        """Note that the attempt's output is unusable: the attempt counts as failed and its task runs again."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
@@ -165,7 +170,8 @@ class Core:
     # Heartbeats
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """Takes a tracker's report and answers it; the same or an older sequence gets the last reply again."""
+        """Process a tracker's heartbeat and return the reply. A sequence that was answered before gets the last reply
+        again."""
         ledger = self._ledger
         node = ledger.nodes.get(beat.node)
         sequence = beat.sequence
@@ -225,7 +231,7 @@ class Core:
             self._miss_attempts(node, beat)
 
     def _miss_attempts(self, node: Node, beat: Heartbeat) -> None:
-        """Gives up what the node should have listed and did not."""
+        """End attempts that the heartbeat should list and does not."""
         listed = {status.attempt for status in beat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
@@ -236,7 +242,8 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """A report of what the core gave up long ago, or a repeat of one that it took."""
+        """Discard the output of a report that the core did not expect: of an attempt given up earlier, or a repeated
+        report."""
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
             return
@@ -270,7 +277,7 @@ class Core:
             actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
-        """Offers what the policy has left free for copies of running tasks."""
+        """Offer the slots that the policy left free to the speculation, and launch the copies it proposes."""
         ledger = self._ledger
         for kind in (MAP, REDUCE):
             while not ledger.limits.slots or node.free_slots(kind) > 0:
@@ -284,14 +291,14 @@ class Core:
     # What the driver asks for
 
     def take_effects(self) -> list[Effect]:
-        """Return what must be done outside, in order; each is handed out once."""
+        """Return the effects to carry out, in order. Each is returned once."""
         effects = self._ledger.effects
         if effects:
             self._ledger.effects = []
         return effects
 
     def status(self) -> dict[str, Any]:
-        """JSON values for the live display: jobs, nodes and recent decisions."""
+        """Return jobs, nodes and recent decisions as JSON values for the live display."""
         return status(self._ledger)
 
     def active_jobs(self) -> list[str]:
@@ -299,29 +306,30 @@ class Core:
         return list(self._ledger.jobs)
 
     def all_ended(self) -> bool:
-        """Have all jobs ended, and all attempts of them?"""
+        """Return whether all jobs and all their attempts have ended."""
         return not self._ledger.jobs and not self._ledger.live_attempts
 
     def state(self) -> dict[str, Any]:
-        """Return what events have changed, for a snapshot; nothing is copied."""
+        """Return the state that events change, for a snapshot. Nothing is copied."""
         return {**self._ledger.state(), "heard_s": self._heard_s}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` has returned in another life of the JobTracker."""
+        """Set the state that `state` returned before the JobTracker restarted."""
         self._heard_s = state["heard_s"]
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Forget where the block has moved to: no job that is known reads it."""
+        """Forget the new location of a block that no known job reads."""
         self._ledger.moved.pop(block, None)
 
     def check_books(self) -> None:
-        """Asserts every invariant of the books; costs what the cluster holds, so for tests."""
+        """Raise AssertionError if an invariant of the books does not hold. Takes time proportional to the cluster;
+        for tests."""
         check_books(self._ledger)
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Tell the node's reduces what is new among their jobs' map outputs."""
+    """Add actions that tell the node's reduces about new map outputs of their jobs."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

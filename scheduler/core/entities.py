@@ -1,4 +1,4 @@
-"""The core's own objects: nodes, jobs, stages, tasks, attempts, and what users and queues hold.
+"""The objects of the core: nodes, jobs, stages, tasks, attempts, and sums by user and queue.
 
 Only `scheduler.core.ledger` changes them; policies read them through the protocols of `scheduler.view`.
 """
@@ -22,7 +22,7 @@ LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
 class Tally:
-    """What one user or queue has of one kind of task."""
+    """Sums over the jobs of one user or queue, for one kind of task."""
 
     __slots__ = ("killing", "name", "running", "unstarted")
 
@@ -71,45 +71,45 @@ class Task:
 
     @property
     def job(self) -> Job:
-        """The job it belongs to."""
+        """Return the job of the task."""
         return self.stage.job
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the racks of its hosts that are known; made when first asked for."""
+        """Return the known racks of the hosts, computed at the first use."""
         racks = self._racks
         if racks is None:
             racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
         return racks
 
     def move(self, hosts: tuple[NodeId, ...]) -> None:
-        """Its input is on these nodes now, or their racks have changed."""
+        """Set the hosts of the task's input, or recompute their racks if only these changed."""
         self.hosts = hosts
         self._racks = None
 
     @property
     def kind(self) -> TaskKind:
-        """Map or reduce."""
+        """Return TaskKind.MAP or TaskKind.REDUCE."""
         return self.stage.kind
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map behind which its records come, when it is not the one before."""
+        """Return the index of the map whose records come before this part's; None unless the task is a later part."""
         return self.part.after if self.part is not None else None
 
     @property
     def split_of(self) -> str:
-        """Return the task that was split, for either part of it; else empty."""
+        """Return the id of the task that was split, for both parts; an empty text for a whole task."""
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """From now on it is this part."""
+        """Make the task a part of its split."""
         self.part = part
         self.split = part.split(self.index)
 
 
 class Attempt:
-    """One try at a task on a node."""
+    """One execution of a task on a node."""
 
     __slots__ = (
         "assigned_s",
@@ -148,17 +148,17 @@ class Attempt:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1, as its node last said."""
+        """Return the progress from 0 to 1, as last reported by the node."""
         return self.status.progress if self.status is not None else 0.0
 
     @property
     def phase(self) -> str:
-        """As its node last said, empty before."""
+        """Return the phase last reported by the node; empty before the first report."""
         return self.status.phase if self.status is not None else ""
 
 
 class Stage:
-    """All tasks of one kind of a job, with the counters that orders sort by."""
+    """All tasks of one kind of a job, with the counters that orders use."""
 
     __slots__ = (
         "demand",
@@ -199,7 +199,7 @@ class Stage:
 
 
 class Feed:
-    """What a node that runs reduces of a job was told of its map outputs."""
+    """The map outputs of a job that were announced to a node that runs the job's reduces."""
 
     __slots__ = ("all_done", "cursor", "job", "reduces")
 
@@ -272,11 +272,11 @@ class Job:
         self.wholes: WholeIndex[Task] | None = None  # the same
 
     def stage(self, kind: TaskKind) -> Stage:
-        """Return its maps or its reduces."""
+        """Return `maps` or `reduces`."""
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Questions about unstarted maps go straight to the index."""
+        """Replace the methods that look for unstarted maps by those of the index, to save a call."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere
@@ -284,12 +284,12 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Has it not ended?"""
+        """Return whether the job has not ended."""
         return self.state is JOB_RUNNING
 
     @property
     def maps_all_done(self) -> bool:
-        """Is every map's output there?"""
+        """Return whether all maps of the job are done."""
         return self.maps.done == self.maps.total
 
     def whole_map(self, rack: str) -> Task | None:
@@ -299,11 +299,12 @@ class Job:
         return self.wholes.near(rack)
 
     def any_reduce(self) -> Task | None:
-        """Any unstarted reduce, when slow-start lets them run."""
+        """Return an unstarted reduce; None also while slow-start holds reduces back."""
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
-        """Forgets what only a running job needs, with the circles that would keep it until a garbage collection."""
+        """Drop what only a running job needs, and break reference cycles, so that memory is freed without a garbage
+        collection."""
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:
                 task.winner = None
@@ -316,7 +317,7 @@ class Job:
 
 
 class Node:
-    """A node in one of its lives, with what it holds."""
+    """One incarnation of a node, with its attempts and free resources."""
 
     __slots__ = (
         "alive",
@@ -358,21 +359,21 @@ class Node:
         self.free_vcores = spec.cores
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Typed slots that nothing holds or was promised."""
+        """Return the number of free slots of that kind."""
         return self.free_maps if kind is MAP else self.free_reduces
 
     @property
     def running_maps(self) -> int:
-        """Maps that it runs or was promised."""
+        """Return the number of occupied map slots."""
         return self.spec.map_slots - self.free_maps
 
     @property
     def running_reduces(self) -> int:
-        """Reduces that it runs or was promised."""
+        """Return the number of occupied reduce slots."""
         return self.spec.reduce_slots - self.free_reduces
 
     def hold(self, attempt: Attempt, stage: Stage) -> None:
-        """The attempt, of that stage, takes its slot and its demand."""
+        """Take the slot, memory and vcores of an attempt of that stage."""
         self.attempts[attempt.attempt] = attempt
         if stage.kind is MAP:
             self.free_maps -= 1
@@ -383,7 +384,7 @@ class Node:
         self.free_vcores -= demand.vcores
 
     def free(self, attempt: Attempt, stage: Stage) -> None:
-        """The attempt is gone."""
+        """Free the slot, memory and vcores of an attempt of that stage."""
         del self.attempts[attempt.attempt]
         if stage.kind is MAP:
             self.free_maps += 1

@@ -1,4 +1,4 @@
-"""Which maps of a job are unstarted, by replica host and rack: stacks with lazy deletion, so that a look costs O(1)."""
+"""Unstarted maps of a job by replica host and rack: stacks with lazy deletion, so that a lookup costs O(1)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UNSTARTED = TaskState.UNSTARTED
 
 
 class Placed(Protocol):
-    """What the index needs of a task."""
+    """The attributes of a task that the index uses."""
 
     state: TaskState
 
     @property
     def hosts(self) -> tuple[NodeId, ...]:
-        """Return where its input is."""
+        """Return the nodes that hold the task's input."""
         ...
 
     @property
@@ -32,10 +32,10 @@ T = TypeVar("T", bound=Placed)
 
 
 class TaskIndex(Generic[T]):
-    """Unstarted tasks of one job. A task that starts stays in the stacks until somebody looks there.
+    """Unstarted tasks of one job.
 
-    The lowest index is on top at first; a task that must run again goes on top. The racks' stacks are made when
-    somebody first looks there: many jobs never need them.
+    A task that starts stays in the stacks until a lookup meets it there. At first the lowest index is on top; a task
+    that must run again goes on top. The racks' stacks are built at the first lookup, since many jobs never need them.
     """
 
     __slots__ = ("_anywhere", "_by_host", "_by_rack", "_every")
@@ -49,7 +49,7 @@ class TaskIndex(Generic[T]):
             self.add(task)
 
     def fill(self, tasks: Sequence[T]) -> None:
-        """Adds a new job's tasks, the last first."""
+        """Add the tasks of a new job, last task first."""
         by_host = self._by_host
         self._every = list(reversed(tasks))
         for task in self._every:
@@ -59,7 +59,7 @@ class TaskIndex(Generic[T]):
                 by_host[host].append(task)
 
     def add(self, task: T) -> None:
-        """A task became unstarted, or changed its hosts while it was."""
+        """Add a task that became unstarted, or whose hosts changed while it was unstarted."""
         self._every.append(task)
         if not task.hosts:
             self._anywhere.append(task)
@@ -70,13 +70,13 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """The task's racks became known, or more of them did."""
+        """Add the task to the stacks of its racks, after more of them became known."""
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)
 
     def _racks(self) -> defaultdict[str, list[T]]:
-        """Return the racks' stacks. `_every` has all that was ever added, but for what nobody could take."""
+        """Return the stacks by rack; build them from the unstarted tasks at the first call."""
         by_rack = self._by_rack
         if by_rack is None:
             by_rack = self._by_rack = defaultdict(list)
@@ -108,7 +108,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def anywhere(self) -> T | None:
-        """Return the next unstarted task that prefers no node."""
+        """Return the next unstarted task that has no hosts."""
         stack = self._anywhere
         while stack:
             task = stack[-1]
@@ -118,7 +118,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def first(self) -> T | None:
-        """Return the next unstarted task of all."""
+        """Return the next unstarted task, wherever its input is."""
         stack = self._every
         while stack:
             task = stack[-1]
@@ -128,7 +128,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def holds(self, task: T) -> bool:
-        """Would a look at each place where the task belongs find it, sooner or later? For audits."""
+        """Return whether the task is in every stack it belongs to. For audits."""
         stacks = [self._every]
         stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
         if self._by_rack is not None:
@@ -137,13 +137,13 @@ class TaskIndex(Generic[T]):
 
 
 class WholeTask(Placed, Protocol):
-    """What the index of whole tasks needs of a task."""
+    """The attributes of a task that the index of whole tasks uses."""
 
     tries: int
 
     @property
     def part(self) -> object | None:
-        """Not None for a part."""
+        """Return the part if the task is one, else None."""
         ...
 
 
@@ -151,7 +151,7 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """Maps with input that were never tried and are no parts, by rack; made again when input has moved."""
+    """Unstarted whole maps with input that never ran, by rack. Rebuilt after input has moved."""
 
     __slots__ = ("_by_rack", "_every")
 
@@ -163,7 +163,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next one in that rack, else of all."""
+        """Return the next map in that rack, else the next of all."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 
@@ -180,5 +180,5 @@ def _is_whole(task: WholeTask) -> bool:
 
 
 def racks_of(hosts: Iterable[NodeId], rack_by_node: Mapping[NodeId, str]) -> tuple[str, ...]:
-    """Return the racks of those hosts that are known, each once, in the order of the hosts."""
+    """Return the known racks of the hosts, each once, in the order of the hosts."""
     return tuple(dict.fromkeys(filter(None, map(rack_by_node.get, hosts))))

@@ -1,4 +1,4 @@
-"""The books of jobs: how they enter, open their reduces, lose map outputs and end."""
+"""The books of jobs: submission, opening of reduces, lost map outputs and the end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ENDED_KEPT = 1000
 
 
 class JobBooks(Books):
-    """Steps of whole jobs."""
+    """The steps that concern whole jobs."""
 
     def add_job(self, spec: JobSpec) -> None:
-        """A job enters; ValueError when its id was used before or its splits are misnumbered."""
+        """Add a job. Raises ValueError if the id was used before or the splits are misnumbered."""
         if spec.job in self.used_ids:
             raise ValueError(f"job {spec.job} was submitted before")
         if any(split.index != place for place, split in enumerate(spec.splits)):
@@ -60,7 +60,8 @@ class JobBooks(Books):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Make two tasks of a whole map: itself with the first share of its bytes, and a new one with the rest."""
+        """Split a whole map into two tasks: itself with the first share of its bytes, and a new task with the rest.
+        Return the new task."""
         stage = task.stage
         job = stage.job
         parts = cut(task.split, share)
@@ -93,7 +94,7 @@ class JobBooks(Books):
             self.end_job(job, JobState.SUCCEEDED, "")
 
     def end_job(self, job: Job, state: JobState, reason: str) -> None:
-        """The job is over; what still runs of it is killed."""
+        """End the job and kill its running attempts."""
         job.state = step(job.job, job.state, state)
         job.reason = reason
         job.finish_s = self.now_s
@@ -128,7 +129,7 @@ class JobBooks(Books):
             del self.ended[oldest]
 
     def lose_output(self, task: Task) -> None:
-        """A finished map's output is gone: reduces are told, and the map runs again."""
+        """Note that the output of a finished map is lost: tell the reduces and run the map again."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -140,7 +141,7 @@ class JobBooks(Books):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """A host's rack became known: maps with input there are rack-local there too."""
+        """Note that the rack of a host became known, so that maps with input on the host can be rack-local."""
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None
@@ -150,7 +151,7 @@ class JobBooks(Books):
                 job.maps.index.add_racks(task)
 
     def move_block(self, block: str, hosts: tuple[NodeId, ...]) -> None:
-        """A block has other replicas now: maps that read it prefer those nodes, also of jobs that are yet to come."""
+        """Change the hosts of all maps, also of later jobs, that read a block whose replicas moved."""
         self.moved[block] = hosts
         for job in self.jobs.values():
             if job.blocks is None:

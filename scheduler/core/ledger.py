@@ -1,6 +1,6 @@
-"""The core's books: every change of a node, job, task or attempt, with the counters and indices that follow.
+"""The core's books: every change of a node, job, task or attempt, with its counters and indices.
 
-It knows nothing of heartbeats; `scheduler.core.core` does.
+Heartbeats are handled in `scheduler.core.core`, not here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Ledger(JobBooks):
-    """Steps of nodes and attempts, on top of those of jobs."""
+    """The steps that concern nodes and attempts, on top of those of jobs."""
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
-        """A node begins a life; the books must not hold another life of it."""
+        """Add a node that registered. The books must not hold another incarnation of the node."""
         self.note_disk(spec.node, full=False)
         node = Node(spec, incarnation, self.now_s)
         self.nodes[spec.node] = node
@@ -50,7 +50,7 @@ class Ledger(JobBooks):
             self._index_racks(spec.node)
 
     def remove_node(self, node: Node, reason: str) -> None:
-        """A life ends: its attempts are lost, and its map outputs too."""
+        """Remove a node: its attempts and map outputs are lost."""
         node.alive = False
         self.map_slots -= node.spec.map_slots
         self.reduce_slots -= node.spec.reduce_slots
@@ -63,7 +63,8 @@ class Ledger(JobBooks):
         node.outbox = []
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
-        """The node says whether its disk is full; when it is not, jobs no longer avoid the node for that."""
+        """Note whether the node's disk is full. Jobs stop avoiding the node for that reason when the disk is not
+        full."""
         known = self.nodes.get(node)
         if known is not None:
             known.disk_full = full
@@ -72,7 +73,8 @@ class Ledger(JobBooks):
             self._avoids_now(job)
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
-        """Promises the task to the node, after checking the proposal; PolicyError when it cannot be."""
+        """Launch the proposed task on the node and return the attempt. Raises PolicyError if the proposal cannot be
+        carried out."""
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
@@ -116,15 +118,17 @@ class Ledger(JobBooks):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """A task that failed before has started again: nodes need not be avoided for it now."""
+        """Note that a failed task has started again, so that nodes need not be avoided for its sake."""
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why the task of a running job cannot be launched as proposed; None when it can, and then it counts
-        as checked if it is what is launched next."""
+        """Return why a task of a running job cannot be launched as proposed; None if it can be.
+
+        A proposal that passed is not checked again if it is the next to be launched.
+        """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
             fault = self._uncut(task, proposal)
@@ -140,7 +144,7 @@ class Ledger(JobBooks):
 
     @staticmethod
     def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why the task cannot be split as proposed."""
+        """Return why the task cannot be split as proposed; None if it can be."""
         share, split = proposal.split, task.split
         assert share is not None
         if not task.stage.shuffled or not task.hosts:
@@ -176,7 +180,7 @@ class Ledger(JobBooks):
         return None
 
     def preempt(self, proposal: policies.Kill) -> None:
-        """Kills what a policy wants killed, after checking that it is live."""
+        """Kill the attempt of a policy's Kill. Raises PolicyError if the attempt is not live."""
         attempt = proposal.attempt
         if not isinstance(attempt, Attempt) or attempt.state not in (
             ASSIGNED,
@@ -187,7 +191,7 @@ class Ledger(JobBooks):
         self.kill(attempt, proposal.reason)
 
     def reported(self, attempt: Attempt, report: AttemptReport) -> None:
-        """The node says how the attempt ended."""
+        """Process the node's report of how the attempt ended."""
         attempt.counters = report.counters
         attempt.started_s = report.start_s
         attempt.end_s = report.end_s
@@ -231,13 +235,14 @@ class Ledger(JobBooks):
 
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
-        """A map of an ended job may have left its output after its node was told to forget the job: tell it again."""
+        """Tell the node again to forget an ended job, since a killed map may have written output after the first
+        order."""
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))
 
     def _lose_outputs(self, job: Job, node: Node) -> None:
-        """Note that what the job's maps have left on the node is gone; in the order in which they ended."""
+        """Mark the outputs of the job's maps on the node as lost, in the order in which the maps ended."""
         for output in list(job.outputs):
             if output.node == node.node and not output.lost:
                 task = job.maps.tasks[output.index]
@@ -263,7 +268,7 @@ class Ledger(JobBooks):
             self.kill(other, "superseded")
 
     def commit_succeeded(self, task: Task) -> None:
-        """The output is in place."""
+        """Mark the task as done: its output is in place."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -275,7 +280,7 @@ class Ledger(JobBooks):
         self._end_if_done(job)
 
     def commit_failed(self, task: Task, reason: str) -> None:
-        """The output is unusable: a failure of the attempt, the task runs again."""
+        """Count the attempt as failed because its output is unusable, and run the task again."""
         winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)
@@ -285,7 +290,7 @@ class Ledger(JobBooks):
             self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
-        """The attempt is gone from its node; its task runs again if nothing else has it."""
+        """End an attempt that is no longer on its node. Its task runs again unless another attempt of it lives."""
         task = attempt.task
         job = task.stage.job
         attempt.reason = reason

@@ -1,4 +1,4 @@
-"""What the core hands out: rows of the tables, and effects."""
+"""The core's output: rows of the tables, and effects."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from schedbed.tasks.values import value
 
 
 class Sink(Protocol):
-    """Where rows go, in the order of events."""
+    """A receiver of rows in the order of events."""
 
     def decision(self, row: DecisionRow) -> None:
-        """An offer was answered."""
+        """Take the row of an offer and its answer."""
 
     def attempt(self, row: AttemptRow) -> None:
-        """An attempt ended."""
+        """Take the row of an attempt that ended."""
 
     def job(self, row: JobRow) -> None:
-        """A job ended."""
+        """Take the row of a job that ended."""
 
 
 class NoSink:
-    """Forgets everything: for replaying a journal whose rows are written already."""
+    """A sink that drops all rows, for replaying a journal whose rows are already written."""
 
     def decision(self, row: DecisionRow) -> None:
-        """Nothing."""
+        """Drop the row."""
 
     def attempt(self, row: AttemptRow) -> None:
-        """Nothing."""
+        """Drop the row."""
 
     def job(self, row: JobRow) -> None:
-        """Nothing."""
+        """Drop the row."""
 
 
 @value
 class Commit:
-    """Put this attempt's output into place, then call `Core.committed` or `Core.commit_failed`."""
+    """Effect: put the attempt's output into place, then call `Core.committed` or `Core.commit_failed`."""
 
     job: str
     task: str
@@ -47,7 +47,7 @@ class Commit:
 
 @value
 class Discard:
-    """What this attempt wrote aside is not wanted; there may be nothing."""
+    """Effect: delete what the attempt wrote before the commit, if anything."""
 
     job: str
     attempt: str
@@ -55,14 +55,14 @@ class Discard:
 
 @value
 class NodeLost:
-    """The node fell silent or was declared lost."""
+    """Effect: the node fell silent or was declared lost."""
 
     node: NodeId
 
 
 @value
 class JobEnded:
-    """The job is over: `state` is succeeded, failed or killed."""
+    """Effect: the job ended; `state` is succeeded, failed or killed."""
 
     job: str
     state: str

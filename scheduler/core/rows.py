@@ -1,7 +1,7 @@
-"""The tables' rows that the core writes: their columns, and how each is made from the core's objects.
+"""Rows of the tables that the core writes: their columns, and the functions that make rows from the core's objects.
 
 A column is an attribute of a row's class and a value in the function below the class; `scheduler.history` takes its
-name and type from here. Files have `policy, repeat` before them.
+name and type from here. Files have the columns `policy, repeat` before them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ make_row: Callable[..., Any] = vars(tuple)["__new__"]
 
 
 class AttemptRow(NamedTuple):
-    """An ended attempt; written once. `start` is the first line of task code, None when it never ran.
+    """An ended attempt.
 
-    `locality` of a reduce and of a map without input is `off`. `split_of` is the task that was split, in the rows of
-    both of its parts: its own id for the first, which keeps it.
+    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce and for
+    a map without input. `split_of` is the id of the task that was split, in the rows of both parts; the first part
+    keeps that id.
     """
 
     job: str  # id of the job, such as `job_0001`
@@ -83,7 +84,7 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 class DecisionRow(NamedTuple):
-    """An offer and its answer (launch, split, skip, kill); `task` is empty when a whole job was skipped."""
+    """An offer and its answer (launch, split, skip, reject, kill). `task` is empty if a whole job was skipped."""
 
     t: float  # when the slot was offered
     node: NodeId  # node whose slot was offered
@@ -95,14 +96,14 @@ class DecisionRow(NamedTuple):
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """Return the row of what was decided of a task."""
+    """Return the row of a decision about a task."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 
 
 class JobRow(NamedTuple):
-    """An ended job; `start` is its first launch, None when it never had one; `maps` counts both parts of a map that
-    was split."""
+    """An ended job. `start` is the time of its first launch, None without any; `maps` counts both parts of a split
+    map."""
 
     job: str  # id of the job, such as `job_0001`
     name: str  # name that the scenario gives

@@ -1,4 +1,4 @@
-"""What holds in the core under every policy: the settings of one JobTracker."""
+"""The settings of a JobTracker that apply under every policy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """What holds under every policy.
+    """Settings of a JobTracker that apply under every policy.
 
-    `expiry_s`: a tracker that is silent for longer is lost; by default ten heartbeats, at least 3 s.
-    `slowstart`: the share of maps that must be done before reduces start.
-    `fetch_failures_to_rerun`: reports of a map's output after which the map runs again.
-    `node_failures_to_exclude`: failures of one job on one node after which the job avoids the node.
-    `records_skips`: whether each job that was offered a node and did not take it gets a row.
-    `maps_per_heartbeat`, `reduces_per_heartbeat`: tasks that one reply starts at most; 0 for as many as slots are free.
-    `sizes`: what a user's policy may know of the costs of tasks; the policies that are shipped read none.
+    `expiry_s`: seconds of silence after which a tracker is lost; by default ten heartbeats, at least 3 s.
+    `slowstart`: share of maps that must be done before reduces start. `fetch_failures_to_rerun`: number of reports
+    that a map's output cannot be fetched, after which the map runs again. `node_failures_to_exclude`: number of
+    failures of one job on one node after which the job avoids the node. `records_skips`: whether a row is written for
+    each job that was offered a node and did not take it. `maps_per_heartbeat`, `reduces_per_heartbeat`: most tasks
+    that one reply starts; 0 for as many as slots are free. `sizes`: which costs of tasks a user's policy can read;
+    shipped policies read none.
     """
 
     heartbeat_s: float = 0.5
@@ -33,5 +33,5 @@ class CoreConfig:
 
     @property
     def silence_s(self) -> float:
-        """`expiry_s`, or its default."""
+        """Return `expiry_s`, or its default."""
         return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s

@@ -1,8 +1,8 @@
-"""Snapshots: the state of a JobTracker as bytes, and back.
+"""Snapshots: conversion of the state of a JobTracker to bytes and back.
 
-The core's objects refer to each other in circles, deeper than pickle can follow. Each object is written empty where
-pickle meets the object first; its attributes follow later, one object at a time. Snapshots are read from the run's
-private folder only, as the journal beside them: pickle must not read what others sent.
+The core's objects refer to each other in cycles, deeper than pickle can follow. Where pickle meets an object first,
+the object is written empty; its attributes follow later, one object at a time. Snapshots are read only from the run's
+private folder, beside the journal: pickle must not read files of other users.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 
 
 class Unkept(Exception):
-    """The state of the policy cannot be put into a snapshot: one line that says why."""
+    """The state of the policy cannot be put into a snapshot. The message is one line."""
 
 
 def freeze(state: Any) -> bytes:
-    """Return the state, with all that it refers to, as bytes. Raises one of `UNPICKLABLE`."""
+    """Return the state and all objects it refers to as bytes. Raises one of `UNPICKLABLE`."""
     file = BytesIO()
     pickler = pickle.Pickler(file, protocol=5)
     waiting: list[Any] = []
@@ -51,7 +51,7 @@ def freeze(state: Any) -> bytes:
 
 
 def thaw(data: bytes) -> Any:
-    """Return the state that `freeze` has written."""
+    """Return the state that `freeze` wrote."""
     unpickler = pickle.Unpickler(BytesIO(data))
     with _no_collection():
         state = unpickler.load()
@@ -64,7 +64,7 @@ def thaw(data: bytes) -> Any:
 
 @contextmanager
 def _no_collection() -> Generator[None]:
-    """Keep the garbage collector from looking through a million objects again and again."""
+    """Pause the garbage collector, which would otherwise search a million objects again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The life cycles of jobs, tasks and attempts as tables; everything that a transition may be is in this file."""
+"""The life cycles of jobs, tasks and attempts as tables of the allowed transitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 
 class JobState(StrEnum):
-    """A job's life. The ended states are what the jobs table says."""
+    """The states of a job. The jobs table shows the final ones."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -16,7 +16,7 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """A task's life. COMMITTING waits for the driver to put the output into place."""
+    """The states of a task. COMMITTING: the driver has not yet put the output into place."""
 
     UNSTARTED = "unstarted"
     RUNNING = "running"
@@ -25,7 +25,8 @@ class TaskState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """An attempt's life: ASSIGNED is promised in a reply but not yet seen, KILLING was told to stop."""
+    """The states of an attempt. ASSIGNED: launched in a reply, not yet reported by the node. KILLING: ordered to
+    stop."""
 
     ASSIGNED = "assigned"
     RUNNING = "running"
@@ -88,11 +89,11 @@ _State = TypeVar("_State", JobState, TaskState, AttemptState)
 
 
 class BadTransition(Exception):
-    """A bug in the core: somebody took a step that the tables do not have."""
+    """A transition that the tables do not allow: a bug in the core."""
 
 
 def step(who: str, old: _State, new: _State) -> _State:
-    """`new`, when it may follow `old`; raises BadTransition otherwise. `who` is for the message."""
+    """Return `new` if it may follow `old`, else raise BadTransition. `who` is named in the message."""
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")
     return new

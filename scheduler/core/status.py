@@ -9,7 +9,8 @@ from schedbed.scheduler.core.ledger import Ledger
 
 
 def status(ledger: Ledger) -> dict[str, Any]:
-    """Jobs in order of submission, the latest ended ones too; nodes by name; the last decisions that were not skips."""
+    """Return the jobs in order of submission (also recently ended ones), the nodes by name, and the last decisions
+    other than skips."""
     jobs = sorted([*ledger.ended.values(), *ledger.jobs.values()], key=lambda job: job.serial)
     return {
         "jobs": [_job(job) for job in jobs],

@@ -1,1 +1,1 @@
-"""What stands between the core and a policy that a user wrote: read-only faces, checked answers, bounded time."""
+"""The guard between the core and a user's policy: read-only faces, checked answers, bounded time."""

@@ -1,7 +1,7 @@
-"""What a user's policy has answered, for the journal: a replay applies these answers, whatever the policy says then.
+"""The recorded answers of a user's policy, for the journal. A replay applies these answers even if the policy answers
+differently.
 
-The policy is asked in a replay too, so that what it keeps from question to question, draws of chance included, is
-again what it was.
+The policy is also asked in a replay, so that its own state, including random draws, becomes what it was.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Replies:
 
 
 class Answers:
-    """Keeps or gives back the answers of a guarded policy to one event at a time.
+    """Records the answers of a guarded policy, or replays recorded ones, one event at a time.
 
-    `line_of` returns the file and line of a method of the policy. What the shipped speculation proposes is not kept: a
-    replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are not
+    recorded: a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -40,28 +40,30 @@ class Answers:
         """What the policy answered otherwise in a replay than before, one line; empty while nothing differs."""
 
     def take(self) -> Replies | None:
-        """Return the answers since the last call; None when nothing was asked."""
+        """Return the answers since the last call; None if the policy was asked nothing."""
         given, self._given = self._given, []
         return Replies(tuple(given)) if given else None
 
     def replay(self, replies: Replies | None) -> None:
-        """Give these answers to the coming event; None: ask the policy, whose answers nobody has heard yet."""
+        """Use these answers for the next event. With None the policy's own answers count, since they were never sent
+        to a node."""
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
-        """Keep the proposal that the method gave now; return the one that counts."""
+        """Record the method's proposal and return the effective one, which in a replay is the recorded one."""
         now = _plain(proposal)
         answer = self._counts(view, now, method)
         return proposal if answer is now else _proposal(view, answer)
 
     def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
-        """Keep the kills that `preempt` gave now; return those that count."""
+        """Record the kills that `preempt` returned and return the effective ones, which in a replay are the recorded
+        ones."""
         now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
         answer = self._counts(view, now, "preempt")
         return kills if answer is now else _kills(view, answer)
 
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the answer that counts: in a replay the one of before the crash."""
+        """Return the effective answer: in a replay the recorded one, else the new one."""
         if not self._known:
             self._given.append(now)
             return now

@@ -1,4 +1,4 @@
-"""Which line of a user's policy an error, an answer or a delay goes back to."""
+"""Finds the line of a user's policy that caused an error, an answer or a delay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT_MAX = 300
 
 
 class Culprit:
-    """The code of one policy: its file, and what lies in the folder beside it."""
+    """The code of one policy: its file and the folder beside it."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -24,7 +24,7 @@ class Culprit:
 
     @staticmethod
     def of_class(made: type) -> Culprit:
-        """Return the code of a class that a program has given."""
+        """Return the code of a class that was passed by a Python program."""
         try:
             return Culprit(inspect.getfile(made))
         except (TypeError, OSError):  # such as a class that was typed in
@@ -39,7 +39,8 @@ class Culprit:
         return beside and not ours and not file.startswith(sys.prefix)
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
-        """Return the innermost line of the policy's own code, `mine.py, line 7`; None when there is none."""
+        """Return the innermost line of the policy's own code in the traceback, such as `mine.py, line 7`; None if
+        there is none."""
         found = None
         while traceback is not None:
             if self._owns(traceback.tb_frame):
@@ -48,7 +49,7 @@ class Culprit:
         return found
 
     def line_of_thread(self, thread: int) -> str | None:
-        """Return the line of the policy's own code at which the thread is now."""
+        """Return the line of the policy's own code that the thread executes now; None if there is none."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if self._owns(frame):
@@ -57,7 +58,7 @@ class Culprit:
         return None
 
     def line_of_method(self, made: type, name: str) -> str:
-        """Return where the policy's method begins; the file alone when that is not in it."""
+        """Return the line where the policy's method begins; only the file if the method is defined elsewhere."""
         code = getattr(getattr(made, name, None), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == self.file:
             return _line(self.file, code.co_firstlineno)
@@ -68,13 +69,13 @@ class Culprit:
 
 
 def told(error: BaseException) -> str:
-    """Return an error as one line of bounded length, whatever its class makes of itself."""
+    """Return an error as one line of bounded length, also if its class overrides `__str__`."""
     text = " ".join(f"{type(error).__name__}: {_words(error)}".split()).removesuffix(":")
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def _words(error: BaseException) -> object:
-    """Return what the error says, in a policy's own words where a face lacks an attribute."""
+    """Return the error's message; an AttributeError of a face is rephrased for authors of policies."""
     if type(error) is AttributeError and isinstance(error.obj, Face):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error

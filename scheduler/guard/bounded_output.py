@@ -1,4 +1,4 @@
-"""A bound on what a policy writes to standard output and error, in a process that it shares with the JobTracker."""
+"""A bound on what a policy writes to standard output and error in the JobTracker's process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TEXT_MAX = 4_000_000
 
 
 class OutputBound:
-    """Has `write` of some text streams raise PermissionError in calls of a policy that has written `most` characters.
+    """Makes `write` of text streams raise PermissionError in calls of a policy that has written `most` characters.
 
-    What is written outside of such calls is not counted.
+    Output outside of the policy's calls is not counted.
     """
 
     def __init__(self, most: int = TEXT_MAX) -> None:
@@ -24,7 +24,8 @@ class OutputBound:
         self._streams: list[Any] = []
 
     def begin(self, *streams: Any) -> None:
-        """Bound these streams, and count from zero: another policy may begin in the same process."""
+        """Bound these streams and reset the count, since several policies may run in one process one after
+        another."""
         self._written = 0
         for stream in streams:
             if not any(stream is each for each in self._streams):
@@ -48,5 +49,5 @@ _OF_THIS_PROCESS = OutputBound()
 
 
 def bound_output() -> None:
-    """Bound what the policy that begins now writes in this process."""
+    """Bound the output of the policy that starts now in this process."""
     _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)

@@ -1,4 +1,5 @@
-"""Which call of a policy goes on, in memory that outlives the process: who ended it, or what hangs there."""
+"""A mark of the policy's current call, in memory that outlives the process, to find the call that ended or hangs
+it."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 
 
 class CallMark:
-    """The mark of this process. It costs nothing until it is given memory.
+    """The mark of this process. It costs nothing until `share` gives it memory.
 
-    `guarded_calls.Guard.wrap` repeats the steps of `enter` and `leave`, where most calls come from.
+    `guarded_calls.Guard.wrap` repeats the steps of `enter` and `leave` inline for speed.
     """
 
     def __init__(self) -> None:
@@ -38,13 +39,13 @@ class CallMark:
         self._texts = [""]
 
     def share(self, memory: mmap | None) -> None:
-        """Write into this memory from now on."""
+        """Write the mark into this memory from now on."""
         self.memory = memory
         for number in range(len(self._texts)):
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return the number of a call's text, `decide (mine.py, line 7)`, for `enter`."""
+        """Return the number that stands for a call's text, such as `decide (mine.py, line 7)`, in `enter`."""
         if text in self._texts:
             return self._texts.index(text)
         if len(self._texts) < TEXTS:
@@ -62,7 +63,7 @@ class CallMark:
             self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
 
     def enter(self, number: int) -> None:
-        """Note that the call with that number begins."""
+        """Note the start of the call with that number."""
         if self.memory is not None:
             self.inside, self.thread = True, get_ident()
             self.memory[0] = number
@@ -76,23 +77,23 @@ class CallMark:
         return f"{'in' if inside else 'after'} {text}"
 
     def leave(self) -> None:
-        """Note that the call has ended, if one was going on."""
+        """Note the end of the current call, if any."""
         self.inside = False
         if self.memory is not None:
             self.memory[1] = self.count & 254
 
 
 def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
-    """Return whether a call goes on, the last bits of a count of the calls, and the last call as text."""
+    """Return whether a call is active, the low bits of the count of calls, and the last call as text."""
     count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
     text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
     return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return memory that the file keeps, and what the policy has done if it is to blame for the ends of processes.
+    """Return memory that is backed by the file, and a text that blames the policy if it repeatedly ended the process.
 
-    The file also says which process writes there.
+    The file also records the process that writes to it.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))
@@ -112,12 +113,12 @@ def kept_mark(path: Path) -> tuple[mmap, str]:
 
 
 def no_short_life(memory: mmap) -> None:
-    """Note that the process that writes there has lived for long enough."""
+    """Note that the process has lived long enough not to count as ended by the policy."""
     memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
-    """What another process reads in the file of a mark."""
+    """A mark read from its file by another process."""
 
     pid: int
     inside: bool
@@ -126,7 +127,7 @@ class KeptMark(NamedTuple):
 
 
 def read_kept_mark(path: Path) -> KeptMark | None:
-    """Return what the file says now; None when there is no whole one yet."""
+    """Return the mark that the file holds now; None if the file is missing or incomplete."""
     try:
         data = path.read_bytes()
     except OSError:

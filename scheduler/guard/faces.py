@@ -1,7 +1,7 @@
-"""Read-only faces of the core's objects: what a user's policy gets in place of the objects themselves.
+"""Read-only faces of the core's objects, which a user's policy gets instead of the objects.
 
-A face has what the protocols of `scheduler.view` promise and nothing else. What never changes is kept in the face,
-the rest is looked up in C. `Faces` makes one face an object, so that `is` and dictionaries work as with the objects.
+A face has the attributes of the protocols in `scheduler.view` and nothing else. Constant attributes are stored in the
+face; the others are looked up in C.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """The faces by the core's objects, made when first asked for.
+    """The faces of the core's objects, one per object, so that `is` and dictionaries work.
 
-    `withheld` are jobs that the offer of the moment is not for: they say that they have nothing to start. Their faces
-    are of another class for that time, so that all other faces need not ask.
+    `withheld` are jobs that avoid the offered node; they appear to have nothing to start. Their faces then have
+    another class.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -47,14 +47,14 @@ class Faces(dict[Any, Any]):
         return face
 
     def withhold(self, job: Job) -> None:
-        """Keep the job out of the offers until `offer_all`."""
+        """Withhold the job from offers until `offer_all`."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobFace)
         for stage in (job.maps, job.reduces):
             put(self[stage], "__class__", _WithheldStageFace)
 
     def offer_all(self) -> None:
-        """Withhold no job any more."""
+        """End the withholding of all jobs."""
         for job in self.withheld:
             put(self[job], "__class__", JobFace)
             for stage in (job.maps, job.reduces):
@@ -62,18 +62,18 @@ class Faces(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
-        """Return the core's object of that type behind a face of ours; None when there is none (any more)."""
+        """Return the core's object of that type behind a face; None if the face is foreign or outdated."""
         if not isinstance(face, Face):
             return None
         raw = raw_of(face)
         return raw if type(raw) is kind and self.get(raw) is face else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return the job's specification with such costs as policies may know; nobody can change its parameters."""
+        """Return the job's specification with the costs that policies may read and with read-only parameters."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Let go of a job that ends, but for what still has to be killed of it."""
+        """Drop the faces of a job that ends, except those needed for attempts that are still being killed."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -84,7 +84,7 @@ class Faces(dict[Any, Any]):
 
 
 class JobsFace(MapFace):
-    """The jobs; one that the offer of the moment is not for is passed over, but can be looked up."""
+    """The jobs of the view. Withheld jobs are skipped by iteration but found by lookup."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -116,7 +116,7 @@ class JobsFace(MapFace):
 
 
 class TallyFace(Face):
-    """As in `TallyView`."""
+    """Implements `TallyView`."""
 
     __slots__ = ()
     name = live("name")
@@ -126,7 +126,7 @@ class TallyFace(Face):
 
 
 class TaskFace(Face):
-    """As in `TaskView`."""
+    """Implements `TaskView`."""
 
     __slots__ = ()
     task = live("task")
@@ -157,7 +157,7 @@ class TaskFace(Face):
 
 
 class AttemptFace(Face):
-    """As in `AttemptView`."""
+    """Implements `AttemptView`."""
 
     __slots__ = ("node", "task")
 
@@ -185,7 +185,7 @@ class AttemptFace(Face):
 
 
 class StageFace(Face):
-    """As in `StageView`."""
+    """Implements `StageView`."""
 
     __slots__ = ("_tasks", "demand", "kind", "queue", "user")
 
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """Implement `StageView`; tasks are only added while a job runs, and all go at the job's end."""
+        """Implement `StageView`. Tasks are only added while a job runs, and all are removed at its end."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -215,14 +215,14 @@ class StageFace(Face):
 
 
 class _WithheldStageFace(StageFace):
-    """Of a job that is withheld."""
+    """The face of a stage of a withheld job: nothing is ready."""
 
     __slots__ = ()
     ready = property(lambda _: False)
 
 
 class JobFace(Face):
-    """As in `JobView`."""
+    """Implements `JobView`."""
 
     __slots__ = (
         "__faces",
@@ -264,7 +264,7 @@ class JobFace(Face):
 
     @property
     def spec(self) -> JobSpec:
-        """Implement `JobView`: a copy, whose parameters nobody can change."""
+        """Implement `JobView`: return a copy with read-only parameters."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
             put(self, "_spec", (raw, faces_of(self).spec(raw)))
@@ -308,7 +308,7 @@ class JobFace(Face):
 
 
 class _WithheldJobFace(JobFace):
-    """Of a job that is withheld: it has nothing to start."""
+    """The face of a withheld job: it has no task to start."""
 
     __slots__ = ()
 
@@ -317,7 +317,7 @@ class _WithheldJobFace(JobFace):
 
 
 class NodeFace(Face):
-    """As in `NodeView`."""
+    """Implements `NodeView`."""
 
     __slots__ = ("attempts", "node", "rack", "spec")
 
@@ -345,7 +345,7 @@ class NodeFace(Face):
 
 
 class ViewFace(Face):
-    """As in `View`."""
+    """Implements `View`."""
 
     __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
@@ -381,7 +381,7 @@ class ViewFace(Face):
 
 
 def _core(face: Any, kind: type) -> Any:
-    """Return the core's object behind what a policy has handed to the view."""
+    """Return the core's object behind a face that a policy passed to the view."""
     raw = raw_of(face) if isinstance(face, Face) else None
     if type(raw) is not kind:
         raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")

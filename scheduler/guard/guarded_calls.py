@@ -1,4 +1,4 @@
-"""The calls of a user's policy: marked, bounded in time, and their errors told with the policy's line."""
+"""Calls of a user's policy: marked, bounded in time, with errors that name the policy's line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 class Guard:
-    """Calls of one policy's code."""
+    """Calls the code of one policy."""
 
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
@@ -22,11 +22,11 @@ class Guard:
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the policy's code. Raises PolicyFailed with the line of that code when it fails or hangs."""
+        """Call the policy's code. Raises PolicyFailed with the policy's line if the code fails or hangs."""
         return self.wrap(what, function)(*arguments)
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function as it is called many times: see `call`. Its steps stand here, for they add up."""
+        """Return a wrapper of the function for repeated calls, see `call`. All steps are inline for speed."""
         bound, mark, now = TIME_BOUND, CALL_MARK, (what, self._culprit)
         number = mark.number(f"{what} ({self.line_of(what)})")
 
@@ -59,7 +59,7 @@ class Guard:
         return call
 
     def _fail(self, what: str, error: BaseException) -> NoReturn:
-        """Raise what the error of the policy's code comes to."""
+        """Raise the exception that corresponds to an error of the policy's code."""
         if isinstance(error, Overdue):
             TIME_BOUND.rest()
             raise PolicyFailed(TIME_BOUND.trouble) from None
@@ -70,7 +70,7 @@ class Guard:
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
-        """Return the failure that the error is; its text may be code of the policy that hangs."""
+        """Return the PolicyFailed for an error. The error's text may be computed by code of the policy that hangs."""
         place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
             text = TIME_BOUND.call(what, self._culprit, told, (error,))
@@ -81,9 +81,9 @@ class Guard:
         return PolicyFailed(f"{text} ({place})")
 
     def failed(self, text: str, method: str) -> PolicyFailed:
-        """Return the failure that the text tells, with the line where that method begins."""
+        """Return a PolicyFailed with this text and the line where the method begins."""
         return PolicyFailed(f"{text} ({self.line_of(method)})")
 
     def line_of(self, method: str) -> str:
-        """Return the line where that method of the policy begins."""
+        """Return the file and line where that method of the policy begins."""
         return self._culprit.line_of_method(self._made, method)

@@ -1,6 +1,7 @@
-"""A user's policy as the core calls it: it sees faces, its answers are checked, its time and its errors are bounded.
+"""A user's policy as seen by the core: the policy gets faces, its answers are checked, its time and errors are
+bounded.
 
-The policies that are shipped go to the core without this; tests prove that both doors give the same rows.
+The core calls shipped policies without this guard; tests prove that both ways give the same rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ REJECTS = 100
 
 
 class GuardedPolicy:
-    """A policy around the user's own; it has the hooks and says what that one says."""
+    """A wrapper of a user's policy with the same hooks and attributes."""
 
     def __init__(self, make: Callable[[], Any], culprit: Culprit, made: type) -> None:
         self._guard = Guard(culprit, made)
@@ -53,7 +54,7 @@ class GuardedPolicy:
     # ------------------------------------------------------------- what it says
 
     def _take_over(self) -> None:
-        """Look at what the policy has and says of itself."""
+        """Read the hooks and attributes of the policy."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -70,7 +71,7 @@ class GuardedPolicy:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
     def _take_faces(self, own: Any) -> None:
-        """Have the policy see nothing but faces."""
+        """Wrap the policy's methods so that the policy gets faces only."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
@@ -82,7 +83,7 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Have the shipped axes of the policy see the core's own objects."""
+        """Wrap a policy of shipped axes so that these get the core's own objects."""
         core: Any = composed(own, self._guard, self._hook, self._faces_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -94,7 +95,8 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Take the hook for the core's: as it is, or where something is to be done after it, beside that."""
+        """Set the hook that the core calls. `ended` and `finished` are stored apart, since this class does more in
+        these hooks."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -122,7 +124,7 @@ class GuardedPolicy:
         )
 
     def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as the core calls it, those without a detour that are called most often."""
+        """Return the method wrapped for the core. Hooks that are called often have a shorter wrapper."""
         call = self._guard.wrap(name, method)
 
         def hook(*arguments: Any) -> Any:
@@ -154,25 +156,25 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
 
     def _met(self, ledger: Ledger) -> Faces:
-        """Return the faces of a ledger that this policy had not seen."""
+        """Return the faces for a ledger that this policy sees for the first time."""
         self._ledger = ledger
         self._faces = Faces(ledger.size_view, ledger.seed)
         return self._faces
 
     def keep_answers(self) -> Answers:
-        """Keep all answers, for a journal; the core must not have asked for `decide` before."""
+        """Record all answers for a journal. Must be called before the core first asks for `decide`."""
         self._answers = Answers(self._guard.line_of)
         self.decide = self._decide_kept
         return self._answers
 
     def line_of(self, method: str) -> str:
-        """Return the file and line of a method of the user's own."""
+        """Return the file and line of a method of the user's policy."""
         return self._guard.line_of(method)
 
     def keep_state(self) -> Any:
-        """Return what the policy's `state` gives, and what is known of the policy here, for a snapshot.
+        """Return the policy's `state` and the state of this guard, for a snapshot.
 
-        Raises Unkept when the policy has no such method or gives more than plain values.
+        Raises Unkept if the policy has no such method or returns other than plain values.
         """
         own = self.own
         if not (hasattr(own, "state") and hasattr(own, "restore")):
@@ -187,7 +189,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Have the policy go on from what `keep_state` has returned."""
+        """Restore the state that `keep_state` returned, by the policy's `restore`."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -196,7 +198,7 @@ class GuardedPolicy:
     # -------------------------------------------------------------------- hooks
 
     def ended(self, view: Ledger, attempt: Attempt) -> None:
-        """Implement `Hooks`; the attempt is forgotten after it."""
+        """Implement `Hooks`, then forget the attempt."""
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
@@ -204,13 +206,13 @@ class GuardedPolicy:
         self._faces.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
-        """Implement `Hooks`; the job's tasks are forgotten after it."""
+        """Implement `Hooks`, then forget the job's tasks."""
         if self._own_finished is not None:
             self._own_finished(view, job)
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks`: what can be killed of what the policy wants killed."""
+        """Implement `Hooks`: return the policy's kills that can be carried out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -247,11 +249,11 @@ class GuardedPolicy:
     # ------------------------------------------------------------------- offers
 
     def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the answer that counts, which in a replay is the one of before the crash."""
+        """Return the effective answer: in a replay the recorded one, else the policy's."""
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first copy that can be of what a user's speculation proposes."""
+        """Return the first proposal of a user's speculation that can be carried out."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -317,7 +319,8 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the task, and either what is wrong with the proposal or the proposal as the core takes it."""
+        """Return the task, what is wrong with the proposal, and the proposal for the core; of the last two only one
+        is set."""
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
         face: Any = answer.task
@@ -346,7 +349,7 @@ class GuardedPolicy:
 
 
 class GuardedAdmission:
-    """A user's admission as copies of running tasks ask it."""
+    """A user's admission as called by the shipped speculation."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))
@@ -354,7 +357,7 @@ class GuardedAdmission:
 
 
 class GuardedSpeculation:
-    """A user's own speculation."""
+    """A wrapper of a user's speculation."""
 
     def __init__(self, own: Any, hook: MakeHook, copy: Callable[..., Proposal | None]) -> None:
         self.copy = copy  # as in `Speculation`
@@ -363,9 +366,9 @@ class GuardedSpeculation:
 
 
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
-    """Return the policy that `make` makes, of the class `made` in a user's file, as the core may call it.
+    """Return a guarded policy around the one that `make` returns, of the class `made` in a user's file.
 
-    Raises PolicyFailed in one line when it cannot be made.
+    Raises PolicyFailed with one line if the policy cannot be made.
     """
     culprit = Culprit(file) if file is not None else Culprit.of_class(made)
     policy: Any = GuardedPolicy(make, culprit, made)
@@ -380,7 +383,7 @@ def _limits(own: Any) -> Limits:
 
 
 def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
-    """Return the policy's report as plain values; TypeError or ValueError when it cannot be kept."""
+    """Return the policy's report as plain values. Raises TypeError or ValueError if it is not plain."""
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")

@@ -1,4 +1,4 @@
-"""Whether a policy leaves everything idle, or kills whatever it starts: a run that would never end is ended."""
+"""Ends runs that would never end: a policy that leaves everything idle, or kills everything it starts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ KILLS_A_SLOT = 10
 
 
 class IdleWatch:
-    """Counts what a policy answered since it last did something useful.
+    """Counts a policy's answers since its last useful one.
 
-    `patience_s`: how long the policy may leave an idle cluster idle, if that is longer.
+    `patience_s`: seconds for which the policy may leave an idle cluster idle, if longer than the default.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:
@@ -26,15 +26,16 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Note that a task was started."""
+        """Note that a task started."""
         self._nones = 0
 
     def succeeded(self) -> None:
-        """Note that an attempt has succeeded."""
+        """Note that an attempt succeeded."""
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Note that the policy wants nothing for a free slot; return what is wrong with that, empty when nothing is."""
+        """Note that the policy starts nothing although a slot is free. Return what is wrong with that; empty if
+        nothing."""
         if ledger.live_attempts:
             self._nones = 0
             return ""
@@ -56,7 +57,7 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Note that the policy has an attempt killed; return what is wrong with that, empty when nothing is."""
+        """Note that the policy kills an attempt. Return what is wrong with that; empty if nothing."""
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
         if self._kills < max(ROUNDS, KILLS_A_SLOT * slots):
@@ -65,7 +66,7 @@ class IdleWatch:
 
 
 def _startable(ledger: Ledger) -> tuple[int, int]:
-    """Return how many tasks could start on a node that is there now, and how many slots are free for them."""
+    """Return the number of tasks that could start on a live node, and the number of free slots for them."""
     nodes = [node for node in ledger.nodes.values() if node.alive]
     stages = [stage for job in ledger.jobs.values() for stage in (job.maps, job.reduces)]
     found = [stage for stage in stages if stage.ready and any(_takes(ledger, node, stage) for node in nodes)]

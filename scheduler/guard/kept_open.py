@@ -1,4 +1,4 @@
-"""Detect that a policy has closed this process's files (`os.closerange`), by one file that is kept open."""
+"""Detects that a policy has closed files of this process (`os.closerange`), by one file that is kept open."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """A file that is open from here to `close`, unless somebody closes what is not theirs (`os.closerange`)."""
+    """A file that stays open until `close`, unless a policy closes files of this process."""
 
     def __init__(self, path: Path) -> None:
         self._number: int | None = os.open(path, os.O_RDONLY)
         self._file = os.fstat(self._number)
 
     def is_lost(self) -> bool:
-        """Tell whether the file is no longer open, or its number means another file."""
+        """Return whether the file is closed, or its descriptor refers to another file."""
         number = self._number
         if number is None:
             return False

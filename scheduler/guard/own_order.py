@@ -1,6 +1,6 @@
-"""A shipped locality and admission around an order that may be a user's own: only that order sees faces.
+"""A shipped locality and admission around an order that may be a user's own. Only that order gets faces.
 
-Shipped axes get the core's own objects, as in the policies that are shipped; tests prove that this makes the same rows.
+Shipped axes get the core's own objects, as in shipped policies; tests prove that the rows are the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def method_of(own: Any, name: str) -> Callable[..., Any]:
-    """Return the method of that name. Raises TypeError when it is something else, AttributeError when there is none."""
+    """Return the method of that name. Raises TypeError if it is not callable, AttributeError if it does not exist."""
     method = getattr(own, name)
     if not callable(method):
         raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
@@ -36,7 +36,7 @@ def method_of(own: Any, name: str) -> Callable[..., Any]:
 
 
 def is_shipped(axis: Any) -> bool:
-    """Tell whether the axis is an object of a class of ours, with no function of its own in place of a method."""
+    """Return whether the axis is an object of a shipped class, with no method replaced by a function of the user."""
     kind = type(axis)
     ours = kind.__module__.startswith(AXES) and getattr(
         sys.modules.get(kind.__module__), kind.__qualname__, None
@@ -51,14 +51,14 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 
 
 def takes_core(own: Any) -> bool:
-    """Tell whether the composition is one whose locality and admission can be given the core's own objects."""
+    """Return whether the locality and admission of the composition can get the core's own objects."""
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
     return is_shipped(own.order) or not hasattr(own.order, "preempt")
 
 
 class OwnOrder:
-    """A user's order as a composition of the core's asks it; it has the hooks that the user's has."""
+    """A user's order as called by a composition of the core. It has the hooks of the user's order."""
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:
         self._met = met
@@ -70,7 +70,7 @@ class OwnOrder:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:
-        """Implement `Order`. Raises PolicyFailed for what is not a job, or has ended."""
+        """Implement `Order`. Raises PolicyFailed for a value that is not a live job."""
         faces = self._met(view)
         answer = self._ask(faces[view], faces[node], kind)
         if type(answer) is not list and type(answer) is not tuple:
@@ -83,6 +83,6 @@ class OwnOrder:
 
 
 def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> Composed:
-    """Return the composition as the core calls it; see `takes_core`."""
+    """Return the composition as called by the core; see `takes_core`."""
     order: Any = own.order if is_shipped(own.order) else OwnOrder(own.order, guard, hook, met)
     return Composed(order, own.locality, own.admission)

@@ -1,4 +1,4 @@
-"""Read-only ground of all faces: objects, dictionaries and values that nobody can change."""
+"""The base of all faces: read-only objects, dictionaries and values."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ REASON_MAX = 1000
 
 
 def clean(reason: str) -> str:
-    """Return the text as tables can hold it: of bounded length, and nothing but characters of Unicode."""
+    """Return the text as tables can store it: of bounded length and valid Unicode."""
     reason = reason[:REASON_MAX]
     return reason if reason.isascii() else reason.encode("utf-8", "replace").decode()
 
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
-    """Refuse to change an attribute."""
+    """Return a function that refuses to change an attribute."""
     raise TypeError(f"{label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
 
 
 def label(of: object) -> str:
-    """Return a face's name in messages, `job` for a `JobFace`."""
+    """Return the name of a face in messages, such as `job` for a `JobFace`."""
     return type(of).__name__.removeprefix("_Withheld").removesuffix("Face").lower()
 
 
 def live(name: str) -> property:
-    """Look the attribute up in the core's object each time; for values that nobody can change."""
+    """Return a property that looks the attribute up in the core's object each time. For immutable values."""
     return property(attrgetter(f"_Face__raw.{name}"))
 
 
 class Face:
-    """Refuses changes and copies. It has no `__getattr__`, which would make each attribute of each face slower: words
-    for a missing one are in `blame.told`.
+    """The base class of faces. It refuses changes and copies.
+
+    It has no `__getattr__`, which would slow down every attribute; `blame.told` makes the message for a missing
+    attribute.
     """
 
     __slots__ = ("__faces", "__raw")
@@ -100,7 +102,7 @@ class MapFace(Mapping[str, Any]):
         return tuple(map(faces.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
-        """Return the keys with the faces, in the core's order."""
+        """Return the keys with their faces, in the core's order."""
         faces = self.__faces
         return tuple([(key, faces[raw]) for key, raw in self.__raw.items()])
 
@@ -109,7 +111,7 @@ class MapFace(Mapping[str, Any]):
 
 
 def _read_only(cls: type) -> type:
-    """Return a subclass whose objects nobody can change."""
+    """Return a subclass whose objects are read-only."""
     return type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__delattr__": _refuse})
 
 
@@ -118,7 +120,7 @@ _STILL = {cls: (_read_only(cls), names, attrgetter(*names)) for cls, names in _F
 
 
 def still(value: Any) -> Any:
-    """Return a copy that nobody can change."""
+    """Return a read-only copy."""
     cls, names, values = _STILL[type(value)]
     copy = object.__new__(cls)
     for name, each in zip(names, values(value), strict=True):
@@ -127,14 +129,15 @@ def still(value: Any) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """Return JSON values that nobody can change."""
+    """Return JSON values as read-only objects."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(each) for key, each in value.items()})
     return tuple(frozen(each) for each in value) if isinstance(value, list) else value
 
 
 def is_plain(given: Any) -> bool:
-    """Tell whether there are only numbers, texts, kinds of tasks and None, in lists, tuples and dictionaries."""
+    """Return whether the value consists only of numbers, texts, kinds of tasks and None, in lists, tuples and
+    dictionaries."""
     kind = type(given)
     if kind is dict:
         return all(is_plain(key) and is_plain(each) for key, each in given.items())

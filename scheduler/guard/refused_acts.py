@@ -1,7 +1,8 @@
-"""What no policy has a reason to do: delete files, end or start processes, look for the core's objects.
+"""Refuses acts that no policy has a reason for: deleting files, ending or starting processes, searching for the
+core's objects.
 
-A hook of the interpreter cannot be taken away again: only for processes that a policy has for itself, and for that of
-the JobTracker in a live run.
+An audit hook of the interpreter cannot be removed. It is therefore installed only in processes of a policy's own and
+in the JobTracker's process of a live run.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _installed: list[int] = []
 
 
 def refuse_harm() -> None:
-    """Refuse such acts from now on, while a call of the policy goes on in the thread that asks."""
+    """Refuse such acts from now on in any thread that executes a call of the policy."""
     if os.getpid() in _installed:
         return
     _installed.append(os.getpid())

@@ -1,6 +1,6 @@
-"""Detect, from another process of the host, that the JobTracker's process hangs in a call of the policy.
+"""Detects, from another process of the host, that the JobTracker's process hangs in a call of the policy.
 
-The JobTracker's own watch bounds each call. It cannot act while code in C, such as `3 ** 10 ** 9`, keeps the
+The JobTracker's own watch bounds each call, but cannot act while C code such as `3 ** 10 ** 9` holds the
 interpreter's lock.
 """
 
@@ -17,9 +17,10 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
-    """Looks at the mark that the JobTracker keeps in a file. Looks are counted, so that no pause of the host counts.
+    """Watches the mark that the JobTracker keeps in a file.
 
-    A process that is stopped, or that has been killed in a call, is not stuck.
+    Looks are counted, so that a pause of the host does not count. A process that is stopped, or was killed in a call,
+    is not stuck.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
@@ -31,7 +32,7 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Look again, if `every_s` have passed; return what is wrong, a line, empty when nothing is."""
+        """Look at the mark if `every_s` have passed. Return one line that says what is wrong; empty if nothing is."""
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""
         self._last_s = time.monotonic()

@@ -1,8 +1,8 @@
-"""A bound on the time that a user's code may take in one call, whatever that code does.
+"""A bound on the time of one call of a user's code.
 
-One thread looks four times a second at which call goes on. In a call that takes too long it raises `Overdue`: by a
-signal where the call runs in the main thread, which wakes also what sleeps or waits, else through the interpreter,
-which reaches loops only. Code that goes on all the same ends the process, with its last words.
+A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. If the call
+runs in the main thread, a signal raises it, which also interrupts sleeping and waiting; else the interpreter raises
+it, which interrupts loops only. Code that ignores both ends the process with a last message.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TICK_S = 0.25
 
 
 def limit_s(call: str) -> float:
-    """Return the seconds that the call may take: `decide`, or as a mark has it, `decide (mine.py, line 7)`."""
+    """Return the allowed seconds for the call: `decide`, or as a mark has it, `decide (mine.py, line 7)`."""
     return MAKING_S.get(call.partition(" (")[0], LIMIT_S)
 
 
 def stuck_s(call: str) -> float:
-    """Return after how many seconds the process of the call itself could not end it."""
+    """Return the seconds after which even the process of the call can no longer end it."""
     return limit_s(call) + GRACE_S + 0.25
 
 
@@ -47,7 +47,7 @@ class Overdue(BaseException):
 
 
 def _say_and_exit(text: str) -> NoReturn:
-    """End the process: nothing else stops what neither returns nor can be interrupted."""
+    """Print the text and end the process, since nothing else stops code that cannot be interrupted."""
     print(f"schedbed: {text}", file=sys.stderr, flush=True)
     os._exit(1)
 
@@ -57,10 +57,10 @@ def look_at_nothing() -> None:
 
 
 class TimeBound:
-    """Watches one call at a time. Its ticks are counted, so that a process that was stopped is not blamed.
+    """Watches one call at a time. Its ticks are counted, so that a process that was paused is not blamed.
 
-    Who calls sets `thread` and then `now`, what is called and whose code that is, for each call; and after it
-    sets `now` to None and calls `settle` when `interrupted` says that the call was interrupted.
+    For each call, the caller sets `thread` and then `now` (the call and the code it belongs to). After the call it
+    sets `now` to None and calls `settle` if `interrupted` is set.
     """
 
     def __init__(self, last_words: LastWords = _say_and_exit) -> None:
@@ -79,7 +79,7 @@ class TimeBound:
     def call(
         self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
-        """Call the function. Raises Overdue when it was interrupted, whatever it made of that."""
+        """Call the function. Raises Overdue if it was interrupted, also if the function caught the interrupt."""
         try:
             self.serial += 1
             self.thread = get_ident()
@@ -95,7 +95,7 @@ class TimeBound:
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait for an interrupt that was already sent, so that no other call gets it. Raises Overdue."""
+        """Wait for an interrupt that was already sent, so that no later call gets it. Raises Overdue."""
         with self._lock:
             pass
         for _ in range(1000):
@@ -103,13 +103,13 @@ class TimeBound:
         raise Overdue
 
     def rest(self) -> None:
-        """Go on after a call that was interrupted."""
+        """Reset the watch after a call that was interrupted."""
         with self._lock:
             self.now = None
             self.interrupted = False
 
     def watch(self) -> None:
-        """Start looking, in this process."""
+        """Start the watching thread in this process."""
         if current_thread() is main_thread() and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
             signal.signal(signal.SIGURG, self._on_signal)
         if self._watcher is None or self._pid != os.getpid():

@@ -1,4 +1,5 @@
-"""Whether a user's policy has left the core's books alone: it sees faces only, but Python lets it reach past them."""
+"""Checks that a user's policy has not changed the core's books: it gets faces only, but Python lets code reach past
+them."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
-    """Raise PolicyFailed when the books do not balance, or jobs that were submitted have no row although all ended.
+    """Raise PolicyFailed if the books are inconsistent, or if jobs have no row although all have ended.
 
-    Does nothing for policies that are shipped, whose books the tests check.
+    Does nothing for shipped policies, since the tests check these.
     """
     line_of = getattr(policy, "line_of", None)
     if line_of is None:

@@ -1,4 +1,4 @@
-"""Whether a KeyboardInterrupt comes from the keyboard or from a policy's own `raise`."""
+"""Distinguishes a KeyboardInterrupt of the keyboard from one that a policy raised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_raised(error: BaseException) -> bool:
-    """Tell whether a statement has raised the error; an interrupt comes up between any two instructions."""
+    """Return whether a `raise` statement raised the error. A real interrupt can occur between any two
+    instructions."""
     traceback = error.__traceback__
     if traceback is None:
         return True

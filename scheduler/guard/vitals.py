@@ -1,4 +1,4 @@
-"""Functions that a whole process depends on: whether the import of a user's file has replaced them."""
+"""Detects that the import of a user's file replaced functions that the whole process depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ MODULES = (builtins, time)
 
 
 def with_vitals_kept(act: Callable[[], T]) -> tuple[T, list[str]]:
-    """Return what `act` returns, and the names of such functions that it has replaced; they are put back."""
+    """Return the result of `act` and the names of the vital functions that it replaced. The functions are
+    restored."""
     before = [dict(vars(module)) for module in MODULES]
     try:
         found = act()

@@ -1,4 +1,4 @@
-"""Delay scheduling: a job that has no data here waits a little for a node that does.
+"""Delay scheduling: a job without local data on a node waits a while for a node that has some.
 
 Zaharia et al., EuroSys 2010, Algorithm 3 (two waits), as cited by xu2015 (Algorithm 1 with P = 0).
 """
@@ -17,7 +17,7 @@ MAP = TaskKind.MAP
 
 
 class Patience:
-    """What a job has waited (seconds), and at which level it may run: 0 node-local, 1 rack-local, 2 anywhere."""
+    """How long a job has waited (seconds), and its locality level: 0 node-local, 1 rack-local, 2 anywhere."""
 
     __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
 
@@ -29,7 +29,8 @@ class Patience:
 
 
 class Delay:
-    """Locality axis. `node_wait_s` (T1): until a rack-local map may start; `rack_wait_s` (T2): from there to any."""
+    """Locality axis. `node_wait_s` (T1): wait before a rack-local map may start. `rack_wait_s` (T2): further wait
+    before any map may start."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
     compiled_as = "delay"
@@ -44,11 +45,12 @@ class Delay:
             self.scan = self._scan
 
     def awaits_beat(self) -> bool:
-        """Say whether a job was skipped in the last heartbeat: it waits from there to the next."""
+        """Implement `Hooks`: return whether a job was skipped in the last heartbeat, since it waits until the
+        next."""
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks` (lines 2 and 3): those that were skipped have waited since."""
+        """Implement `Hooks` (lines 2 and 3): add the time since the last heartbeat to the waits of skipped jobs."""
         if self._skipped:
             for patience in self._skipped:
                 patience.wait_s += view.now_s - patience.skipped_s
@@ -77,7 +79,8 @@ class Delay:
         return self._wait(view, node, job, patience)
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
-        """Implement `Locality`: `pick` in fewer steps for jobs that have nothing here and must still wait."""
+        """Implement the `scan` of `Locality`: like `pick`, faster for jobs without local data that must still
+        wait."""
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
         now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
         for job in jobs:
@@ -104,7 +107,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a rack-local map, or any map once the job has waited for that; None when there is none."""
+        """Return a rack-local map, or any map if the job has waited long enough for that; None if neither exists."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:
@@ -123,7 +126,7 @@ class Delay:
         return Proposal(task, reason)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Return what a job does that has nothing here and may not run further away."""
+        """Return the answer for a job without local data that may not run further away yet."""
         return self._skip(view, patience)
 
     def _skip(self, view: View, patience: Patience) -> str:

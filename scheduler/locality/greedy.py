@@ -1,4 +1,4 @@
-"""Greedy locality: a local map if there is one, else one of the rack, else any; never waits."""
+"""Greedy locality: a node-local map if there is one, else a rack-local one, else any. Never waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 
 
 class Greedy:
-    """Locality axis: takes what is nearest, at once."""
+    """Locality axis: return the nearest map immediately."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
     compiled_as = "greedy"

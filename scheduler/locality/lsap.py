@@ -1,10 +1,12 @@
-"""LSAP: all idle slots and the candidate maps are matched at once, so that staging takes the least time in all.
+"""LSAP: all idle slots and candidate maps are matched together, so that the total staging time is least.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the seconds that the map's input needs
-to get there; scipy solves the linear sum assignment problem of slots x maps. Three things are ours. A node hears of
-launches only in the answer to its own heartbeat, so maps that are assigned to other nodes are held for these. The
-assignment is made again when there is a slot or a map that it does not know, and when every node had time for two
-heartbeats; nodes that were silent for longer get none. The candidates are the first unstarted maps of the order.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds that the map's
+input needs to get there; scipy solves the linear sum assignment problem of slots x maps.
+
+Three rules are ours. A node hears of launches only in the reply to its own heartbeat, so maps assigned to other nodes
+are held for these. The assignment is repeated when a slot or map appears that it does not include, and when every
+node has had time for two heartbeats; nodes that were silent for longer get no maps. The candidates are the first
+unstarted maps of the order.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ GroupOf = Callable[[View, NodeView], str]
 
 
 class OpenMaps:
-    """A job's unstarted maps, by index, found without looking at those that were started."""
+    """A job's unstarted maps, by index, found without searching those that were started."""
 
     __slots__ = ("_maps", "unstarted")
 
@@ -41,7 +43,7 @@ class OpenMaps:
         self._maps: deque[TaskView] = deque()
 
     def changed(self, job: JobView) -> bool:
-        """Note the job's counters; return whether there are more unstarted maps than before."""
+        """Update the count of unstarted maps. Return whether it has grown."""
         more = job.maps.unstarted > self.unstarted
         self.unstarted = job.maps.unstarted
         if more:
@@ -49,7 +51,7 @@ class OpenMaps:
         return more
 
     def first(self, job: JobView, many: int) -> list[TaskView]:
-        """Return the first unstarted maps; all are looked at again when some must have come back unnoticed."""
+        """Return the first `many` unstarted maps. All maps are searched again if some became unstarted unnoticed."""
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
             self._maps = deque(job.maps.tasks)
@@ -67,7 +69,7 @@ class OpenMaps:
 
 
 class Assigned:
-    """One assignment: the maps that each node is to start, the free slots that it knows of, and its cost."""
+    """One assignment: the maps assigned to each node, the free slots it includes, and its cost."""
 
     def __init__(self, until_beat: int) -> None:
         self.until_beat = until_beat
@@ -78,12 +80,12 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, beat: int) -> bool:
-        """Return whether this still holds for a node with that many free slots."""
+        """Return whether the assignment is still valid for a node with that many free slots."""
         return beat <= self.until_beat and self.free.get(node.node) == free
 
 
 class Lsap:
-    """Locality axis. `candidates` maps are weighed at a time, or as many as there are idle slots if these are more."""
+    """Locality axis. `candidates`: number of maps to consider at a time, or the number of idle slots if larger."""
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates
@@ -101,7 +103,7 @@ class Lsap:
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: maps that were not there before ask for another assignment."""
+        """Implement `Hooks`: request a new assignment if unstarted maps were added."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
             self._assigned.clear()
@@ -111,7 +113,7 @@ class Lsap:
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality`, for one slot alone: the map of the job that is staged there soonest."""
+        """Implement `Locality` for a single slot: return the job's map with the shortest staging time."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -123,9 +125,10 @@ class Lsap:
     def next_map(
         self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission, group_of: GroupOf
     ) -> Proposal | None:
-        """Return the next map that the assignment has for the node; the others are recorded as held.
+        """Return the node's next assigned map. Maps held for other nodes are recorded as skipped.
 
-        `group_of` tells which nodes are offered the same jobs, so that one assignment holds for them.
+        `group_of` returns equal texts for nodes to which the same jobs are offered, and which therefore share one
+        assignment.
         """
         group = group_of(view, node)
         assigned, free = self._assigned.get(group), _free(node, admission)
@@ -147,7 +150,7 @@ class Lsap:
         return None
 
     def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
-        """Take the node's next map out of the assignment, if it may start there."""
+        """Remove and return the node's next assigned map that may start there; None if there is none."""
         maps = assigned.maps.get(node.node, [])
         while maps:
             task = maps[0]
@@ -180,7 +183,7 @@ class Lsap:
     def _assign(
         self, view: View, nodes: Sequence[NodeView], jobs: Iterable[JobView], admission: Admission
     ) -> Assigned:
-        """Match idle slots and maps; the node that asks comes first in `nodes`."""
+        """Assign maps to idle slots. `nodes` begins with the offered node."""
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []
@@ -211,7 +214,7 @@ class Lsap:
         return made
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return the candidates: the first maps of the jobs in order."""
+        """Return the candidates: the first `many` unstarted maps of the jobs in order."""
         tasks: list[TaskView] = []
         for job in jobs:
             if len(tasks) >= many:
@@ -227,7 +230,7 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Make the cost prohibitive where a map's job avoids the node, or the admission refuses the job there."""
+        """Set a prohibitive cost where a map's job avoids the node or the admission refuses the job."""
         columns: dict[str, list[int]] = {}
         for column, task in enumerate(tasks):
             if task.job.excluded or not _says_yes(admission):
@@ -245,12 +248,12 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return what is minimized: here the seconds of staging."""
+        """Return the costs to minimize: for LSAP the staging seconds."""
         return staging
 
 
 class AssignedSlots(Explained):
-    """A composition whose maps the locality assigns over all idle slots at once."""
+    """A composition in which the locality assigns maps to all idle slots at once."""
 
     locality: Any
 
@@ -260,7 +263,7 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False: any node's heartbeat may start what was held for the node."""
+        """Return False: any heartbeat of a node may start a map held for that node."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -283,14 +286,14 @@ def _says_yes(admission: Admission) -> bool:
 
 
 def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
-    """Return why a map of the job cannot start on the node; None when it can."""
+    """Return why a map of the job cannot start on the node; None if it can."""
     if job.excluded and view.avoids(job, node, MAP):
         return AVOIDED
     return admission.refuses(node, job, MAP)
 
 
 def _free(node: NodeView, admission: Admission) -> int:
-    """Return the node's free map slots; without typed slots what is left of it, as a number that any launch changes."""
+    """Return the node's free map slots; without typed slots 1 if memory and vcores are left, else 0."""
     if admission.limits.slots:
         return node.free_slots(MAP)
     return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0

@@ -1,10 +1,10 @@
-"""LSAP-Fair: LSAP whose cost is a weighted sum of staging and of what a map takes beyond its user's fair share.
+"""LSAP-Fair: LSAP whose cost is a weighted sum of the staging time and of the excess over the user's fair share.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) says that the cost has the two parts and that the administrator
-weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's share is S / U. The k-th
-candidate map of a user who runs r maps would be number r + k, and its excess is (r + k) / share - 1, between 0 (within
-the share) and 1 (twice the share or more). Staging is divided by the largest in the matrix, so that `fairness` is a
-weight from 0 (LSAP) to 1 (fairness alone). The candidates are taken from the jobs in turn.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) says that the cost has these two parts and that the
+administrator weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's share is
+S / U. The k-th candidate map of a user who runs r maps would be number r + k, and its excess is (r + k) / share - 1,
+between 0 (within the share) and 1 (twice the share or more). Staging is divided by the largest in the matrix, so that
+`fairness` is a weight from 0 (LSAP) to 1 (fairness alone). The candidates are taken from the jobs in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedbed.scheduler.view import JobView, TallyView, TaskView, View
 
 
 class LsapFair(Lsap):
-    """Locality axis: as `Lsap`, with that share of the cost for fairness between users or queues."""
+    """Locality axis: `Lsap` with fairness between users or queues as a part of the cost."""
 
     def __init__(
         self, *, fairness: float = 0.5, pool_by: str = "user", candidates: int = 100, off_rack: float = 2.0
@@ -31,7 +31,7 @@ class LsapFair(Lsap):
         self._by_user = pool_by == "user"
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return the first maps of each job in turn, so that every user's are weighed."""
+        """Return the first maps of each job in turn, so that maps of every user are considered."""
         found = [self._open[job.job].first(job, 1) for job in islice(jobs, many)]
         each = max(1, many // max(1, len(found)))
         for maps in found:
@@ -49,7 +49,7 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return by how many fair shares each map would be beyond its pool's."""
+        """Return each map's excess over the fair share of its user or queue, in shares."""
         pools: dict[str, int] = {}
         for task in tasks:
             pool = self._pool(task)

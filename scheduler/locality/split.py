@@ -1,8 +1,9 @@
-"""Dynamic task splitting: a job that has no data here starts a part of a map here, and its rest waits for the data.
+"""Dynamic task splitting: a job without local data on a node starts a part of a map there; the rest waits for the
+data.
 
-xu2015, Algorithm 1, with two waits as delay scheduling has them; `p=auto` and `keep_copy` are the paper's future work
-(chapter 6): what a part or a whole map has to fetch of its block stays there, and the node fetches the rest of the
-block beside it, so that the next reader finds a replica and need not be split.
+xu2015, Algorithm 1, with the two waits of delay scheduling. `p=auto` and `keep_copy` are the paper's future work
+(chapter 6). With `keep_copy`, the part of a block that a map fetches stays on the node, and the node fetches the rest
+of the block, so that the next reader finds a replica and need not be split.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NEWEST = 0.2  # the weight of the newest value in a mean
 
 
 class Known:
-    """What was learnt of jobs of one name: running means, None before the first value."""
+    """Running means of jobs of one name; None before the first value."""
 
     __slots__ = ("delay_s", "local_s", "remote_s")
 
@@ -34,11 +35,9 @@ class Known:
 
 
 class SplitLocality(Delay):
-    """Locality axis. `share` (P) of a map is started away from its input at once, the rest waits; None learns it.
-
-    0 is delay scheduling; with 1 a map is started whole, and nothing ever waits. `keep_copy`: blocks that are fetched
-    stay, at most `copy_budget` of what the inputs take with their replicas.
-    """
+    """Locality axis. `share` (P): share of a map to start away from its input immediately; None learns it. 0 is delay
+    scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched blocks, up to `copy_budget`
+    of the size of all inputs with their replicas."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -64,7 +63,7 @@ class SplitLocality(Delay):
         self._rests.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learns how long maps take with their input and without."""
+        """Implement `Hooks`: learn how long maps take with local and with remote input."""
         task, started_s = attempt.task, attempt.started_s
         if self._share is not None or started_s is None or attempt.state != "succeeded":
             return
@@ -89,7 +88,7 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Learns from a map that is started how long it has waited for that."""
+        """Learn from a started map how long it waited."""
         known, part = self._knows(task.job), task.part
         if part is None:
             if waited_s and node.node in task.hosts:
@@ -100,7 +99,7 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Lines 24 to 28: splits a map that is whole, if there is one; the wait goes on."""
+        """Return a proposal to split an unstarted whole map, or why the job waits (lines 24 to 28)."""
         if self._share == 1.0:
             return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")
         task = job.whole_map(node.rack) if self._share != 0.0 else None
@@ -123,14 +122,14 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Propose the whole map at once, or say why not."""
+        """Return a proposal to start the whole map immediately, or why there is none."""
         if task is None:
             return "no unstarted map"
         patience.level = 0
         return Proposal(task, f"{_place(node, task)} at once{why}")
 
     def _learnt(self, task: TaskView) -> tuple[float, str]:
-        """The best share and what it was made from; 0 when splitting gains less than a launch takes."""
+        """Return the best share and a text about its origin; share 0 if splitting gains less than a launch costs."""
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:
             return FIRST_SHARE, "; nothing is known yet"

@@ -1,1 +1,1 @@
-"""The papers' models as pure mathematics: values in, values out."""
+"""The papers' models as pure mathematics."""

@@ -1,4 +1,5 @@
-"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion, and the slots a deadline asks.
+"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the slots that a
+deadline needs.
 
 Eq. 7 is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
 """
@@ -17,7 +18,7 @@ _SLACK = 1e-9  # a whole number of slots may come out a hair above it
 
 
 class Bounds(NamedTuple):
-    """Completion of a job from now."""
+    """Bounds on a job's completion time, counted from now."""
 
     low_s: float
     avg_s: float
@@ -25,19 +26,19 @@ class Bounds(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Completion as a function of map slots m and reduce slots r (eq. 9): a/m + b/r + c."""
+    """Completion time as a function of map slots m and reduce slots r (eq. 9): a/m + b/r + c."""
 
     a: float
     b: float
     c: float
 
     def time_s(self, maps: int, reduces: int) -> float:
-        """Return the completion on these slots; inf when a kind has work and no slot."""
+        """Return the completion time on these slots; infinity if a kind has work but no slot."""
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
 class SlotAllocation(NamedTuple):
-    """An allocation; `capped` says that it is all there is and may not be enough."""
+    """Numbers of map and reduce slots. `capped`: limited by what exists, may be too few."""
 
     maps: int
     reduces: int
@@ -51,7 +52,8 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Apply eq. 1 to 7 to the tasks that a job has left, on these slots; with one wave no typical shuffle is added."""
+    """Return the bounds of eq. 1 to 7 for a job's remaining tasks on these slots. With one wave no typical shuffle is
+    added."""
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
     if reduces:
@@ -65,7 +67,7 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """Return the coefficients of eq. 9 for one of `BOUNDS` and the tasks that are left."""
+    """Return the coefficients of eq. 9 for one of `BOUNDS` and the remaining tasks."""
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":
         return low
@@ -95,9 +97,9 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
     """Return the fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
 
-    `most_maps` and `most_reduces` are what can be used: slots of the cluster, and tasks that are left (0 only
-    when none are). Where eq. 15 asks more of one kind than that, all of it is taken and the other kind gets
-    what eq. 11 then asks. Where even that is not enough, it is all there is.
+    `most_maps` and `most_reduces` limit the result to the slots of the cluster and the remaining tasks (0 only
+    without tasks). If eq. 15 needs more of one kind, all of that kind is used and eq. 11 gives the other kind. If
+    even all slots are too few, the result is all slots.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c
@@ -116,12 +118,12 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
 
 
 def _whole(slots: float, most: int) -> int:
-    """Rounded up; at least one where there are tasks."""
+    """Return the number rounded up and limited to `most`; at least one if there are tasks."""
     return max(min(1, most), ceil(min(slots, 1e9) - _SLACK))
 
 
 def _rest(work: float, left_s: float, most: int) -> int:
-    """Slots that do `work` in what is left; more than there are when nothing is."""
+    """Return the slots that do `work` in the remaining time; `most + 1` if no time remains."""
     if left_s <= 0:
         return most + 1
     return _whole(work / left_s, most)

@@ -1,11 +1,11 @@
 """ARIA's model in whole waves, beyond verma2011: a stage of n tasks on s slots takes ceil(n / s) waves.
 
-The paper's model is linear in tasks over slots, and cannot keep a job within 7% of each deadline of Figure 5, whatever
-its tasks last. There the average bound gives 71 maps and 64 reduces (58, 30) slots for 240 s and (43, 22) for 300 s.
-Both are two waves of maps and three of reduces, so that an executor without any delay, on tasks of equal length, ends
-both jobs after the same time T. No T is nearer to both than 2 / (1/240 + 1/300) = 266.7 s: 11.1% after the one deadline
-and 11.1% before the other. Here slots are asked for that end whole waves before the deadline, none of them idle.
-All times are seconds.
+The paper's model is linear in tasks over slots. It cannot keep a job within 7% of each deadline of Figure 5, however
+long its tasks are. There the average bound gives 71 maps and 64 reduces (58, 30) slots for 240 s and (43, 22) for 300
+s. Both are two waves of maps and three of reduces, so an executor without any delay, on tasks of equal length, ends
+both jobs after the same time T. The T nearest to both deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one
+deadline and 11.1% before the other. Here slots are allocated that end whole waves before the deadline, with none
+idle. All times are seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion of the tasks on these slots; the last wave of a stage lasts as its longest task."""
+    """Return the completion time of the tasks on these slots. The last wave of a stage takes as long as its longest
+    task."""
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
 
@@ -28,7 +29,7 @@ def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAlloca
 def allocate_waves(
     profile: JobProfile, maps: int, reduces: int, time_s: float, most_maps: int, most_reduces: int
 ) -> SlotAllocation:
-    """Return the fewest slots that end the job in `time_s`; where none do, all there are, as `allocate` does."""
+    """Return the fewest slots that end the job in `time_s`; all slots if none do, as in `allocate`."""
     best: SlotAllocation | None = None
     map_waves = _waves(maps, most_maps)
     while (took_s := _maps_s(profile, map_waves)) <= time_s:
@@ -50,7 +51,7 @@ def _waves(tasks: int, slots: int) -> float:
 
 
 def _slots(tasks: int, waves: float) -> int:
-    """Return the fewest slots on which the tasks are through in that number of waves."""
+    """Return the fewest slots on which the tasks end in that number of waves."""
     return -(-tasks // int(waves)) if tasks and waves else 0
 
 
@@ -66,7 +67,7 @@ def _reduces_s(profile: JobProfile, waves: float) -> float:
 
 
 def _most_waves(profile: JobProfile, reduces: int, left_s: float) -> int:
-    """Return in how many waves the reduces can run at most, 0 when they cannot in that time."""
+    """Return the largest number of waves of reduces that fits into the time; 0 if none fits."""
     left_s -= _reduces_s(profile, 1)
     if not reduces or left_s < 0:
         return 0

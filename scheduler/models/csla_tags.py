@@ -1,4 +1,5 @@
-"""CSLA's tags (lakshmi2019): what a job's tasks need and what a node will be short of, as two bits each.
+"""CSLA's tags (lakshmi2019) of jobs and nodes, as two bits: the resource that a job's tasks need, or that a node will
+lack.
 
 The high bit is CPU, the low bit IO (Tables 1 and 2). Shares are from 0 to 1.
 """
@@ -19,7 +20,7 @@ def tag(cpu: bool, io: bool) -> int:
 
 
 def words(tag: int) -> str:
-    """Return a tag for a reader: `3 (CPU, IO)`."""
+    """Return a tag as text, such as `3 (CPU, IO)`."""
     if tag == UNKNOWN:
         return "unknown"
     names = [name for bit, name in ((CPU, "CPU"), (IO, "IO")) if tag & bit]
@@ -29,8 +30,8 @@ def words(tag: int) -> str:
 def predict(history: Sequence[float]) -> float:
     """Return the next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
 
-    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. Where they are 0 (fewer than three
-    values, or all equal) the last value is predicted; ValueError without any.
+    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than three
+    values, or all equal), the last value is returned. Raises ValueError without values.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -48,7 +49,7 @@ def predict(history: Sequence[float]) -> float:
 
 
 class Errors:
-    """How far predictions were off: MAE and RMSE (Table 3), beside the MAE of predicting that nothing changes."""
+    """Errors of predictions: MAE and RMSE (Table 3), and for comparison the MAE of predicting no change."""
 
     __slots__ = ("absolute", "count", "last_absolute", "squared")
 
@@ -57,14 +58,15 @@ class Errors:
         self.absolute = self.squared = self.last_absolute = 0.0
 
     def add(self, predicted: float, came: float, last: float) -> None:
-        """One prediction, what came, and what had come before that."""
+        """Add one prediction, the actual value, and the actual value before it."""
         self.count += 1
         self.absolute += abs(predicted - came)
         self.squared += (predicted - came) ** 2
         self.last_absolute += abs(last - came)
 
     def to_json(self) -> dict[str, float | int]:
-        """`mae`, `rmse`, `last_mae` and how many predictions they are of; 0 when there were none."""
+        """Return `mae`, `rmse`, `last_mae` (no change predicted) and the number of predictions; all 0 without
+        predictions."""
         count = max(1, self.count)
         return {
             "mae": self.absolute / count,
@@ -75,7 +77,8 @@ class Errors:
 
 
 class Predictor:
-    """The next value of one series from a window of its last ones; `errors` collects how good it was."""
+    """Prediction of the next value of a series from its last values. `errors` accumulates the errors of past
+    predictions."""
 
     __slots__ = ("_history", "errors", "next")
 
@@ -85,7 +88,7 @@ class Predictor:
         self.next: float | None = None  # None before the first value
 
     def see(self, value: float) -> None:
-        """The series goes on."""
+        """Add the next value of the series."""
         if self.next is not None:
             self.errors.add(self.next, value, self._history[-1])
         self._history.append(value)
@@ -93,7 +96,7 @@ class Predictor:
 
 
 class TaskSample:
-    """The first finished maps of a job, added up: their share of a core and of a disk while they ran."""
+    """Sums over the first finished maps of a job: their use of a core and of a disk."""
 
     __slots__ = ("_cpu_s", "_disk_s", "_elapsed_s", "tasks")
 
@@ -102,14 +105,15 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """A map took that long, in which one core was busy for `cpu_s` and an idle disk would be for `disk_s`."""
+        """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s` (all
+        seconds)."""
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s
         self._elapsed_s += elapsed_s
 
     def tag(self, cpu_share: float, io_share: float) -> int:
-        """Heavy is what is above these shares; UNKNOWN when nothing was measured."""
+        """Return the tag of the resources whose use exceeds these shares; UNKNOWN if nothing was measured."""
         if self._elapsed_s <= 0:
             return UNKNOWN
         return tag(self._cpu_s / self._elapsed_s > cpu_share, self._disk_s / self._elapsed_s > io_share)

@@ -1,4 +1,4 @@
-"""The CPU demand of tasks in percent of one core (liu2015, section 2): the arithmetic alone."""
+"""The CPU demand of tasks in percent of one core (liu2015, section 2), without a scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WHOLE_CORE = 100
 
 
 class Counted(Protocol):
-    """The counters of an attempt, or its row of the attempts table."""
+    """The counters of an attempt, or its row in the attempts table."""
 
     @property
     def cpu_s(self) -> float: ...
@@ -28,7 +28,7 @@ class Counted(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUse:
-    """What one task used: `cpu_s` in seconds on one core of its node, bytes of the local disk and of HDFS."""
+    """Resources used by one task: `cpu_s` in seconds on one core of its node, bytes of the local disk and of HDFS."""
 
     cpu_s: float
     local_bytes: int
@@ -36,9 +36,10 @@ class TaskUse:
 
     @staticmethod
     def of(counters: Counted, *, core_speed: float, writes_file: bool) -> TaskUse:
-        """Counters as the paper counts. `core_speed`: of an emulated core, in cores of the host.
+        """Return the use in the paper's terms.
 
-        What a map leaves for reduces is in its spills already: output is HDFS's only for tasks that write files.
+        `core_speed`: speed of an emulated core in cores of the host. A map's output for reduces is already counted in
+        its spills, so output counts as HDFS bytes only for tasks that write files.
         """
         read_bytes = counters.read_local_bytes + counters.read_remote_bytes
         return TaskUse(
@@ -49,21 +50,22 @@ class TaskUse:
 
 
 def io_time_s(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Equation 3: what its bytes take at full speed, so that I/O is never over- and CPU never underestimated."""
+    """Return equation 3: the time of the task's bytes at full speed. It never overestimates I/O, so CPU is never
+    underestimated."""
     return use.local_bytes / disk_bps + use.hdfs_bytes / hdfs_bps
 
 
 def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Equation 2: 100 x CPU time / (CPU time + I/O time); 100 for a task that did neither."""
+    """Return equation 2: 100 x CPU time / (CPU time + I/O time); 100 for a task with neither."""
     total_s = use.cpu_s + io_time_s(use, disk_bps, hdfs_bps)
     return WHOLE_CORE * use.cpu_s / total_s if total_s > 0 else WHOLE_CORE
 
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean demand of a job's tasks of one kind (equations * and **); 100 if they are too short to measure.
+    """The mean demand of a job's tasks of one kind (equations * and **); 100 if the tasks are too short to measure.
 
-    `shortest_s`: tasks that run for less on average say nothing, since starting them costs as much.
+    `shortest_s`: shorter average times are not used, since starting the task costs as much.
     """
 
     tasks: int = 0
@@ -71,20 +73,21 @@ class DemandMean:
     ran_s: float = 0.0
 
     def add(self, demand: float, ran_s: float) -> None:
-        """One more task that succeeded."""
+        """Add a task that succeeded."""
         self.tasks += 1
         self.demand += demand
         self.ran_s += ran_s
 
     def value(self, shortest_s: float) -> int:
-        """Return the mean in whole percent of a core, rounded up."""
+        """Return the mean demand in whole percent of a core, rounded up."""
         if not self.tasks or self.ran_s / self.tasks < shortest_s:
             return WHOLE_CORE
         return min(WHOLE_CORE, max(1, ceil(self.demand / self.tasks)))
 
 
 class Hardware(NamedTuple):
-    """What a demand depends on: the share of a host's core that a core is, and the declared disk rate, bytes/s."""
+    """The hardware that a demand depends on: an emulated core in cores of the host, and the declared disk rate in
+    bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -92,7 +95,7 @@ class Hardware(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a workload's maps and reduces ask for, percent of a core; None as hardware means anywhere.
+    """The demands of a workload's maps and reduces, in percent of a core. `hardware` None: valid on any hardware.
 
     "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
     """
@@ -102,13 +105,13 @@ class Demands:
     hardware: Hardware | None = None
 
     def to_values(self) -> dict[str, Any]:
-        """JSON values that `read_demands` takes."""
+        """Return the demands as JSON values for `read_demands`."""
         values: dict[str, Any] = {"map": self.map, "reduce": self.reduce}
         return values | ({} if self.hardware is None else {"hardware": self.hardware._asdict()})
 
 
 def read_demands(values: Mapping[str, Any]) -> Demands:
-    """Demands as a person or the store wrote them; ValueError says what is wrong."""
+    """Return the demands from values of a person or of the store. Raises ValueError that says what is wrong."""
     known = dict(values)
     hardware = known.pop("hardware", None)
     for name, value in known.items():

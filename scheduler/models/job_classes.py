@@ -1,4 +1,4 @@
-"""Classes of jobs by k-means, and which class belongs on which hardware by a linear program (COSHH): the arithmetic."""
+"""Classes of jobs by k-means, and the classes that each kind of hardware should serve by a linear program (COSHH)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NOTHING = 1e-6  # a part of a resource that is none
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class of each job, at most `most` of them, numbered from 0 in the order of the first feature's mean.
+    """Return the class of each job, at most `most` classes, numbered from 0 in the order of the first feature's mean.
 
-    Features count in standard deviations. K-means begins at points that are spread over the sorted ones, so that
-    nothing is left to chance.
+    Features are scaled by their standard deviations. K-means starts at points spread over the sorted ones, so that
+    the result does not depend on chance.
     """
     points: Any = np.asarray(features, dtype=float)
     spread = points.std(axis=0)
@@ -36,10 +36,10 @@ def suggest(
 ) -> list[set[int]]:
     """Return the classes that each resource should serve.
 
-    Class i brings `arrivals[i]` tasks, one of which takes `times_s[i][j]` on resource j, which has `slots[j]`. The
+    Class i has `arrivals[i]` tasks, each of which takes `times_s[i][j]` on resource j, which has `slots[j]`. The
     linear program finds the parts x of the resources' time that sustain the largest multiple m of the arrivals:
-    maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i of x_ij <= 1. A class is suggested for
-    a resource when its part there is above 0.
+    maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i of x_ij <= 1. A class is suggested
+    for a resource if its part there is above 0.
     """
     classes, resources = len(arrivals), len(slots)
     every = set(range(classes))

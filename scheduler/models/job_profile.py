@@ -1,6 +1,6 @@
-"""What ARIA knows of a job's tasks: the profile of verma2011 section 2.2, and how it is measured from attempts.
+"""Profiles of a job's tasks for ARIA (verma2011 section 2.2), and their measurement from attempts.
 
-Durations are seconds that a slot is held, from a task's launch to its end.
+Durations are seconds from a task's launch to its end.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 
 class Times(NamedTuple):
-    """Average and longest duration of one phase."""
+    """Average and longest duration of one phase, in seconds."""
 
     avg_s: float = 0.0
     max_s: float = 0.0
 
     def scaled(self, factor: float) -> Times:
-        """Both, times `factor`."""
+        """Return both durations multiplied by `factor`."""
         return Times(self.avg_s * factor, self.max_s * factor)
 
 
@@ -28,11 +28,11 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProfile:
-    """A job's phases, the mean of `runs` runs.
+    """Durations of a job's phases, averaged over `runs` runs.
 
-    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map;
-    `typical_shuffle` is the whole of it for reduces launched later. Bytes are means of a task, selectivities
-    are bytes out by bytes in; 0 says that they are not known.
+    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map; `typical_shuffle`
+    is the whole shuffle and sort of reduces launched later. Bytes are means per task, selectivities are bytes out by
+    bytes in; 0 if unknown.
     """
 
     map: Times
@@ -49,7 +49,7 @@ class JobProfile:
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
         """Return the profile for tasks of another size: a task's durations grow with its input (footnote 6).
 
-        `map_input_bytes` is a map's mean input now; what a reduce gets follows from the maps' selectivity.
+        `map_input_bytes` is the new mean input of a map; the input of a reduce follows from the maps' selectivity.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -64,7 +64,7 @@ class JobProfile:
         )
 
     def at_scale(self, scale: float) -> JobProfile:
-        """Return the profile when all durations and amounts of data are multiplied by a scenario's `scale`."""
+        """Return the profile with all durations and amounts of data multiplied by `scale`."""
         phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
         return replace(
             self,
@@ -75,7 +75,7 @@ class JobProfile:
         )
 
     def merged(self, other: JobProfile) -> JobProfile:
-        """Return the mean of both, each by its runs."""
+        """Return the mean of both profiles, each weighted by its runs."""
         runs = self.runs + other.runs
 
         def mean(mine: float, others: float) -> float:
@@ -89,13 +89,13 @@ class JobProfile:
         return JobProfile(**phases, **figures, runs=runs)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return the profile as JSON values."""
         phases = {name: list(getattr(self, name)) for name in PHASES}
         return {**phases, **{name: getattr(self, name) for name in FIGURES}, "runs": self.runs}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> JobProfile:
-        """Return the inverse of `to_json`; ValueError on foreign data."""
+        """Return the profile written by `to_json`. Raises ValueError for other data."""
         try:
             values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
             values |= {name: float(raw[name]) for name in FIGURES}
@@ -109,7 +109,7 @@ def _ratio(now: float, then: float) -> float:
 
 
 class _Span:
-    """Count, sum, least and most of what was added."""
+    """Count, sum, minimum and maximum of added values."""
 
     __slots__ = ("count", "least", "most", "total")
 
@@ -129,7 +129,7 @@ class _Span:
 
 
 class Profiler:
-    """Measures one run of a job from its tasks that succeeded, in the order in which they end."""
+    """Measures the profile of one run of a job from its successful tasks, in the order of their ends."""
 
     def __init__(self) -> None:
         self._map, self._first, self._typical, self._reduce = _Span(), _Span(), _Span(), _Span()
@@ -138,7 +138,7 @@ class Profiler:
         self._reduce_bytes = [0, 0]
 
     def map_ended(self, start_s: float, end_s: float, input_bytes: int, output_bytes: int) -> None:
-        """A map held its slot for that time."""
+        """Add a map that held its slot from `start_s` to `end_s`."""
         self._map.add(max(0.0, end_s - start_s))
         self._maps_end_s = max(self._maps_end_s, end_s)
         self._map_bytes[0] += input_bytes
@@ -147,9 +147,9 @@ class Profiler:
     def reduce_ended(
         self, start_s: float, sorted_s: float | None, end_s: float, input_bytes: int, output_bytes: int
     ) -> None:
-        """A reduce held its slot for that time and had fetched and sorted everything at `sorted_s`.
+        """Add a reduce that held its slot from `start_s` to `end_s` and had its input sorted at `sorted_s`.
 
-        Where that is not known its shuffle counts as free.
+        If `sorted_s` is None, the shuffle counts as taking no time.
         """
         if sorted_s is None:
             sorted_s = max(start_s, self._maps_end_s)
@@ -162,10 +162,10 @@ class Profiler:
         self._reduce_bytes[1] += output_bytes
 
     def profile(self) -> JobProfile | None:
-        """Return what is known by now; None before the first map has ended.
+        """Return the profile measured so far; None before the first map has ended.
 
-        A kind of shuffle that did not happen is taken to be like the other. Before the first reduce has ended,
-        a reduce is taken to last as long as a map and its shuffle to be free: of the right order, and soon
+        A kind of shuffle that did not occur is taken to be like the other. Before the first reduce has ended, a
+        reduce is assumed to take as long as a map and its shuffle no time: the right order of magnitude, and soon
         replaced.
         """
         maps = self._map.times()

@@ -1,9 +1,10 @@
-"""BalancedPool's plan: Johnson's order, an estimate of its makespan, and the split into two pools that ends soonest.
+"""BalancedPool's plan: Johnson's order, an estimate of its makespan, and the split into two pools that ends earliest.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): jobs are split into a pool of small ones and one of big ones, each
-is run in Johnson's order (Johnson 1954) on its own slots, and the split is searched whose longer pool ends first. The
-thesis tests a split with SimMR; this estimates it: a stage on s slots takes ceil(tasks / s) x the mean seconds of a
-task, maps of a pool follow one another, and reduces start after their job's maps and after the reduces before them.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): jobs are split into a pool of small and a pool of big ones, and
+each is run in Johnson's order (Johnson 1954) on its own slots. The chosen split is the one whose longer pool ends
+first. The thesis tests a split with SimMR; here it is estimated: a stage on s slots takes ceil(tasks / s) x the mean
+seconds of a task, maps of a pool follow one another, and reduces start after their job's maps and after the reduces
+before them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 
 class PlannedStages(NamedTuple):
-    """What is left of a job: tasks of each kind, and the mean seconds of each."""
+    """The remaining tasks of a job of each kind, and their mean seconds."""
 
     job: str
     maps: int
@@ -23,7 +24,7 @@ class PlannedStages(NamedTuple):
     reduce_s: float
 
     def on(self, maps: int, reduces: int) -> tuple[float, float]:
-        """Return the seconds of the two stages on that many slots."""
+        """Return the seconds of both stages on that many slots."""
         return ceil(self.maps / maps) * self.map_s, ceil(self.reduces / reduces) * self.reduce_s
 
     @property
@@ -44,7 +45,7 @@ class Pool2(NamedTuple):
 def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[list[PlannedStages], float]:
     """Return the jobs in Johnson's order on those slots, and the makespan.
 
-    First the jobs whose maps are the shorter stage, shortest maps first; then the others, longest reduces first.
+    First come the jobs whose maps are the shorter stage, shortest maps first; then the others, longest reduces first.
     """
     staged = [(*job.on(maps, reduces), number, job) for number, job in enumerate(jobs)]
     early = sorted(each for each in staged if each[0] < each[1])
@@ -57,10 +58,10 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
 
 
 def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int) -> tuple[Pool2, ...]:
-    """Return the plan that ends soonest: one pool of all slots, or two of which the first has the smaller jobs.
+    """Return the plan that ends earliest: one pool of all slots, or two pools, the first with the smaller jobs.
 
-    `steps` shares of the slots are tried for the first pool; for each, the jobs are cut where the two pools are most
-    alike, which bisection finds: a job more makes the first pool longer and the second shorter.
+    `steps` shares of the slots are tried for the first pool. For each share, bisection finds the cut of the jobs at
+    which the makespans are closest: moving a job to the first pool makes it longer and the second shorter.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (Pool2(maps, reduces, tuple(job.job for job in ordered), alone_s),)

@@ -1,8 +1,8 @@
-"""MRCP's plan: when tasks should start so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
+"""MRCP's plan: start times of tasks so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
 
-The model has the thesis' five constraints: (a) each task runs once, (b) after now, when its job is there, (c) reduces
-start after all maps of their job, (d) a job ends with its last task, (e) never more tasks than slots, which count as
-one resource for each kind. CP-SAT of OR-Tools stands in for CPLEX.
+The model has the thesis' five constraints: (a) each task runs once, (b) after now and after its job's submission, (c)
+reduces start after all maps of their job, (d) a job ends with its last task, (e) never more tasks than slots, which
+count as one resource for each kind. CP-SAT of OR-Tools replaces CPLEX.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _MOST_STEPS = 10**8
 
 
 class LeftStage(NamedTuple):
-    """What is left of a stage: tasks to start, the seconds of each, and the seconds left of each that runs."""
+    """The remaining work of a stage: the number of unstarted tasks, their seconds, and the seconds left of each
+    running one."""
 
     unstarted: int
     task_s: float
@@ -31,7 +32,7 @@ class LeftStage(NamedTuple):
 
 
 class JobDue(NamedTuple):
-    """A job with a deadline, which is `due_s` from now."""
+    """A job with a deadline `due_s` seconds from now."""
 
     job: str
     due_s: float
@@ -40,14 +41,15 @@ class JobDue(NamedTuple):
 
 
 class PlannedStarts(NamedTuple):
-    """Seconds from now at which tasks start, each time with a number of tasks, by kind; and whether the job is late."""
+    """Planned start times (seconds from now) by kind, each with a number of tasks, and whether the job will be
+    late."""
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
     late: bool
 
 
 class LatePlan(NamedTuple):
-    """The planned jobs by name, and whether the solver proved that no plan has fewer late jobs and sooner ends."""
+    """The planned jobs by name. `proven`: the solver proved that no plan has fewer late jobs and earlier ends."""
 
     jobs: dict[str, PlannedStarts]
     proven: bool
@@ -62,7 +64,7 @@ class TaskBatch(NamedTuple):
 
 
 def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
-    """Return the tasks in at most `most` batches, or one batch a task where that is enough."""
+    """Return the tasks in at most `most` batches; one batch per task if that is enough."""
     if not tasks:
         return []
     width = min(slots, ceil(tasks / most))
@@ -92,7 +94,7 @@ class _Model:
         self.latest = 0
 
     def add_all(self, jobs: Sequence[JobDue]) -> None:
-        """Put the jobs into the program, and the capacity of the slots (constraint e)."""
+        """Add the jobs and the capacity of the slots (constraint e) to the program."""
         make = partial(batches, most=self._most)
         work = sum(
             batch.length
@@ -111,16 +113,17 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return when each slot is free, as a heap: more than there are where a node was lost while tasks run."""
+        """Return the times at which slots become free, as a heap. It can hold more entries than slots if a node was
+        lost while tasks run."""
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
         return [0] * max(0, self._slots[kind] - len(held)) + held
 
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
-        """Put one job into the program (constraints a to d).
+        """Add one job to the program (constraints a to d).
 
-        The hint is the schedule in the order of the jobs without gaps that later tasks could fill: the solver begins
-        there, so that even a small bound gives a plan.
+        The hint is the schedule in the order of the jobs without filling gaps by later tasks. The solver starts from
+        it, so that even a small bound gives a plan.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -170,10 +173,11 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, those behind that must be late: Moore and Hodgson's rule on the whole cluster.
+    """Return the jobs by deadline, with those that must be late at the end: Moore and Hodgson's rule on the whole
+    cluster.
 
-    Where a job would end late, the accepted job with the most work goes behind. A job counts with its work on all
-    slots of the kind that has more to do, and its reduces' last round; the solver only begins with this order.
+    Where a job would end late, the accepted job with the most work moves to the end. A job's work is its work on all
+    slots of the kind that has more to do, plus the last wave of its reduces. The solver only starts from this order.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -196,10 +200,11 @@ def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobD
 def plan_late_jobs(
     jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
 ) -> LatePlan | None:
-    """Return the plan with the fewest late jobs found, then the least sum of ends; None when none was found in time.
+    """Return the plan with the fewest late jobs found, then the least sum of ends; None if none was found within the
+    bound.
 
-    `bound` is deterministic time of CP-SAT, which counts steps of the search and not seconds, and one worker searches,
-    so that the same jobs give the same plan on any host. `most` batches stand for a stage that has more tasks.
+    `bound` is deterministic time of CP-SAT, which counts search steps and not seconds. One worker searches, so that
+    the same jobs give the same plan on any host. `most`: batches per stage that has more tasks.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

@@ -1,14 +1,15 @@
 """RAS's placement (polo2011 Algorithm 1): numbers of maps and reduces of each job on each node, within its capacity.
 
-Where the paper leaves it open:
+Decisions where the paper leaves a choice:
+
 - Reduces come first, whatever maps run: maps that no longer fit beside them leave the placement.
 - A node takes reduces only if they fit together in each of their phases, so that the switch from shuffle to
-  reduce never overloads it by itself; and one in its shuffle must leave room for the largest map of any job, so
-  that reduces that wait for maps never keep them from running.
+  reduce never overloads it; and a reduce in its shuffle must leave room for the largest map of any job, so that
+  reduces that wait for maps never keep them from running.
 - A task leaves its node as long as its job stays no poorer than the poorest other job that could run there (as
   the text says; the listing asks for one that fits already, which a job with large tasks never would).
-- No job gives up its last map to a job that has none: the least utility would stay what it is.
-- A round after which the ordered utilities are not better is taken back, and is the last.
+- No job gives up its last map to a job that has none: the least utility would not change.
+- A round after which the ordered utilities are not better is undone, and is the last.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _NONE = -float("inf")
 
 @dataclass(eq=False, slots=True)
 class PlacedJob:
-    """A job in one control cycle: what it needs, and how many of its tasks each node is to run.
+    """A job in one control cycle: its demands, and the number of its tasks planned for each node.
 
-    `pending`: maps not finished; `required`: slots that its goal needs; `reduces_pending`: reduces not finished
-    (0 while they may not start). `reducing`: its reduces count with their reduce profile. `demands`: by kind of
-    node. `barred`: nodes that must not get more of its tasks.
+    `pending`: unfinished maps. `required`: slots that its goal needs. `reduces_pending`: unfinished reduces (0 while
+    they may not start). `reducing`: its reduces use their reduce profile. `demands`: by kind of node. `barred`: nodes
+    that must not get more of its tasks.
     """
 
     job: str
@@ -48,15 +49,13 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Poorest first."""
+        """Return the sort key: poorest job first."""
         return (self.utility, self.serial)
 
 
 class Placement:
-    """One control cycle. `kinds`: each node's kind, an index into the jobs' `demands`.
-
-    Jobs bring what runs now as their first placement.
-    """
+    """The placement of one control cycle. `kinds`: each node's kind, an index into the jobs' `demands`. The jobs'
+    running tasks are the first placement."""
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
         self.jobs = jobs
@@ -78,11 +77,11 @@ class Placement:
             self._valued(job)
 
     def utilities(self) -> list[float]:
-        """Of the jobs with pending maps, lowest first: what is maximised (equation 4)."""
+        """Return the utilities of the jobs with pending maps, lowest first: the objective (equation 4)."""
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def play(self, rounds: int) -> Iterator[None]:
-        """Improves the placement, a node or a job at a step, so that a caller may do other things in between."""
+        """Improve the placement, one node or job per step, so that the caller can do other work in between."""
         yield from self._place_reduces()
         for node in range(len(self.kinds)):
             self._trim(node)
@@ -102,7 +101,7 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Lines 1 to 8, repeated over the nodes until all are placed or nowhere is room."""
+        """Place reduces (lines 1 to 8), repeatedly over the nodes until all are placed or no node has room."""
         nodes = range(len(self.kinds))
         total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
         largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
@@ -122,12 +121,12 @@ class Placement:
             yield
 
     def _largest_map(self, kind: int) -> Amounts:
-        """Return the most of each resource that a map of any job takes on that kind of node."""
+        """Return the maximum of each resource over one map of any job on that kind of node."""
         maps = [job.demands[kind].map for job in self.jobs if job.pending]
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return what a reduce of the job takes in its present phase, with all fetches under way."""
+        """Return the demand of a reduce of the job in its current phase, with all fetches active."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -140,7 +139,7 @@ class Placement:
         return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
 
     def _hold(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the most that a reduce of the job takes in any of its phases."""
+        """Return the largest demand of a reduce of the job in any phase."""
         demands = job.demands[self.kinds[node]]
         return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
 
@@ -161,7 +160,7 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """Trim what runs: it may be more than fits, now that reduces are placed or have changed their profile."""
+        """Remove maps until the node's tasks fit, since placed reduces or changed profiles may need more."""
         while max(self.used[node]) > _FITS:
             out = self._richest(node)
             if out is None:
@@ -169,7 +168,8 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Lines 11 to 23: the richest give room while they stay no poorer than the poorest, who then get it."""
+        """Move room from rich to poor jobs (lines 11 to 23): the richest job gives up a map while it stays no poorer
+        than the poorest."""
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
             if poorest is None:
@@ -192,7 +192,7 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return who would get room there; all that reduces leave, if need be."""
+        """Return the poorest other job that would get the room on the node; None if no job can."""
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
             if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):
@@ -200,7 +200,8 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """One more map makes its job's reduces fetch more, wherever they are."""
+        """Return whether another map on the node leaves room for the additional fetches of its job's reduces,
+        wherever they run."""
         if node in job.barred:
             return False
         if job.reducing or not job.reduces:
@@ -231,7 +232,7 @@ class Placement:
         self._valued(job)
 
     def _fetch(self, job: PlacedJob, sign: int) -> None:
-        """The shuffle demand of the job's reduces between `placed` and one more map."""
+        """Add (`sign` 1) or remove (-1) the shuffle demand that one more map causes in the job's reduces."""
         if not job.reducing:
             for place, count in job.reduces.items():
                 demands = job.demands[self.kinds[place]]
@@ -242,7 +243,7 @@ class Placement:
         _add(self.used[node], amounts, count)
 
     def _valued(self, job: PlacedJob) -> None:
-        """Its utility (equation 1) after a change."""
+        """Recompute the job's utility (equation 1)."""
         job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
         job.utility += map_utility(job.placed, job.required, job.pending)
         if job.placed < job.pending:

@@ -1,4 +1,4 @@
-"""RAS's arithmetic: the slots that a goal needs and the utility of a placement (polo2011 3.2 and 3.3)."""
+"""RAS's arithmetic: the slots that a goal needs, and the utility of a placement (polo2011 3.2 and 3.3)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ _SLACK = 1e-9  # work / time may be a whole number but for rounding
 
 
 def slots_required(pending: int, work_s: float | None, left_s: float | None) -> int:
-    """Map slots that a job needs to meet its goal, from 1 to `pending`; `pending` is "as early as possible".
+    """Return the map slots that a job needs to meet its goal, from 1 to `pending`; `pending` means "as early as
+    possible".
 
-    `work_s`: the seconds that its running maps still need plus a mean map for each unstarted one, None when no
-    mean is known; `left_s`: until the goal, None when there is none. Running maps count as slots that it has,
-    unlike in xu2015 equation 6, which asks for additional ones.
+    `work_s`: seconds that the running maps still need plus a mean map for each unstarted one; None if no mean is
+    known. `left_s`: seconds until the goal; None without a goal. Running maps are included in the result, unlike in
+    xu2015 equation 6, which gives additional slots.
     """
     if left_s is None or left_s <= 0 or work_s is None:
         return max(1, pending)
@@ -20,14 +21,14 @@ def slots_required(pending: int, work_s: float | None, left_s: float | None) -> 
 
 
 def ends_within(work_s: float | None, running: int, period_s: float) -> bool:
-    """Will the maps that run now be through with that work in the period (Algorithm 1, line 26)?"""
+    """Return whether the running maps will finish that work within the period (Algorithm 1, line 26)."""
     return work_s is not None and running > 0 and work_s / running <= period_s
 
 
 def map_utility(allocated: int, required: int, pending: int) -> float:
-    """Equation 2: -inf without a slot, 0 with what the goal needs, 1 with a slot for each pending map.
+    """Return equation 2: -inf without a slot, 0 with the required slots, 1 with a slot for each pending map.
 
-    `required` is from 1 to `pending`; where both are equal, having them is 1.
+    `required` is from 1 to `pending`; if both are equal, having them gives 1.
     """
     if allocated >= pending:
         return 1.0
@@ -39,7 +40,7 @@ def map_utility(allocated: int, required: int, pending: int) -> float:
 
 
 def reduce_utility(allocated: int, pending: int) -> float:
-    """Equation 3, from -1 (none of the pending reduces has a slot, as the text's range says) to 0 (all have)."""
+    """Return equation 3, from -1 (no pending reduce has a slot, as the text's range says) to 0 (all have one)."""
     if allocated >= pending:
         return 0.0
     if allocated <= 0:

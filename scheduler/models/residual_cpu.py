@@ -1,7 +1,8 @@
-"""MIMP's model: how long a task takes by the CPU that a foreground load leaves it (xu2015 3.1.5.4; Zhang et al. 2014).
+"""MIMP's model: the time of a task by the share of the CPU that a foreground load leaves (xu2015 3.1.5.4; Zhang et
+al. 2014).
 
-A task takes `fixed + scaled / r` seconds where the share r of its node's CPU is left: `fixed` is disk and network,
-`scaled` is computing. Both are fitted to the tasks that have ended, by least squares.
+A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU left: `fixed` is disk and network,
+`scaled` is computing. Both are fitted to the ended tasks by least squares.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from schedbed.scheduler.models.task_times import UNKNOWN_S
 
 
 class TaskTime(NamedTuple):
-    """Time of a task in seconds: a part that every node takes, and one that a share of the CPU stretches."""
+    """The time of a task in seconds: a fixed part, and a part that is divided by the share of the CPU left."""
 
     fixed_s: float
     scaled_s: float
 
     def on(self, free_cpu: float) -> float:
-        """Return the seconds that a task takes where that share of the CPU is left."""
+        """Return the seconds that a task takes with that share of the CPU left."""
         return self.fixed_s + self.scaled_s / free_cpu
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean share of the node's CPU that was left between two times of the run."""
+    """Return the mean share of the node's CPU that was left between two times of the run (s)."""
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]
@@ -34,7 +35,7 @@ def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
 
 
 class ResidualTimes:
-    """Times of tasks that are alike, by the CPU that was left where they ran."""
+    """Measured times of similar tasks by the share of the CPU left."""
 
     __slots__ = ("_count", "_sum_s", "_sum_x", "_sum_xs", "_sum_xx", "_tried")
 
@@ -44,7 +45,7 @@ class ResidualTimes:
         self._tried = (inf, 0.0)  # the least and the largest 1 / r
 
     def add(self, free_cpu: float, took_s: float) -> None:
-        """Learn from one task."""
+        """Add the measured time of one task."""
         x = 1.0 / free_cpu
         self._count += 1
         self._sum_x += x
@@ -54,7 +55,8 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the time of a task, neither part below 0; all is `scaled` until two shares were tried."""
+        """Return the fitted times, neither below 0. Everything counts as `scaled` until two different shares were
+        measured."""
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
         only_scaled = TaskTime(0.0, self._sum_xs / self._sum_xx)
@@ -72,19 +74,20 @@ class ResidualTimes:
 
 
 class SlotsLeft(NamedTuple):
-    """Slots of nodes that have the share `free_cpu` left."""
+    """A number of slots on nodes with the share `free_cpu` left."""
 
     free_cpu: float
     slots: int
 
 
 def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
-    """Return how many tasks a second end when all these slots run nothing else."""
+    """Return the number of tasks that end per second if all these slots run such tasks only."""
     return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return how long a task takes with that share, over its mean on all these slots: below 1 where it does well."""
+    """Return the time of a task with that share, divided by its mean time on all these slots; below 1 is better than
+    average."""
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)
     return task.on(free_cpu) / mean_s if mean_s > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Resource profiles: what a task of a job uses of a node in each of its phases (polo2011 3.6 and Table 2)."""
+"""Resource profiles: the resources of a node that a job's tasks use in each phase (polo2011 3.6 and Table 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARALLEL_COPIES = 4
 
 
 class Amounts(NamedTuple):
-    """Percents of a node: of its CPU, of its disk's bandwidth, of its memory."""
+    """Percentages of a node: of its CPU, of its disk's bandwidth, of its memory."""
 
     cpu: float = 0.0
     io: float = 0.0
@@ -31,7 +31,7 @@ NOTHING = Amounts()
 
 
 class NodeDemands(NamedTuple):
-    """A profile on one kind of node. `shuffle.io` is for each map placed, `copies` of them at most."""
+    """A profile on one kind of node. `shuffle.io` is per placed map, for at most `copies` maps."""
 
     map: Amounts
     shuffle: Amounts
@@ -39,7 +39,7 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the same in percent of other totals of the node's CPU and disk; its memory never counts twice."""
+        """Return the demands in percent of another CPU and disk capacity. Memory stays as it is."""
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),
@@ -49,15 +49,16 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce in its shuffle by the number of its job's maps that are placed."""
+        """Return the demand of a reduce in its shuffle, given the number of its job's maps that are placed."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceProfile:
-    """A job's demands in percent of one node, `map_s` its mean map (seconds, of the scenario before `scale`).
+    """A job's demands in percent of one node.
 
-    `node` is what was profiled on: host cores, disk bytes/s, memory bytes; None means that percents hold anywhere.
+    `map_s`: mean time of a map (seconds, before `scale`). `node`: the node that was profiled (host cores, disk
+    bytes/s, memory bytes); None if the percentages apply to any node.
     """
 
     map: Amounts = NOTHING
@@ -68,7 +69,7 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on such a node. What asks for more than there is gets the node alone."""
+        """Return the demands on such a node. A demand above the capacity is reduced to the whole node."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies
@@ -80,11 +81,11 @@ class ResourceProfile:
         )
 
     def at_scale(self, scale: float) -> ResourceProfile:
-        """Return the profile in a scenario of that scale."""
+        """Return the profile for a scenario of that scale."""
         return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
 
     def to_values(self) -> dict[str, Any]:
-        """JSON values that `read_profile` takes."""
+        """Return the profile as JSON values for `read_profile`."""
         values: dict[str, Any] = {
             phase: getattr(self, phase)._asdict() for phase in ("map", "shuffle", "reduce")
         }
@@ -93,14 +94,15 @@ class ResourceProfile:
 
 
 def rates_of(spec: NodeSpec) -> Amounts:
-    """Return what a node has, in its own units."""
+    """Return the node's CPU, disk and memory in their own units."""
     return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
-    """For a job without a profile: the vcores and the memory that its tasks ask for, as containers count them.
+    """Return demands for a job without a profile: the vcores and memory that its tasks declare, as containers count
+    them.
 
-    A shuffle waits: it takes memory only.
+    A shuffle mostly waits, so it takes memory only.
     """
     map_, reduce = (
         Amounts(
@@ -114,7 +116,7 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """Return a profile as a person or the store wrote it; ValueError says what is wrong."""
+    """Return the profile from values of a person or of the store. Raises ValueError that says what is wrong."""
     known = dict(values)
     node = known.pop("node", None)
     made: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Which jobs are the same workload: runs of one program, whose tasks behave the same."""
+"""Identifies jobs of the same workload: runs of one program, which have similar tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COPY = re.compile(r"-\d+$")
 
 
 class Run(Protocol):
-    """A job, planned or submitted."""
+    """A planned or submitted job."""
 
     @property
     def name(self) -> str: ...
@@ -23,14 +23,14 @@ class Run(Protocol):
 
 
 def workload_of(job: Run) -> str:
-    """Return the job's name (liu2015 2.2.1), without the number that copies of a scenario's job carry (`wc-2`)."""
+    """Return the job's name (liu2015 2.2.1) without the number added to copies of a scenario's job (`wc-2`)."""
     return _COPY.sub("", job.name) or job.name
 
 
 def find_profile(profiles: Mapping[str, T], job: Run) -> T | None:
-    """Return what is known of the job: by its own name, by its workload's, by its application's.
+    """Return the profile found under the job's name, else its workload, else its application.
 
-    Synthetic jobs have nothing in common but the application, which says nothing of them.
+    Synthetic jobs are not looked up by application, since they have nothing else in common.
     """
     names = [job.name, workload_of(job)] + ([job.app] if job.app != SYNTHETIC else [])
     return next((profiles[name] for name in names if name in profiles), None)

@@ -1,4 +1,4 @@
-"""Slots by the sizes of jobs, and how much sizes vary (LsPS, xu2015 3.1.4.1): the arithmetic alone."""
+"""Slots by the sizes of jobs, and the variation of sizes (LsPS, xu2015 3.1.4.1), without a scheduler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from statistics import fmean, pstdev
 
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
-    """Return equation 2, mended: each user's part of `slots` by mean job size (above 0); they add up to all."""
+    """Return equation 2, corrected: each user's part of `slots` by mean job size (above 0). The parts add up to
+    `slots`."""
     if not sizes:
         return {}
     total = sum(1 / size for size in sizes.values())

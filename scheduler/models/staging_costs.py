@@ -1,7 +1,7 @@
-"""The cost matrix of LSAP: the seconds that each candidate map needs to have its input on each idle slot.
+"""The cost matrix of LSAP: the seconds that each candidate map's input needs to get to each idle slot.
 
 xu2015 3.3.1; Guo, Fox and Zhou 2012. A row is an idle slot, a column a candidate map; scipy solves the linear sum
-assignment problem. A cost says nothing of what else the network carries.
+assignment problem. Costs ignore other traffic of the network.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ _TIE = 1e-6
 
 
 def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
-    """Return the seconds of staging: 0 on a node that holds the input, else bytes / rate of the node's network.
-
-    Bytes that come from another rack take `off_rack` times as long.
-    """
+    """Return the staging time in seconds: 0 on a node that holds the input, else bytes / network rate of the node.
+    Bytes from another rack take `off_rack` times as long."""
     if not task.hosts or node.node in task.hosts:
         return 0.0
     rate_bps = node.spec.network_bps
@@ -60,7 +58,7 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
 
 
 def solve(costs: Any) -> list[tuple[int, int]]:
-    """Return the cheapest assignment as pairs of row and column; among equal ones earlier columns are taken."""
+    """Return the cheapest assignment as pairs of row and column. Among equal ones earlier columns are preferred."""
     import numpy as np
 
     rows, columns = costs.shape

@@ -1,4 +1,5 @@
-"""How long tasks take, for policies that plan: as measured of a job, else of jobs like it, else by its input."""
+"""Expected times of tasks for policies that plan: measured in the job, else in similar jobs, else estimated from the
+input."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ def took_s(attempt: AttemptView) -> float:
 
 
 class MeanTimes:
-    """The mean time of tasks by kind; what is not known yet is as in `wider`, which learns from these tasks, too."""
+    """Mean times of tasks by kind. Before the first task of a kind, `wider` is used, which also learns from these
+    tasks."""
 
     __slots__ = ("_count", "_sum_s", "_wider")
 
@@ -25,14 +27,14 @@ class MeanTimes:
         self._count = dict.fromkeys(TaskKind, 0)
 
     def add(self, kind: TaskKind, took_s: float) -> None:
-        """Learn from one task."""
+        """Add the time of one task."""
         self._sum_s[kind] += took_s
         self._count[kind] += 1
         if self._wider is not None:
             self._wider.add(kind, took_s)
 
     def knows(self, kind: TaskKind) -> bool:
-        """Has one of these tasks ended?"""
+        """Return whether a task of that kind has ended."""
         return self._count[kind] > 0
 
     def mean_s(self, kind: TaskKind) -> float:
@@ -42,7 +44,7 @@ class MeanTimes:
         return UNKNOWN_S if self._wider is None else self._wider.mean_s(kind)
 
     def size_s(self, maps: int, reduces: int) -> float:
-        """Return the size of a job: its tasks times their mean time, in seconds of a slot."""
+        """Return the size of a job in slot seconds: its tasks times their mean times."""
         return maps * self.mean_s(TaskKind.MAP) + reduces * self.mean_s(TaskKind.REDUCE)
 
 
@@ -54,7 +56,7 @@ class StageTimes:
         self._jobs: dict[str, MeanTimes] = {}
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Learn from an attempt, as in `Hooks`."""
+        """Learn from an attempt. Called from the hook of the same name."""
         if attempt.state != "succeeded":
             return
         job = attempt.task.job
@@ -65,11 +67,11 @@ class StageTimes:
         times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the job's own times, as in `Hooks`; those of its name stay."""
+        """Forget the job's own times; those of its user and name stay. Called from the hook of the same name."""
         self._jobs.pop(job.job, None)
 
     def task_s(self, view: View, job: JobView, kind: TaskKind) -> float:
-        """Return the seconds that a task of that kind of the job is expected to take."""
+        """Return the expected seconds of a task of that kind of the job."""
         for times in (self._jobs.get(job.job), self._named.get((job.user, job.spec.name))):
             if times is not None and times.knows(kind):
                 return times.mean_s(kind)
@@ -77,7 +79,7 @@ class StageTimes:
 
 
 def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
-    """Return what reading the job's input takes on the first node, alone there, and a second."""
+    """Return the seconds to read a task's input alone on the first node, plus one second."""
     node = next(iter(view.nodes.values()), None)
     if node is None:
         return UNKNOWN_S

@@ -1,4 +1,4 @@
-"""LATE's arithmetic (Zaharia et al., OSDI 2008): time left, and percentiles of rates."""
+"""LATE's arithmetic (Zaharia et al., OSDI 2008): remaining time, and percentiles of rates."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 
 def time_left_s(progress: float, elapsed_s: float) -> float:
-    """Of a task that came that far in that time and goes on as it did; infinite before it has got anywhere."""
+    """Return the remaining seconds of a task that made this progress in this time, at the same rate; infinite for
+    progress 0."""
     return (1 - progress) * elapsed_s / progress if progress > 0 else math.inf
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Of values that are sorted, between neighbours in proportion. ValueError when there are none."""
+    """Return the percentile of sorted values, interpolated linearly. Raises ValueError without values."""
     if not values:
         raise ValueError("no values")
     place = (len(values) - 1) * percent / 100

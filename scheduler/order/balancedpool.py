@@ -1,8 +1,9 @@
-"""BalancedPool: small and big jobs have a pool of slots each, Johnson's order inside, split so that both end together.
+"""BalancedPool: small and big jobs have a pool of slots each, with Johnson's order inside, sized so that both end
+together.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is made again when a job comes, of
-the tasks that are left. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
-the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow behind the plan by
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the remaining
+tasks when a job arrives. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
+the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow the plan by
 submit time, so that a plan stays cheap.
 """
 
@@ -23,7 +24,7 @@ MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 
 
 class BalancedPool:
-    """Order axis. `steps` shares of the slots are tried for the pool of small jobs."""
+    """Order axis. `steps`: number of shares of the slots to try for the pool of small jobs."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -37,7 +38,8 @@ class BalancedPool:
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: while a slot is offered, jobs that avoid its node seem to have nothing to start."""
+        """Implement `Hooks`: request a new plan. The plan is not made during an offer, when jobs that avoid the node
+        seem to have nothing to start."""
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
         else:
@@ -64,7 +66,7 @@ class BalancedPool:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`: the pool that uses less of its slots goes first."""
+        """Implement `Order`: the pool that uses the smaller part of its slots comes first."""
         used = self._used[kind]
         pools = sorted(
             range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)
@@ -72,7 +74,7 @@ class BalancedPool:
         return chain.from_iterable(self._ready[kind][pool] for pool in pools)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, for the reason of a launch."""
+        """Return why the job was offered the slot, to be added to the reason of a launch."""
         pool, place = self._place.get(job.job, (0, 0))
         if place >= self._most:
             return "behind the plan, by submit time"
@@ -89,7 +91,7 @@ class BalancedPool:
         return self._plan[pool].maps if kind is MAP else self._plan[pool].reduces
 
     def _plan_again(self, view: View) -> None:
-        """Split all jobs again, by the tasks that are left of them."""
+        """Recompute the plan of all jobs from their remaining tasks."""
         stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
         maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
         plan = balanced_pools(stages, maps, reduces, self._steps)
@@ -108,13 +110,13 @@ class BalancedPool:
                 self._file(job, kind)
 
     def _left(self, view: View, job: JobView) -> PlannedStages:
-        """Return what is left of the job: running tasks count as whole ones."""
+        """Return the remaining tasks of the job. Running tasks count as whole ones."""
         left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
         times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
 
     def _file(self, job: JobView, kind: TaskKind) -> None:
-        """Put the job where it belongs among the ready ones, and count what it runs."""
+        """Sort the job into the ready jobs of its pool, and update the count of its running tasks."""
         known = self._place.get(job.job)
         if known is None:
             return

@@ -1,7 +1,8 @@
-"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may grow into what others leave idle.
+"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use what other queues leave
+idle.
 
-The queue that holds the least of what it is promised comes first. Inside a queue: by priority, then submission,
-but not the jobs of a user who has his limit. Nothing is pre-empted. See algorithms, Baselines, and Hadoop's
+The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by priority, then
+submission, except jobs of users at their limit. Nothing is preempted. See algorithms, Baselines, and Hadoop's
 Capacity Scheduler Guide.
 """
 
@@ -33,13 +34,14 @@ _SLACK = 1e-9  # promises are fractions
 
 
 class Capacity:
-    """Order axis. Queues that `queues` does not name share what it leaves over, equally.
+    """Order axis. Queues that `queues` does not name share the rest equally.
 
-    With slot memory (bytes; None is off), a task that asks for more takes several slots, and a node where too few
-    are free keeps them for it, as long as the job has more tasks than such nodes. A task never needs more than
-    all slots of a node. With `off_switch_per_heartbeat` (None is off) one heartbeat of a node starts
-    at most that number of tasks whose input is neither on the node nor in its rack; a reduce, and a map without input,
-    is such a task.
+    With slot memory (bytes; None is off), a task that asks for more takes several slots. A node with too few free
+    slots keeps them for the task, as long as the job has more tasks than such nodes. A task never needs more than all
+    slots of a node.
+
+    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks whose
+    input is neither on the node nor in its rack; reduces and maps without input are such tasks.
     """
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -77,11 +79,12 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """Return the named queues when they are promised the whole cluster: others would starve. Else ()."""
+        """Return the named queues if their shares add up to the whole cluster, since jobs of other queues would
+        starve; else ()."""
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
-        """Shares are of the cluster's memory, maps and reduces together: for an admission without slots."""
+        """Count shares in memory, maps and reduces together, instead of slots. For an admission without slots."""
         self._by_memory = True
 
     # What queues hold
@@ -132,14 +135,14 @@ class Capacity:
         return queue
 
     def _need(self, job: JobView, kind: TaskKind) -> int:
-        """Return what one task of the job takes: slots, or bytes."""
+        """Return what one task of the job takes, in slots or bytes."""
         asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
         if self._by_memory:
             return asked
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: the cluster's memory is added up again."""
+        """Implement `Hooks`: recompute the cluster's memory."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 
@@ -151,7 +154,7 @@ class Capacity:
         return self._memory_bytes
 
     def _share(self, queue: Queue) -> float:
-        """Return the part of the cluster that the queue is promised."""
+        """Return the guaranteed share of the queue, from 0 to 1."""
         if queue.named:
             return (queue.settings.capacity or 0.0) / 100
         return self._unpromised / max(1, self._unnamed)
@@ -211,7 +214,7 @@ class Capacity:
         return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
-        """Slots that no task takes, nor the memory of one that runs beside them."""
+        """Return the node's slots minus those taken by running tasks or by their memory."""
         tasks = [attempt.task for attempt in node.attempts.values()]
         return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
@@ -222,7 +225,8 @@ class Capacity:
         return fits
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        """Does the node keep its free slots for the job, which has a task for each node that does?"""
+        """Return whether the node keeps its free slots for the job. A job keeps slots on at most as many nodes as it
+        has unstarted tasks."""
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
             del kept[name]
@@ -234,7 +238,7 @@ class Capacity:
     # Why
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return what the job's queue holds, beside the reason of each launch."""
+        """Return the use of the job's queue, to be added to the reason of a launch."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 
     def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
@@ -250,12 +254,12 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return how many the present heartbeat has started there."""
+    """Return the number of off-switch tasks started by the current heartbeat of the node."""
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 
 def _is_near(job: JobView, node: NodeView, kind: TaskKind) -> bool:
-    """Return whether the job has a map whose input is on the node or in its rack."""
+    """Return whether the job has a map with input on the node or in its rack."""
     if kind is TaskKind.REDUCE:
         return False
     return job.local_map(node.node) is not None or job.rack_map(node.rack) is not None
@@ -270,7 +274,7 @@ def _memory(view: View) -> int:
 
 
 def queues(doc: str) -> PolicyParameter:
-    """Return the parameter of settings by queue, which only YAML can write; at most 100 are given away."""
+    """Return the parameter for settings by queue, which only YAML can express. Capacities add up to at most 100."""
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {
         "capacity": percent,

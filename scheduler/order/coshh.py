@@ -1,17 +1,17 @@
 """COSHH: classes of jobs, and for each kind of hardware the classes that are best served there.
 
 xu2015 3.1.3.3, after Rasooli and Down 2014. Task scheduling predicts the mean time of each job's tasks. Queuing sorts
-jobs into classes by k-means (mean time, arrival rate, priority), whoever submitted them, and suggests classes for each
-kind of hardware by a linear program over classes and resources (`scheduler.models.job_classes`). Routing, on a free
-slot: users below their min share come first, who lacks most before others; then jobs of suggested classes, users by
-what they hold.
+all users' jobs into classes by k-means (mean time, arrival rate, priority) and suggests classes for each kind of
+hardware by a linear program over classes and resources (`scheduler.models.job_classes`). Routing, on a free slot:
+users below their min share come first, the largest deficit first; then jobs of suggested classes, users by what they
+hold.
 
 Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps and
-for reduces each. The time is the mean of a workload (user and job name) on the hardware; before it has run there, its
-mean elsewhere by the ratio of core speeds; before it has run at all, everybody's. Nodes of like hardware are one
-resource, and the mean time on each is a feature. Classes are made again on the next tick when jobs have come or gone or
-a workload is measured for the first time; a job without a class is taken for suggested. When no job of a suggested
-class is ready, the slot goes to any other.
+for reduces separately. The time is the mean of a workload (user and job name) on the hardware; before it has run
+there, its mean elsewhere scaled by the core speeds; before it has run at all, the mean of all workloads. Nodes of
+equal hardware are one resource, and the mean time on each is a feature. Classes are recomputed on the next tick after
+jobs have come or gone or a workload was measured for the first time; a job without a class counts as suggested. If no
+job of a suggested class is ready, the slot goes to any other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHORTEST_S = 1e-3
 
 
 class Machinery(NamedTuple):
-    """The hardware of a node: the share of a host's core that a core is, and rates in bytes/s."""
+    """The hardware of a node: an emulated core in cores of the host, and rates in bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -42,7 +42,7 @@ class Machinery(NamedTuple):
 
 
 class KnownWorkload:
-    """What is known of the jobs of one user and name: how many came, and how long their tasks take."""
+    """Statistics of the jobs of one user and name: how many arrived, and the times of their tasks."""
 
     __slots__ = ("jobs", "on", "work")
 
@@ -52,14 +52,14 @@ class KnownWorkload:
         self.on: dict[Machinery, MeanTimes] = {}
 
     def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
-        """Return how long a task takes there, above 0."""
+        """Return the expected seconds of a task on that hardware, above 0."""
         measured = self.on.get(hardware)
         if measured is not None and measured.knows(kind):
             return max(_SHORTEST_S, measured.mean_s(kind))
         return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
 
     def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
-        """Take in a task that has ended; return whether it is the first of its kind there."""
+        """Add the time of an ended task. Return whether it is the first of its kind on that hardware."""
         measured = self.on.setdefault(hardware, MeanTimes())
         first = not measured.knows(kind)
         measured.add(kind, seconds)
@@ -68,7 +68,7 @@ class KnownWorkload:
 
 
 class ReadyByClass:
-    """A user's ready jobs of one kind, by class; None is the class of jobs that have none yet."""
+    """A user's ready jobs of one kind, by class. The class None holds jobs without a class."""
 
     __slots__ = ("by_class", "class_of")
 
@@ -77,14 +77,14 @@ class ReadyByClass:
         self.class_of: dict[JobView, int | None] = {}
 
     def put(self, job: JobView, label: int | None) -> None:
-        """The job waits in that class."""
+        """Add the job to that class, or move it there."""
         if self.class_of.get(job, -1) != label:
             self.drop(job)
             self.class_of[job] = label
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """The job does not wait."""
+        """Remove the job."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)
@@ -92,14 +92,15 @@ class ReadyByClass:
                 del self.by_class[label]
 
     def jobs(self, classes: set[int] | None, *, suggested: bool) -> Iterator[JobView]:
-        """Yield the jobs of suggested classes, or those of the others."""
+        """Yield the jobs of the suggested classes, or of the others if not `suggested`."""
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
                 yield from self.by_class[label]
 
 
 class Coshh:
-    """Order axis. At most `classes` classes; `users` have a min share (slots of each kind) and a weight."""
+    """Order axis. `classes`: largest number of classes. `users`: min share (slots of each kind) and weight by
+    user."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -157,7 +158,7 @@ class Coshh:
     # Queuing: classes, and where they belong
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: make the classes again when there is reason to."""
+        """Implement `Hooks`: recompute the classes if jobs or times have changed."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots
@@ -181,8 +182,8 @@ class Coshh:
                     self.changed(view, job, kind)
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
-        """Return logarithms of the mean time of the job's tasks by hardware and of its workload's arrivals, and its
-        priority."""
+        """Return the features of a job: logarithms of its mean task times by hardware and of its workload's arrivals,
+        and its priority."""
         workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
         tasks = max(1, sum(totals.values()))
         means_s = [
@@ -198,7 +199,7 @@ class Coshh:
     def _demands(
         self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
     ) -> tuple[list[float], list[list[float]]]:
-        """Return the tasks of each class, and the mean time of one on each kind of hardware."""
+        """Return the number of tasks of each class, and the mean time of one on each kind of hardware."""
         tasks = [0.0] * self._classes
         times_s = [[0.0] * len(hardware) for _ in tasks]
         for job, label in zip(jobs, labels, strict=True):
@@ -234,12 +235,12 @@ class Coshh:
                 yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
 
     def _lacks(self, user: str, kind: TaskKind) -> int:
-        """Return how many slots the user is below the min share."""
+        """Return the number of slots that the user is below the min share."""
         settings = self._settings.get(user, _PLAIN)
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's class and whether the node suits it, beside the reason of each launch."""
+        """Return the job's class and whether it is suggested for the node, to be added to the reason of a launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:
@@ -257,20 +258,20 @@ _PLAIN = PoolSettings()
 
 
 def _solvers() -> tuple[Any, Any]:
-    """Import scipy for those only who ask for this order: most of what runs would wait for it in vain."""
+    """Import scipy only when this order is used, since the import is slow."""
     from schedbed.scheduler.models.job_classes import classify, suggest
 
     return classify, suggest
 
 
 def machinery(node: NodeView) -> Machinery:
-    """Return what the node is like."""
+    """Return the hardware of a node."""
     spec = node.spec
     return Machinery(spec.core_speed, spec.disk_bps, spec.network_bps)
 
 
 def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
-    """Return the slots of each kind of hardware, of nodes that are alive."""
+    """Return the slots of all live nodes by hardware and kind."""
     found: dict[Machinery, dict[TaskKind, int]] = {}
     for node in view.nodes.values():
         if node.alive:

@@ -1,14 +1,14 @@
 """Dynamic Priority (DP): users buy slots from a budget, by bids, in one allocation interval after the other.
 
 xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in proportion to
-the bid: slots x bid / (sum of the bids of all users with jobs). What a user does not need is spare and goes to the
-others, by their bids. When the interval ends, the bid is deducted from the budget, in the proportion of what the user
-holds to what the bid entitles to; spare slots cost nothing. Then all bid again, at most what they have left, and
-attempts of users above their share are killed, the most recent first, for users below theirs.
+the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need go to the others, by
+their bids. When the interval ends, the bid is deducted from the budget, in the proportion of the slots held to the
+slots entitled to; additional slots cost nothing. Then all users bid again, at most what they have left, and attempts
+of users above their share are killed, the most recent first, for users below theirs.
 
-Decided here, since the thesis has no rule: bids do not change by themselves; who comes within an interval bids from
-then on; users who have spent all get what no bidder wants; a user's jobs go as in Fair's pools; the next slot goes to
-the user with the least (held + 1) / bid, so that a small bid does not buy the first slot.
+Decided here, since the thesis has no rule: bids do not change; a user who arrives within an interval bids from then
+on; users who have spent all get what no bidder wants; a user's jobs are ordered as in Fair's pools; the next slot
+goes to the user with the least (held + 1) / bid, so that a small bid does not buy the first slot.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What a user has in all, and what the user bids in each interval while there is enough."""
+    """A user's budget, and the user's bid in each interval while the budget lasts."""
 
     budget: float | None = None
     bid: float | None = None
 
 
 class Bidder(Pool):
-    """A user's jobs; `left` of the budget, and the `bid` of this interval, which is the pool's weight."""
+    """A user's jobs, the rest of the budget (`left`), and the bid of this interval, which is the pool's weight."""
 
     __slots__ = ("bid", "left", "most")
 
@@ -51,13 +51,13 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Implement `Pool`: who would pay most for the next slot comes first."""
+        """Implement `Pool`: the user who would pay most for the next slot comes first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
 
 class DynamicPriority(PoolOrder):
-    """Order axis. `accounts` by user; others have `budget` and `bid`, amounts of money in any unit."""
+    """Order axis. `accounts`: by user. Other users have `budget` and `bid`. Amounts of money are in any unit."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -88,7 +88,7 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: the first job begins the first interval."""
+        """Implement `Hooks`: start the first interval with the first job."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
@@ -96,16 +96,16 @@ class DynamicPriority(PoolOrder):
     # Money
 
     def _bidders(self) -> list[Any]:
-        """Return the users who have jobs: only these bid and pay."""
+        """Return the users with jobs, who are the only ones that bid and pay."""
         return [pool for pool in self.pools.values() if pool.jobs]
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:
-        """Return the slots of that kind that the user's bid buys."""
+        """Return the number of slots of that kind that the user's bid buys."""
         total = sum(other.bid for other in self._bidders())
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: when an interval has ended, users pay for it and bid for the next."""
+        """Implement `Hooks`: at the end of an interval, charge all users and set their bids for the next."""
         if self._ends_s is None or view.now_s < self._ends_s:
             return
         while self._ends_s <= view.now_s:
@@ -118,7 +118,8 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return what the user pays for the interval that ends: the bid, for the slots of it that the user holds."""
+        """Return the user's price for the ending interval: the bid, times the part of the entitled slots that the
+        user holds."""
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())
@@ -127,14 +128,15 @@ class DynamicPriority(PoolOrder):
     # Slots that come back
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks`: once after each interval."""
+        """Implement `Hooks`: preempt once after each interval."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
-        """Attempts above their users' shares, as many as users below theirs could start at once."""
+        """Return kills of attempts above their users' shares, as many as users below their share could start at
+        once."""
         users = self._bidders()
         claims = []
         for user in users:
@@ -152,7 +154,7 @@ class DynamicPriority(PoolOrder):
     # Why
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return what the user has bid, beside the reason of each launch."""
+        """Return the user's bid, to be added to the reason of a launch."""
         bidder: Any = self.pools[job.user]
         if bidder.bid <= 0:
             return f"{job.user} has spent the budget: a slot that no bidder wants"

@@ -1,8 +1,8 @@
-"""Fair (Hadoop's fair scheduler): pools with weights and min shares, kept sorted; see algorithms, Baselines.
+"""Fair (Hadoop's fair scheduler): sorted pools with weights and min shares; see algorithms, Baselines.
 
-Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest
-submit, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks (weighted by
-priority, as HFS does), or FIFO.
+Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest submit
+time, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks (weighted by
+priority, as in HFS), or FIFO.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Fair(PoolOrder):
-    """Order axis. `pool_by` is user or queue; a pool that is not in `pools` has the default settings.
+    """Order axis. `pool_by`: user or queue. Pools that are not in `pools` have the default settings.
 
-    With a timeout (seconds), a pool that is below its min share, or below half its fair share, for longer gets
+    With a timeout (seconds), a pool that has been below its min share, or below half its fair share, for longer gets
     slots back: the most recently launched tasks of pools above their share are killed.
     """
 
@@ -48,12 +48,12 @@ class Fair(PoolOrder):
 
     @property
     def preempts(self) -> bool:
-        """Is a timeout set?"""
+        """Return whether a timeout is set."""
         return self._preemption is not None
 
     @property
     def compiled_as(self) -> str | None:
-        """Says that the compiled loop has this order, as long as nothing is pre-empted and no tie goes by name."""
+        """Return "fair" if the compiled loop implements this order (no preemption, no ties by name), else None."""
         return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:
@@ -61,7 +61,7 @@ class Fair(PoolOrder):
         return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
-        """Returns the pool's settings, the default ones when none are given."""
+        """Return the pool's settings, or the default ones."""
         return self._settings.get(pool, self._default)
 
     def preempt(self, view: View) -> Sequence[Kill]:
@@ -72,7 +72,7 @@ class Fair(PoolOrder):
 
 
 def pools(doc: str) -> PolicyParameter:
-    """Return the parameter of settings by pool, which only YAML can write."""
+    """Return the parameter for settings by pool, which only YAML can express."""
     example = "{ana: {weight: 2, min_share: 1}}"
     readers = {"weight": positive, "min_share": _count, "inside": _inside}
     return by_name("pools", "pool", doc, example, readers, PoolSettings)

@@ -1,4 +1,4 @@
-"""FIFO: by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never pre-empts."""
+"""FIFO: by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never preempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import TaskKind, id_key
 
 
 def fifo_key(job: JobView) -> tuple[int, float, int, str]:
-    """Smaller goes first."""
+    """Return the sort key of a job, smallest first."""
     return (job.priority, job.submit_s, *id_key(job.job))
 
 

@@ -1,11 +1,13 @@
-"""Hadoop On Demand (HOD): the nodes are dealt out to private clusters, for good; inside each, FIFO.
+"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters; inside each, jobs go by FIFO.
 
-xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one file system,
-and a node of one cluster never takes a job of another, idle or not. Decided here, since the thesis names no way to say
-who gets what: `clusters` gives nodes by user or queue, in that order, and all others share what is left as one cluster;
-without `clusters` the nodes are dealt to `parts` equal clusters in turns, and users get these by turns as they first
-submit. A job that no living node of its cluster can run (all are lost or too small, or the job avoids them after
-failures) is a guest on any node that its own cluster leaves idle: HOD would allocate another cluster for its user.
+xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one file
+system, and a node of one cluster never takes a job of another, even when idle.
+
+Decided here, since the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or queue, in
+that order, and all others share the rest as one cluster. Without `clusters` the nodes are dealt to `parts` equal
+clusters in turn, and users get these in turn as they first submit. A job that no live node of its cluster can run
+(all are lost or too small, or avoided after failures) is a guest on any node that its own cluster leaves idle, since
+HOD would allocate another cluster for its user.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ REST = "the rest"
 
 
 class PrivateCluster:
-    """The nodes and the jobs of one private cluster; `most` nodes, None for all that nobody else gets."""
+    """The nodes and jobs of one private cluster. `most`: largest number of nodes; None for all remaining nodes."""
 
     __slots__ = ("largest_bytes", "largest_vcores", "most", "name", "nodes", "ready", "suspects")
 
@@ -39,7 +41,7 @@ class PrivateCluster:
 
 
 class Hod:
-    """Order axis. `clusters` has the number of nodes by user or queue; without it there are `parts` equal clusters."""
+    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal clusters."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -60,13 +62,13 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def heed(self, limits: Limits) -> None:
-        """Take over what a node enforces, to tell which nodes can hold a job's tasks at all."""
+        """Set the limits that the core enforces, to know which nodes can hold a job's tasks."""
         self._limits = limits
 
     # Who has which node
 
     def _deal(self, view: View) -> None:
-        """Give the nodes that are new to private clusters, by name, whatever order they came in."""
+        """Assign new nodes to private clusters, in the order of their names."""
         new = [name for name in view.nodes if name not in self._cluster_at]
         for name in sorted(new, key=lambda name: (len(name), name)):
             short = [each for each in self._clusters if each.most is not None and len(each.nodes) < each.most]
@@ -76,13 +78,13 @@ class Hod:
             self._cluster_at[name] = cluster
 
     def _owner(self, view: View, node: NodeView) -> PrivateCluster:
-        """Return the private cluster that the node belongs to; deal out nodes that are new."""
+        """Return the private cluster of the node. Assign new nodes first."""
         if len(view.nodes) > len(self._cluster_at):
             self._deal(view)
         return self._cluster_at[node.node]
 
     def cluster_of(self, job: JobView) -> PrivateCluster:
-        """Return the private cluster of the job's user or queue; who is new gets the next one in turn."""
+        """Return the private cluster of the job's user or queue. A new one gets the next cluster in turn."""
         name = job.user if self._by_user else job.queue
         cluster = self._cluster_of.get(name)
         if cluster is None:
@@ -111,7 +113,7 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: a job with a failure may avoid nodes from now on."""
+        """Implement `Hooks`: note a failure, after which the job may avoid nodes."""
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None
@@ -121,7 +123,7 @@ class Hod:
         self.cluster_of(job).suspects.pop(job.job, None)
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Return the name of the node's private cluster: its nodes are offered the same jobs."""
+        """Return the name of the node's private cluster, since its nodes are offered the same jobs."""
         return self._owner(view, node).name
 
     # Who is next
@@ -141,7 +143,7 @@ class Hod:
                 view.skip(node, first, kind, why)
 
     def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
-        """Return the ready jobs that no living node of their own cluster can run."""
+        """Return the ready jobs that no live node of their own cluster can run."""
         roomy = any(
             self._could_hold(
                 view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]
@@ -169,7 +171,7 @@ class Hod:
         )
 
     def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
-        """Could the node hold such a task, were it idle?"""
+        """Return whether the node could hold such a task if it were idle."""
         limits, spec = self._limits, node.spec
         slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
         return (
@@ -180,7 +182,7 @@ class Hod:
         )
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Whose private cluster the node is of, beside the reason of each launch."""
+        """Return the private cluster of the node, to be added to the reason of a launch."""
         own, cluster = self._cluster_at[node.node], self.cluster_of(job)
         if own is cluster:
             return f"private cluster {own.name}, {len(own.nodes)} nodes"

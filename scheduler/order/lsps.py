@@ -1,17 +1,16 @@
-"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users whose jobs are alike.
+"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users with jobs of similar
+sizes.
 
 xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots go to users by weight. The size of a job is its
 number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs that user i has in the cluster.
-Equation 2 as printed is mis-bracketed, since its shares do not add up to equation 4; mended, with SU* = slots / U,
+Equation 2 as printed is wrongly bracketed, since its shares do not add up to equation 4; corrected, with SU* = slots
+/ U, SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U), and equation 3 is a min share of one slot for
+each user. Second tier: a user's jobs go by FIFO if their sizes are similar (coefficient of variation below 1), else
+by fair shares.
 
-    SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U),
-
-and equation 3 is a min share of one slot for each user. Second tier: a user's jobs go first in, first out when their
-sizes are alike (coefficient of variation below 1), else by fair shares.
-
-Decided here, since the thesis has no rule: the mean time of a job's tasks of a kind is that of its own that have ended;
-before one has, of the user's, then of everybody's, then one second. The second tier looks at the sizes of the user's
-jobs in the cluster and of the last `window` jobs that ended well.
+Decided here, since the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended tasks;
+before the first, that of the user's, then of all users', then one second. The second tier uses the sizes of the
+user's jobs in the cluster and of the last `window` jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SHORTEST_S = 1e-6
 
 
 class SizedPool(Pool):
-    """A user's jobs with their sizes (seconds of a slot): of the present ones by id, and of the last that ended."""
+    """A user's jobs with their sizes in slot seconds: of the current jobs by id, and of the last ended ones."""
 
     __slots__ = ("ended_s", "sizes_s", "times")
 
@@ -51,12 +50,12 @@ class SizedPool(Pool):
 
     @property
     def variation(self) -> float:
-        """Return the coefficient of variation of all sizes that are known."""
+        """Return the coefficient of variation of all known sizes."""
         return variation([*self.ended_s, *self.sizes_s.values()])
 
 
 class Lsps(PoolOrder):
-    """Order axis. `alpha`: from equal slots (0) to slots in proportion to 1/size (1); `alike`: the coefficient of
+    """Order axis. `alpha`: from equal slots (0) to slots in proportion to 1/size (1). `alike`: coefficient of
     variation below which a user's jobs go by FIFO."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -85,7 +84,7 @@ class Lsps(PoolOrder):
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: the job's size is known better; sizes that depend on its tasks follow at the next tick."""
+        """Implement `Hooks`: update the job's size. Shares that depend on it follow at the next tick."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))
@@ -93,7 +92,7 @@ class Lsps(PoolOrder):
             self._learned = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: a job that has ended well stays in the user's history."""
+        """Implement `Hooks`: keep the size of a successful job in the user's history."""
         super().finished(view, job)
         pool = self._sized_pool(job)
         size_s = pool.sizes_s.pop(job.job)
@@ -117,7 +116,7 @@ class Lsps(PoolOrder):
     # Slots and the order inside
 
     def slots(self, view: View, kind: TaskKind) -> dict[str, float]:
-        """Return equation 2: the slots of each user who has jobs."""
+        """Return equation 2: the slots of each user with jobs."""
         sizes = {name: pool.mean_s for name, pool in self._users()}
         return slots_by_size(view.slots(kind), sizes, self._alpha)
 
@@ -125,7 +124,8 @@ class Lsps(PoolOrder):
         return [(name, pool) for name, pool in self.pools.items() if pool.jobs]
 
     def _share_out(self, view: View) -> None:
-        """Weigh the users by their slots, and choose the order of each one's jobs."""
+        """Set each user's weight by the user's slots, and the order of the user's jobs by the variation of their
+        sizes."""
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)
         for name, pool in users:
@@ -133,7 +133,7 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the user's slots and what they follow from, beside the reason of each launch."""
+        """Return the user's slots with their derivation, to be added to the reason of a launch."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]
         return (

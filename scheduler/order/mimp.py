@@ -1,18 +1,19 @@
 """MIMP: jobs that may miss their deadlines first, and each job where a foreground load hurts it least.
 
-xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared: on a shared one a foreground load, declared as
-`foreground` of the node, has the CPU ahead of all tasks, which is the part of MIMP's MI scheduler. This is its MP
-scheduler. `models.residual_cpu` says how long tasks take with what is left of a CPU, and from that, which jobs are
-likely to be late: those come first, the earliest deadline before others. All other jobs go by how well they do on the
-node that asks: the time of a task there, over its mean time on all slots, least first. So tasks that compute come to
-dedicated nodes, and tasks that wait for disks and NICs to shared ones.
+xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load, declared
+as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler. This module is its
+MP scheduler. `models.residual_cpu` predicts how long tasks take with the CPU that is left, and therefore which jobs
+are likely to be late: those come first, the earliest deadline first. All other jobs go by the time of a task on the
+offered node divided by its mean time on all slots, least first. So tasks that compute come to dedicated nodes, and
+tasks that wait for disks and networks to shared ones.
 
-Decided here, since the thesis has no rule: the model is learnt from the run's own tasks, by user and name of job and
-kind. It takes all of a task's time as computing until two shares of a CPU were tried; a job of which nothing is known
-counts as average on all nodes. To tell who is at risk, jobs with a deadline get the whole cluster one after the other,
-the earliest deadline first; one that `margin` times its own time and that of those before it would not let end in time
-is at risk. It comes first where a task of it ends before the deadline, or everywhere if one does nowhere. Shares are
-rounded to 1/20. With nothing to choose between two jobs, one with a deadline comes first, then FIFO decides.
+Decided here, since the thesis has no rule: the model is learned from the run's own tasks, by user and name of job and
+kind. It counts all of a task's time as computing until two shares of a CPU were measured; a job without data counts
+as average on all nodes. To find the jobs at risk, jobs with a deadline get the whole cluster one after the other, the
+earliest deadline first. A job is at risk if it would not end in time when its own time and that of the jobs before it
+are multiplied by `margin`. It comes first on nodes where a task of it ends before the deadline, or everywhere if
+there is no such node. Shares are rounded to 1/20. Between two equal jobs, one with a deadline comes first, then FIFO
+decides.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LEVELS = 20
 
 
 class Mimp:
-    """Order axis. `margin`: what a predicted time is multiplied by, to tell which jobs are at risk."""
+    """Order axis. `margin`: factor for predicted times, to find the jobs at risk."""
 
     elidable = True  # a heartbeat that brings nothing finds the same jobs, at most in another order
 
@@ -66,7 +67,7 @@ class Mimp:
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learn how long the task took with what was left of the CPU."""
+        """Implement `Hooks`: learn how long the task took with the CPU that was left."""
         if attempt.state != "succeeded":
             return
         times = self._times_of(attempt.task.job, attempt.task.kind)
@@ -74,7 +75,8 @@ class Mimp:
         times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: with time foreground loads change, tasks end and deadlines come nearer."""
+        """Implement `Hooks`: mark the order as outdated, since foreground loads change, tasks end and deadlines come
+        nearer."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -85,7 +87,7 @@ class Mimp:
         return times
 
     def _look(self, view: View) -> None:
-        """See what the nodes have left, and which jobs that puts at risk."""
+        """Recompute the CPU left on the nodes and the jobs at risk."""
         self._is_stale = False
         self._orders.clear()
         self._risks.clear()
@@ -105,7 +107,7 @@ class Mimp:
                 self._risks[job.job] = until_s, deadline_s - view.now_s
 
     def _left_s(self, job: JobView, kind: TaskKind) -> float:
-        """Return how long all slots take for what is left of the stage; half of each task that runs."""
+        """Return the time in which all slots complete the rest of the stage. Running tasks count as half done."""
         stage = job.stage(kind)
         tasks = stage.unstarted + stage.running / 2
         if not tasks:
@@ -116,7 +118,7 @@ class Mimp:
     # Who is next
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order`: nodes with the same share left are offered the same jobs in the same order."""
+        """Implement `Order`: nodes with the same share of CPU left are offered the same jobs in the same order."""
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
@@ -138,7 +140,8 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task that starts there now ends before the deadline, if one does on any node."""
+        """Return whether a task that starts on such a node now ends before the deadline; true everywhere if it does
+        on no node."""
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()
         best = max((each.free_cpu for each in self._slots[kind]), default=1.0)
@@ -165,7 +168,7 @@ class Mimp:
 
 
 def _level(node: NodeView, now_s: float) -> int:
-    """Return the share of the node's CPU that is left, in 1/20, at least one."""
+    """Return the share of the node's CPU that is left, in units of 1/20, at least one."""
     return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
 
 

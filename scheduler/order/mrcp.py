@@ -1,16 +1,17 @@
 """MRCP: the starts of all tasks planned by constraint programming, so that few jobs miss their deadlines.
 
 xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those of
-`models.late_jobs`. A plan is made on the tick after a job with a deadline came, the slots changed, or the first task of
-a job's name was measured; until then the last plan stays in force.
+`models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or the first
+task of a job's name was measured; until then the last plan remains in force.
 
-Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans with
-as few late jobs, the least sum of ends is taken. A slot goes to the ready job whose next task is planned to start
-first, and never idles for a planned start. Behind the plan come jobs that are in none yet, by deadline, then jobs
-without a deadline, by FIFO. Task times are means of the job's own tasks, else of earlier jobs of its user and name (the
-logs of the thesis), else guessed by input. The solver works on a tick and not in a heartbeat, in the JobTracker and not
-in a thread: a plan must be a function of the recorded events, so that replays of the journal and simulations give the
-same answers. `bound` is CP-SAT's deterministic time, which counts the solver's steps and no seconds.
+Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans
+with equally few late jobs, the least sum of ends wins. A slot goes to the ready job whose next task is planned to
+start first, and never idles for a planned start. After the planned jobs come unplanned jobs with a deadline, by
+deadline, then jobs without one, by FIFO. Task times are means of the job's own tasks, else of earlier jobs of its
+user and name (the logs of the thesis), else estimated from the input. The solver works on a tick and not in a
+heartbeat, in the JobTracker and not in a thread: a plan must be a function of the recorded events, so that replays of
+the journal and simulations give the same answers. `bound` is CP-SAT's deterministic time, which counts the solver's
+steps and not seconds.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ OR_TOOLS = Needs("ortools", "mrcp")
 
 
 def _solver() -> Any:
-    """Import OR-Tools for those only who ask for this order."""
+    """Import OR-Tools only when this order is used."""
     return import_module("schedbed.scheduler.models.late_jobs")
 
 
 class Mrcp:
-    """Order axis. `jobs` are planned at most, each stage in `batches` at most, within the solver's `bound`."""
+    """Order axis. `jobs`: most jobs to plan. `batches`: most batches per stage. `bound`: limit of the solver."""
 
     elidable = True  # heartbeats that bring nothing mean nothing to it
 
@@ -57,7 +58,7 @@ class Mrcp:
         _solver()  # what it imports takes its time here, not on the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: jobs without a deadline cannot be late and need no plan."""
+        """Implement `Hooks`: request a plan unless the job has no deadline, since such a job cannot be late."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:
@@ -94,7 +95,7 @@ class Mrcp:
         return (SPARE, *fifo_key(job))
 
     def _next_start_s(self, job: JobView, kind: TaskKind) -> float | None:
-        """Return when the plan starts the next task of that stage; None when the job is in no plan."""
+        """Return the planned start of the next task of that stage; None if the job is not planned."""
         starts = self._starts.get((job.job, kind))
         if not starts:
             return None
@@ -106,7 +107,7 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: plan again when there is reason to."""
+        """Implement `Hooks`: make a new plan if necessary."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -130,7 +131,7 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return what is left of the job for the solver."""
+        """Return the remaining work of the job for the solver."""
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 

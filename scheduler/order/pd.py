@@ -1,15 +1,16 @@
-"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs by its own tasks so far.
+"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs, judged by its own tasks so far.
 
-xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's tasks that have ended (equation 5)
-and what its running tasks have left give the slots that the job lacks for its deadline (equation 6), for maps and for
-reduces each, in the same manner. A free slot goes, in this order, to jobs whose deadline has passed, to new jobs of
-which no task has ended (at most `probe` tasks at once, so that something is measured soon), to jobs that lack slots,
+xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5) and the
+rest of its running tasks give the slots that the job lacks for its deadline (equation 6), for maps and reduces
+separately, in the same manner. A free slot goes, in this order, to jobs whose deadline has passed, to new jobs
+without an ended task (at most `probe` tasks at once, so that something is measured soon), to jobs that lack slots,
 and to all others.
 
 Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the oldest,
 among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with or without a
-deadline. A running task has left what the mean has beyond its time so far (`remaining=mean`), or what its progress says
-(`remaining=progress`). As printed, maps and reduces have the same goal, so that a job's reduces may be found late.
+deadline. The rest of a running task is the mean minus its time so far (`remaining=mean`), or follows from its
+progress (`remaining=progress`). As printed, maps and reduces have the same goal, so a job's reduces may be found
+late.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 
 class PerformanceDriven:
-    """Order axis. `probe`: tasks of a new job that run first; `remaining`: how to tell what a running task has left."""
+    """Order axis. `probe`: tasks of a new job that run first. `remaining`: how the rest of a running task is
+    estimated."""
 
     def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
         self._probe = probe
@@ -51,7 +53,7 @@ class PerformanceDriven:
             self._times[job.job] = MeanTimes()
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: one more task for equation 5."""
+        """Implement `Hooks`: add a task to equation 5."""
         times = self._times.get(attempt.task.job.job)
         if times is not None and attempt.state == "succeeded":
             times.add(attempt.task.kind, took_s(attempt))
@@ -72,7 +74,7 @@ class PerformanceDriven:
         self._place(view, job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: with time, jobs come to lack slots and to be late."""
+        """Implement `Hooks`: regroup the jobs, since with time jobs come to lack slots or to be late."""
         for kind, due in self._due.items():
             for job in due.values():
                 self._place(view, job, kind)
@@ -83,7 +85,7 @@ class PerformanceDriven:
         self._ready[kind].put(job, (group, within, *fifo_key(job)))
 
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
-        """Return which group the job is of, and the slots that it lacks."""
+        """Return the job's group, and the number of slots that the job lacks."""
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
             return SPARE, 0.0
@@ -102,7 +104,7 @@ class PerformanceDriven:
         return (LACKING if lacks > _SLACK else SPARE), lacks
 
     def _left_s(self, view: View, attempt: AttemptView, mean_s: float) -> float:
-        """Return the time that a running task has left, delta in equation 6."""
+        """Return the remaining time of a running task, delta in equation 6."""
         started_s = attempt.started_s
         if self._by_progress and attempt.progress > 0 and started_s is not None:
             return time_left_s(attempt.progress, max(0.0, view.now_s - started_s))
@@ -115,7 +117,7 @@ class PerformanceDriven:
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Why the job has the slot, beside the reason of each launch."""
+        """Return why the job has the slot, to be added to the reason of a launch."""
         if job.deadline_s is None:
             return "spare slot, no deadline"
         group, lacks = self._judge(view, job, kind)

@@ -1,4 +1,4 @@
-"""What orders that share slots among users or queues have in common: pools and their ready jobs, kept sorted."""
+"""The base of orders that share slots among users or queues: pools and their ready jobs, kept sorted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class PoolOrder(ABC):
 
     @abstractmethod
     def new_pool(self, name: str) -> Pool:
-        """Return a pool for the first job of that user or queue."""
+        """Return a new pool for that user or queue."""
 
     def pool_of(self, job: JobView | JobSpec) -> str:
-        """Return the name of the job's pool."""
+        """Return the name of the job's pool: its user or queue."""
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
@@ -46,7 +46,8 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`; what changed with the job's end may be told after the end of others of its pool."""
+        """Implement `Hooks`. A change caused by the job's end may be reported after the end of other jobs of its
+        pool."""
         pool = self._pool(job)
         pool.jobs.drop(job)
         for kind in TaskKind:
@@ -54,7 +55,7 @@ class PoolOrder(ABC):
             self._place(pool, kind)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: the job moves in its pool, and the pool among the pools."""
+        """Implement `Hooks`: sort the job in its pool again, and the pool among the pools."""
         pool = self._pool(job)
         ready = pool.ready[kind]
         stage = job.stage(kind)
@@ -65,7 +66,7 @@ class PoolOrder(ABC):
         self._place(pool, kind)
 
     def _place(self, pool: Pool, kind: TaskKind) -> None:
-        """Sort the pool into those with ready jobs by its present key, or take it out when it has none."""
+        """Sort the pool among those with ready jobs by its current key, or remove it if it has none."""
         ready = pool.ready[kind]
         if ready:
             self._order[kind].put(ready, pool.key(kind))
@@ -73,7 +74,7 @@ class PoolOrder(ABC):
             self._order[kind].drop(ready)
 
     def resettle(self, pool: Pool, settings: PoolSettings) -> None:
-        """Give the pool other settings from now on."""
+        """Change the settings of a pool."""
         if settings == pool.settings:
             return
         other_order = settings.inside != pool.settings.inside

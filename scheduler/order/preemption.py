@@ -1,4 +1,4 @@
-"""When a pool has been short of slots for too long, and whose tasks it may have back (HFS pre-emption)."""
+"""Preemption as in HFS: which pools have been short of slots for too long, and which tasks are killed for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 
 class Preemption:
-    """The two timeouts (seconds, None is never) and since when each pool has been content."""
+    """The two timeouts (seconds; None is never), and since when each pool has had enough slots."""
 
     def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:
         self._min_timeout_s = min_share_timeout_s
@@ -23,7 +23,7 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
 
     def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """Return what to kill now. No pool is taken below its own share."""
+        """Return the attempts to kill now. No pool falls below its own share."""
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
@@ -48,7 +48,8 @@ class Preemption:
         return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """Return how many slots the pool may take back by now, and why; also note whether it is content."""
+        """Return the number of slots that the pool may take back now, and why. Update since when the pool has had
+        enough."""
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
         if held >= promised or key not in self._at_min_s:
@@ -73,7 +74,7 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield a kill for each slot that is owed (pool, slots, reason) and not being freed yet, as long as a pool of
+    """Yield a kill for each owed slot (pool, slots, reason) that is not being freed yet, as long as a pool of
     `shares` is above its share."""
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)
@@ -89,7 +90,7 @@ def take_back(
 
 
 def slots_of(pool: Pool, kind: TaskKind) -> int:
-    """Return the slots that the pool has and will keep."""
+    """Return the slots that the pool holds, without those being freed."""
     tally = pool.tallies[kind]
     return tally.running - tally.killing
 
@@ -101,7 +102,8 @@ def _victims(
     left: dict[str, int],
     shares: Mapping[str, float],
 ) -> Iterator[AttemptView]:
-    """Attempts of pools above their share, most recently launched first, while their pool stays at its share."""
+    """Yield attempts of pools above their share, most recently launched first, while their pool stays at its
+    share."""
     rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
     candidates = [
         (attempt.serial, name, attempt)

@@ -1,4 +1,4 @@
-"""The queues of the Capacity scheduler: what each is promised, what it holds, and who in it may have more."""
+"""The queues of the Capacity scheduler: their guaranteed shares, their use and the limits of their users."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SLACK = 1e-9  # promises are fractions of slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """As in Hadoop's capacity-scheduler.xml; percentages, None is the policy's own default.
+    """The settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's default.
 
-    `capacity` is the guaranteed share of the cluster, `max_capacity` what the queue may grow to when others leave
-    it idle. A user may hold at least `minimum_user_limit_percent` of the queue, more while there are fewer users,
-    but never `user_limit_factor` times its capacity. Jobs go by priority when `priorities` is on.
+    `capacity` is the guaranteed share of the cluster, `max_capacity` the most that the queue may use when others are
+    idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if there are fewer users, but never
+    more than `user_limit_factor` times its capacity. Jobs go by priority if `priorities` is on.
     """
 
     capacity: float | None = None
@@ -29,7 +29,7 @@ class QueueSettings:
 
 
 class Held:
-    """What a queue holds of one kind of resource, in all and by user."""
+    """The amounts of one kind of resource that a queue holds, in total and by user."""
 
     __slots__ = ("by_user", "total")
 
@@ -38,13 +38,13 @@ class Held:
         self.by_user: dict[str, int] = {}
 
     def add(self, user: str, amount: int) -> None:
-        """Takes `amount`, or gives it back."""
+        """Add `amount`, which may be negative, to what the user holds."""
         self.total += amount
         self.by_user[user] = self.by_user.get(user, 0) + amount
 
 
 class Queue:
-    """One queue with its jobs. Amounts are slots, or bytes of memory."""
+    """One queue with its jobs. Amounts are in slots, or in bytes of memory."""
 
     __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
 
@@ -60,18 +60,20 @@ class Queue:
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Would one more task take the queue above its maximum? One task may always run, however small the queue."""
+    """Return whether another task would take the queue above its maximum. One task may always run, however small the
+    queue."""
     return held.total > 0 and held.total + need > most + _SLACK
 
 
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the slots at which the queue gives one user no more (CapacitySchedulerQueue in Hadoop 0.20).
+    """Return the number of slots above which the queue gives one user no more (CapacitySchedulerQueue in Hadoop
+    0.20).
 
-    The larger of an equal part among the queue's users and the minimum percentage, both of the queue's capacity
-    or of what it would hold if that is more; at most `factor` times its capacity. A queue that is promised
-    nothing has no such maximum, and one task may always run.
+    The limit is the larger of an equal part among the queue's users and the minimum percentage, both of the queue's
+    capacity or of its use if that is larger; at most `factor` times its capacity. A queue without a guaranteed share
+    has no such maximum, and one task may always run.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

@@ -1,4 +1,4 @@
-"""Fair shares by water-filling: the arithmetic alone, no scheduler in sight (HFS; Hadoop's SchedulingAlgorithms)."""
+"""Fair shares by water-filling, without a scheduler (HFS; Hadoop's SchedulingAlgorithms)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """What one pool has a claim to: `demand` and `min_share` in slots, `weight` > 0."""
+    """The claim of one pool: `demand` and `min_share` in slots, `weight` > 0."""
 
     demand: float
     weight: float = 1.0
@@ -17,9 +17,9 @@ class Claim(NamedTuple):
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
     """Return each claim's share of `capacity` slots, in the order of the claims.
 
-    A share is weight x level, but never above the demand and never below the min share (or the demand, if
-    that is less); the level is such that the shares add up to the capacity or to the whole demand. Min shares
-    that are more than the capacity together are cut in proportion.
+    A share is weight x level, but never above the demand and never below the min share (or the demand, if less). The
+    level is such that the shares add up to the capacity or to the whole demand. Min shares that together exceed the
+    capacity are reduced in proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
@@ -35,7 +35,8 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level up to which `left` slots above the floors raise all; there is demand for all of them."""
+    """Return the level to which `left` slots above the floors raise all shares. The demand must be at least that
+    much."""
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
     level = width = 0.0

@@ -1,4 +1,4 @@
-"""A list that stays sorted while single entries change their key; what orders keep instead of sorting each time."""
+"""A list that stays sorted while single entries change their key, so that orders need not sort each time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class SortedKeys(Generic[H]):
-    """Items by key, smallest first. Keys are tuples that end in something unique, so that no two are equal."""
+    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two are equal."""
 
     __slots__ = ("_items", "_key_by_item", "_keys")
 
@@ -26,14 +26,14 @@ class SortedKeys(Generic[H]):
         return iter(self._items)
 
     def first(self) -> H:
-        """Return the smallest; IndexError when there is none."""
+        """Return the item with the smallest key. Raises IndexError if empty."""
         return self._items[0]
 
     def __contains__(self, item: H) -> bool:
         return item in self._key_by_item
 
     def put(self, item: H, key: tuple[Any, ...]) -> None:
-        """The item is in with that key, whether it was in before or not."""
+        """Add the item with that key, or change its key."""
         old = self._key_by_item.get(item)
         if old == key:
             return
@@ -47,7 +47,7 @@ class SortedKeys(Generic[H]):
         items.insert(place, item)
 
     def drop(self, item: H) -> None:
-        """The item is out, whether it was in before or not."""
+        """Remove the item if it is there."""
         old = self._key_by_item.pop(item, None)
         if old is not None:
             place = bisect_left(self._keys, old)

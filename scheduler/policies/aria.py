@@ -1,9 +1,10 @@
-"""ARIA (verma2011): as many slots for each job as its deadline asks, earliest deadline first.
+"""ARIA (verma2011): as many slots for each job as its deadline needs, earliest deadline first.
 
-Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a
-deadline and no profile asks for everything until its first map has ended; one that lacks slots asks again on every
+Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a deadline
+and no profile asks for all slots until its first map has ended; a job that lacks slots is evaluated again on every
 tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
-with a deadline is there, a spare slot takes no reduce whose job has maps to start yet: it would hold the slot and wait.
+with a deadline is active, a spare slot takes no reduce whose job has unstarted maps, since the reduce would hold the
+slot and wait.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ PROFILES = "aria"  # the kind of its profiles in the store
 
 
 def profile_name(spec: Run) -> str:
-    """Return what a job's profile is kept under: the paper's (user, job name)."""
+    """Return the name of a job's profile: the paper's (user, job name)."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
 class Contract:
-    """What a job with a deadline asks for: the most tasks of each kind that it runs at once, and why."""
+    """The slots that a job with a deadline asks for: the most tasks of each kind at once, with the reason."""
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
 
@@ -50,7 +51,7 @@ class Contract:
 
 
 class Waiting:
-    """The ready jobs of one kind: those with a deadline that lack slots, all with a deadline, and the others."""
+    """The ready jobs of one kind: with a deadline and too few slots, all with a deadline, and without a deadline."""
 
     __slots__ = ("due", "lacking", "others")
 
@@ -61,14 +62,14 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy. `bound` is the estimate that is held against the deadline: avg, low or up, or `waves`.
+    """A whole policy.
 
-    With `reduce_start` all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done;
-    with first_map (Algorithm 1, line 15) as soon as the core's slow-start lets them.
-
-    `spare` says who gets the slots that no job with a deadline lacks: all, deadline (jobs that have one), others
-    (those that have none) or none. Jobs without a deadline that are left out run when no other job is there.
-    `profiles` by kind and name: those of kind `aria` are of earlier runs, by `profile_name`.
+    `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
+    all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
+    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: who gets the slots that no job with a
+    deadline lacks: all, deadline (jobs with a deadline), others (jobs without) or none. Excluded jobs without a
+    deadline run when no other job is there. `profiles`: by kind and name; those of kind `aria` are from earlier runs,
+    by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -114,7 +115,7 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks` (lines 22 to 24): the job is measured and asks again."""
+        """Implement `Hooks` (lines 22 to 24): add the attempt to the job's profile and recompute the job's slots."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -124,7 +125,7 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: a success is one more run to average."""
+        """Implement `Hooks`: add a successful job to the mean profile of its name."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -137,10 +138,8 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: jobs that lack slots ask again, since no task of theirs may end for long.
-
-        When the cluster has grown or shrunk all do.
-        """
+        """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for long.
+        Recompute all jobs when the cluster has grown or shrunk."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
             self._slots = slots
@@ -153,7 +152,7 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """The slots that the rest of the job needs for its deadline."""
+        """Compute the slots that the rest of the job needs for its deadline."""
         job, deadline_s = contract.job, contract.job.deadline_s
         assert deadline_s is not None
         profile = contract.profile or contract.profiler.profile()
@@ -246,7 +245,8 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """Implement `Hooks`: profiles of the jobs that succeeded, to be kept, and what was predicted at submission."""
+        """Implement `Hooks`: return the profiles of successful jobs, to be kept, and the predictions made at
+        submission."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -267,10 +267,10 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return slots that end the rest in whole waves, and the completion.
+    """Return the slots that end the rest in whole waves, and the completion time.
 
-    Running maps are a wave that is under way. Reduces keep what they asked for once no map is left: how far the
-    running ones are is not known.
+    Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the progress of
+    the running ones is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]
@@ -285,7 +285,7 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """Return when the job will end with the slots that it asks for; seconds since the run's start."""
+    """Return the predicted end of the job with the slots it asks for, in seconds since the run's start."""
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,

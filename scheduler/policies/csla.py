@@ -1,7 +1,7 @@
-"""CSLA (lakshmi2019, Algorithm 1): load tags, and the turn that keeps them from starving anybody.
+"""CSLA (lakshmi2019, Algorithm 1): load tags, and a turn that prevents starvation.
 
-When only their tags kept jobs out of an offer, the answer is nothing once; the next time that this happens the
-first of them is taken. Maps and reduces have a turn each, as they have slots of their own.
+If only tags kept jobs out of an offer, the first answer is None; the next time, the first of these jobs is taken.
+Maps and reduces have separate turns, since they have separate slots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 class LoadAware(Explained):
-    """Any order and locality over load tags; the paper's is Capacity and greedy."""
+    """Any order and locality with load tags as admission. The paper's are Capacity and greedy."""
 
     def __init__(self, order: Order, locality: Locality, admission: LoadTags) -> None:
         super().__init__(order, locality, admission)

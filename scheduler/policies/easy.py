@@ -1,12 +1,11 @@
 """EASY backfilling of rigid jobs (Lifka 1995; Mu'alem and Feitelson 2001): all maps of a job start together.
 
-Jobs start in FIFO order. The first that does not fit gets a reservation at the time when, by the run times that users
-requested, enough slots will be free; a later job may start before it if that does not delay the reservation. With
-`backfill` off the first job that does not fit holds back all others (plain FCFS).
-
-A job holds a map slot for each of its maps (all slots, when it has more maps) from its start to the end of its last
-map. Its requested time is `requested_s` of its parameters; without one nothing is known of its end, and a reservation
-that depends on that end is never disturbed. Reduces start in the order of the jobs' starts.
+Jobs start in FIFO order. The first that does not fit gets a reservation at the time when, by the requested run times,
+enough slots will be free; a later job may start before it if that does not delay the reservation. With `backfill` off
+the first job that does not fit holds back all others (plain FCFS). A job holds a map slot for each of its maps (all
+slots, if it has more maps) from its start to the end of its last map. Its requested time is the parameter
+`requested_s`; without one its end is unknown, and a reservation that depends on that end is never disturbed. Reduces
+start in the order of the jobs' starts.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ MAP = TaskKind.MAP
 
 
 class Easy:
-    """A whole policy. Times closer than `slack_s` count as equal.
-
-    Launches wait for heartbeats, and traces count in whole seconds: ends that are meant to coincide do not quite.
-    """
+    """A whole policy. Times closer than `slack_s` count as equal, since launches wait for heartbeats and traces count
+    whole seconds, so that ends meant to coincide differ slightly."""
 
     limits = Limits(slots=True)
     elidable = True  # heartbeats that bring nothing mean nothing to it
@@ -109,7 +106,7 @@ class Easy:
             self._start(view, head, "its turn")
 
     def _start_behind(self, view: View, head: JobView, size: int, free: int) -> None:
-        """Start jobs that do not delay the first one, which does not fit."""
+        """Start later jobs that do not delay the first job, which does not fit."""
         if not self._backfill:
             self._why[head.job] = f"waits for {size} slots, {free} are free"
             return
@@ -134,9 +131,10 @@ class Easy:
         self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return when that many slots will be free, and how many more there are then (the shadow time, the extra).
+        """Return when that many slots will be free, and how many more will be free then (shadow time and extra
+        slots).
 
-        A job that runs longer than requested is expected to end any moment.
+        A job that runs longer than requested is expected to end at any moment.
         """
         ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
         shadow_s = inf

@@ -1,4 +1,4 @@
-"""A composition whose axes have more to say: `note(view, node, job, kind)` of a launch, `report()` of a whole run."""
+"""A composition whose axes explain launches (`note(view, node, job, kind)`) or whole runs (`report()`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Explained(Composed):
-    """As `Composed`; the reason of a launch ends in the notes of the axes that have any."""
+    """Like `Composed`, except that the notes of the axes are appended to the reason of a launch."""
 
     @property
     def elidable(self) -> bool:
-        """Ask the axes: notes and reports need no heartbeat of their own."""
+        """Return whether all axes are elidable. Notes and reports need no heartbeats."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -26,7 +26,7 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Has any of them more to say?"""
+        """Return whether any of the axes has a note or a report."""
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -35,13 +35,14 @@ class Explained(Composed):
         return None if proposal is None else self.noted(view, node, proposal)
 
     def noted(self, view: View, node: NodeView, proposal: Proposal) -> Proposal:
-        """Return the proposal with the notes in its reason."""
+        """Return the proposal with the axes' notes in its reason."""
         task = proposal.task
         notes = [note(view, node, task.job, task.kind) for note in self._notes]
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """Return what the policy found out, as JSON values by topic; `profiles` are by kind and name, to be kept."""
+        """Return the axes' reports as JSON values by topic. `profiles` are by kind and name, to be kept in the
+        profile store."""
         merged: dict[str, Any] = {}
         for report in self._reports:
             for topic, values in report().items():
@@ -50,6 +51,6 @@ class Explained(Composed):
 
 
 def report_of(policy: Policy) -> dict[str, Any]:
-    """Return what the policy found out by now, nothing when it has no `report`."""
+    """Return the report of the policy; empty if the policy has no `report`."""
     report = getattr(policy, "report", None)
     return {} if report is None else report()

@@ -1,4 +1,5 @@
-"""Who leaves a replica of the block that it fetches: a policy's own choice (`keep_copy`) or the scenario's (`dare`)."""
+"""Which attempts keep the block that they fetch as a replica: by the policy (`keep_copy`) or by the scenario
+(`dare`)."""
 
 from __future__ import annotations
 
@@ -10,19 +11,20 @@ from schedbed.tasks.chance import chance
 
 
 class Keeping(NamedTuple):
-    """`share` of the maps that fetch their block do; `budget` is what such replicas may take, as a share of the bytes
-    of all inputs with their replicas."""
+    """Settings of kept blocks. `share`: share of the fetching maps that keep their block. `budget`: most bytes of
+    such replicas, as a share of the bytes of all inputs with their replicas."""
 
     share: float
     budget: float
 
     def asks(self, seed: int, attempt: str) -> bool:
-        """Tell whether this attempt asks to keep the block that it fetches."""
+        """Return whether this attempt keeps the block that it fetches."""
         return self.share >= 1 or chance(seed, "keeps a copy", attempt).random() < self.share
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return `keeping` of the policy or its locality, else that of the cluster's blocks; None for never."""
+    """Return `keeping` of the policy or of its locality, else that of the cluster's blocks; None if no block is
+    kept."""
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)
         if own is not None:

@@ -1,9 +1,9 @@
-"""LATE speculation, beside any policy: copies of the tasks that will end last, on nodes that are not slow.
+"""LATE speculation beside any policy: copies of the tasks that will end last, on nodes that are not slow.
 
-Zaharia et al., OSDI 2008, 4. A copy takes only what the policy has left free. Decided here: a rate is held against
-those of the same stage, of ended tasks too (else two stragglers that are left would be each other's measure); a
-task is copied once in its life, so that copies that fail cannot use up its attempts; a reduce is copied only when
-all maps are done, since before it waits for them.
+Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decided here: an attempt's
+rate is compared with those of its stage, including ended tasks (else the last two stragglers would be compared with
+each other only); a task is copied once, so that failing copies cannot use up its attempts; a reduce is copied only
+when all maps are done, since before it waits for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SLOWER = 1 - 1e-9  # of a limit: equal rates may differ by their rounding, whic
 
 
 class SlowAttempt(NamedTuple):
-    """An attempt that is slow, as it was at the last tick."""
+    """An attempt that was slow at the last tick."""
 
     left_s: float
     serial: int
@@ -31,10 +31,11 @@ class SlowAttempt(NamedTuple):
 
 
 class Late:
-    """`cap`: share of the slots that copies may hold, at least one; percentiles from 0 to 100.
+    """Copies slow tasks.
 
-    `slow_task`: percentile of its stage's rates below which a task is slow; `slow_node`: percentile of the nodes'
-    speeds below which a node gets no copies; `min_runtime_s`: before an attempt is judged.
+    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100. `slow_task`:
+    percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the nodes' speeds below
+    which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Late:
             self._rates.pop((job.job, kind), None)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: finds the slow tasks and the slow nodes."""
+        """Implement `Hooks`: find the slow tasks and the slow nodes."""
         found: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
         relative: dict[NodeId, list[float]] = {}
         for job in view.jobs.values():
@@ -109,7 +110,7 @@ class Late:
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
     ) -> Iterable[SlowAttempt]:
-        """Yield the slow ones of a stage; adds to the speeds of the nodes."""
+        """Yield the slow attempts of a stage. Add its relative rates to `relative`, by node."""
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
         limit, usual = percentile(known, self._slow_task), percentile(known, 50)
@@ -130,7 +131,8 @@ class Late:
                 yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
-        """A node's speed is that of what runs there, else of what did: a copy may have won before it could end."""
+        """Compute the speeds of the nodes and find the slow ones. A node without running attempts keeps its last
+        speed, since a copy may have ended its slow attempt."""
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
         speeds = {name: speed for name, speed in self._speeds.items() if view.nodes[name].alive}
@@ -179,5 +181,5 @@ def _rate(attempt: AttemptView, now_s: float) -> float:
 
 
 def _weight(task: TaskView) -> float:
-    """A part of a map is not fast because it is small."""
+    """Return the share of a whole map that the task is, so that a part does not count as fast because it is small."""
     return task.part.share if task.part is not None else 1.0

@@ -1,13 +1,15 @@
 """RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
 
-Each control cycle places tasks by what they use of a node (`scheduler.models.ras_placement`); between cycles a node
-gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as what runs leaves room
-(3.5). What is still free then does not lie idle until the next cycle (3.4, equation 5): maps of any job that fit get
-it, lowest utility first, but only of jobs that are poorer, by the maps that run, than any whose task is placed there
-and waits for room, since small maps would starve large ones. Decided where the paper is open: a map's task is the
-nearest there is; a cycle begins at once when there was nothing to do; reduces start only where they are placed, and
-maps leave them the room; a job whose maps find no room beside reduces for long gives up a reduce (the paper leaves
-that to future work), and none of its reduces starts before a map of it does.
+Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles a node
+gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as running tasks leave room
+(3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of any job that fit get it,
+lowest utility first, but only of jobs that are poorer, by their running maps, than any job whose placed task waits
+there for room, since small maps would starve large ones.
+
+Decided where the paper is open: a map's task is the nearest one; a cycle begins immediately when there was nothing to
+do; reduces start only where they are placed, and maps leave them the room; a job whose maps find no room beside
+reduces for long gives up a reduce (the paper leaves that to future work), and none of its reduces starts before one
+of its maps does.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _FITS = FULL + 1e-6  # sums of fractions
 
 
 class Cycle:
-    """A control cycle under way: it works on what the cluster was when it began."""
+    """A control cycle in progress. It works on the cluster's state at its begin."""
 
     def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
         self.now_s = now_s
@@ -49,7 +51,7 @@ class Cycle:
         self.steps: Iterator[None] = placement.play(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Go on by that number of steps; return True when the cycle is through."""
+        """Do that number of steps. Return True when the cycle is complete."""
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
@@ -67,12 +69,12 @@ class Cycle:
 
 
 class Ras:
-    """A whole policy. `cycle_s`: seconds from the begin of one control cycle to the next; `rounds`: the most each.
+    """A whole policy.
 
-    `capacity`: percent of a node's CPU and disk that tasks are placed on; percents that are told are of it.
-    `steps`: of a cycle that are made in one tick (a job or a node each), so that no heartbeat waits for long.
-    `profiles`: resource profiles by job name, workload or application; without one a job is taken to use the
-    vcores and the memory that it declares, and no I/O.
+    `cycle_s`: seconds from the begin of one control cycle to the next. `rounds`: most rounds per cycle. `capacity`:
+    percent of a node's CPU and disk available to tasks; reported percentages refer to it. `steps`: steps of a cycle
+    per tick (one job or node each), so that no heartbeat waits for long. `profiles`: resource profiles by job name,
+    workload or application; without one a job is assumed to use the vcores and memory that it declares, and no I/O.
     """
 
     limits = Limits(slots=False)
@@ -122,7 +124,7 @@ class Ras:
                 placed.remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: a finished map tells how long maps take."""
+        """Implement `Hooks`: learn the duration of a finished map."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
@@ -132,7 +134,7 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: a part of a control cycle, if one is due or under way."""
+        """Implement `Hooks`: start a control cycle if one is due, and do a part of the current one."""
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -210,7 +212,8 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Give what the placement leaves free to the poorest job that fits and is poorer than all that wait here."""
+        """Return a map for the room that the placement leaves free: of the poorest job that fits and is poorer than
+        all that wait here."""
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
             return None
@@ -232,7 +235,7 @@ class Ras:
         return None
 
     def _takes_least(self, node: NodeView, used: Amounts) -> bool:
-        """Could the node take a map that asks for the least of each resource that any job's does?"""
+        """Return whether the node could take a map with the least demand of any job in each resource."""
         kind = kind_of(node.spec)
         least = self._least.get(kind)
         if least is None:
@@ -248,7 +251,8 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return what all that runs there, or all of that kind, is taken to use now, in percent of the node."""
+        """Return the estimated current use by all tasks on the node, or by those of one kind, in percent of the
+        node."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
@@ -260,7 +264,7 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return what is used there and, before maps, what waiting reduces need that were placed there first."""
+        """Return the current use of the node; before maps, also the demand of waiting reduces placed there."""
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -272,7 +276,7 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job's maps wait for room and none runs: its reduces must not take that."""
+        """Return whether the job's maps wait for room and none runs, so that its reduces must not take that room."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod
@@ -287,7 +291,8 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """Return what of the node is too little for one more task; None when it fits beside what runs (equation 6)."""
+        """Return which resource of the node is too small for another task; None if it fits beside the running ones
+        (equation 6)."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)
@@ -300,7 +305,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return the I/O that its reduces need on top, by node, when one more map runs."""
+        """Return the additional I/O of the job's reduces, by node, when one more of its maps runs."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -321,7 +326,7 @@ class Ras:
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
-        """Return whether a map fits beside all reduces: what other maps take is free when they end."""
+        """Return whether a map fits beside all reduces. Running maps are ignored, since they end."""
         known = self._known[job.job]
         more = self._more_fetching(known, node.node)
         wanted = known.demands(node.spec).map
@@ -331,7 +336,7 @@ class Ras:
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
-    """Return whether a map that the placement gives the node could start, but for room."""
+    """Return whether a map placed on the node could start if there were room."""
     job = known.job
     return (
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)

@@ -1,4 +1,4 @@
-"""What RAS knows of a job: its demands, how long its maps take, and what the last control cycle gave it."""
+"""What RAS knows of a job: its demands, the durations of its maps, and the result of the last control cycle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAP = TaskKind.MAP
 
 
 class MeanMap:
-    """The mean duration of finished maps, seconds."""
+    """The mean duration of finished maps, in seconds."""
 
     __slots__ = ("count", "sum_s")
 
@@ -25,18 +25,19 @@ class MeanMap:
         self.sum_s = 0.0
 
     def add(self, duration_s: float) -> None:
-        """One more."""
+        """Add a finished map."""
         self.count += 1
         self.sum_s += duration_s
 
     def mean_s(self) -> float | None:
-        """None while there is none."""
+        """Return the mean duration; None before the first map."""
         return self.sum_s / self.count if self.count else None
 
 
 @dataclass(slots=True)
 class Share:
-    """What a control cycle gave a job: tasks of each kind by node, and why. `reducing` as in `PlacedJob`."""
+    """The result of a control cycle for a job: tasks of each kind by node, with the reason. `reducing` as in
+    `PlacedJob`."""
 
     utility: float = float("-inf")
     placed: int = 0
@@ -48,11 +49,11 @@ class Share:
     reduces: dict[NodeId, int] = field(default_factory=dict)
 
     def on(self, node: NodeId, kind: TaskKind) -> int:
-        """Tasks of that kind that the node is to run."""
+        """Return the number of tasks of that kind placed on the node."""
         return (self.maps if kind is MAP else self.reduces).get(node, 0)
 
     def why(self) -> str:
-        """For people."""
+        """Return the reason as text."""
         goal = f"{self.required} needed" if self.required < self.pending else "as early as possible"
         return (
             f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "
@@ -61,7 +62,7 @@ class Share:
 
 
 class KnownJob:
-    """One job while it runs."""
+    """A running job."""
 
     __slots__ = ("_capacity", "_demands", "_profile", "job", "maps", "share")
 
@@ -74,7 +75,7 @@ class KnownJob:
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
 
     def demands(self, spec: NodeSpec) -> NodeDemands:
-        """On such a node."""
+        """Return the job's demands on such a node."""
         kind = kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
@@ -84,19 +85,19 @@ class KnownJob:
         return known
 
     def utility(self) -> float:
-        """Return the utility of the maps that run now, by the last cycle's requirement (equation 2)."""
+        """Return the utility of the running maps by the requirement of the last cycle (equation 2)."""
         maps = self.job.maps
         running = maps.running - maps.killing
         pending = max(1, maps.unstarted + running)
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Return its own mean map; until one has finished its profile's, else the cluster's."""
+        """Return the mean duration of the job's own maps; before the first one the profile's, else the cluster's."""
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return seconds that its maps still need, one after the other; None when no mean is known."""
+        """Return the seconds that the job's maps still need one after the other; None if no mean is known."""
         if mean_s is None:
             return None
         running_s = sum(
@@ -115,9 +116,9 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job for the next control cycle, placed first where it runs. `numbers` are the nodes'.
+        """Return the job for the next control cycle, placed where its tasks run. `numbers` are the nodes' numbers.
 
-        Until a map of its own has finished, its goal counts as none: it needs a slot for each pending map (4.2: "no
+        Until one of its maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no
         tasks from Job 7 have been completed", so it has a very low utility and gets most resources).
         """
         maps, reduces = self.job.maps, self.job.reduces
@@ -146,12 +147,12 @@ class KnownJob:
 
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
-    """Nodes of one kind have the same demands."""
+    """Return the node's kind. Nodes of one kind have the same demands."""
     return (spec.cores, spec.cpu_rate, spec.disk_bps, spec.memory_bytes)
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """Return how many attempts of each job and kind go on."""
+    """Return the number of live attempts by job and kind."""
     counts: dict[tuple[str, TaskKind], int] = {}
     for attempt in attempts.values():
         if attempt.state != "killing":

@@ -1,1 +1,1 @@
-"""Which policies there are, their parameters, and how a SPEC becomes a policy."""
+"""The available policies, their parameters, and the construction of a policy from a SPEC."""

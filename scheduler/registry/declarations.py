@@ -1,4 +1,5 @@
-"""What a file of scheduler/order, locality, admission or policies declares, so that a SPEC can name it."""
+"""Declarations with which a file of scheduler/order, locality, admission or policies makes itself available to
+SPECs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ LAST = 1000
 
 
 class Needs(NamedTuple):
-    """A module that not everybody has, and the extra of schedbed that installs the module."""
+    """A module that is not always installed, and the extra of schedbed that installs it."""
 
     module: str
     extra: str
@@ -28,9 +29,9 @@ class Needs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a list shows: the name in a SPEC, what it does, who published it, its parameters, and its place.
+    """An entry of the lists of policies and axes: name in a SPEC, summary, paper, parameters and position.
 
-    What `needs` a module that is not installed is not listed, and refused with the extra that installs it.
+    An entry whose `needs` is not installed is not listed; using it is refused with the extra that installs it.
     """
 
     name: str
@@ -42,17 +43,17 @@ class Declared:
 
     @property
     def lacks(self) -> Needs | None:
-        """Return what has to be installed for this; None when nothing has."""
+        """Return the missing module; None if nothing is missing."""
         return None if self.needs is None or self.needs.met else self.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis(Declared):
-    """One implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
+    """An implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
 
-    `factory` takes the parameters' arguments. `check(order, locality, admission)`, called with the made objects of a
-    composition, may join them; it raises ValueError when they do not go together. `compose` makes the policy of the
-    three where the plain composition is not enough; the admission's comes before the locality's.
+    `factory` takes the parameters' arguments. `check(order, locality, admission)` is called with the objects of a
+    composition; it may connect them, and raises ValueError if they do not fit together. `compose` makes the policy of
+    the three if `Composed` is not enough; the admission's takes precedence over the locality's.
     """
 
     axis: str
@@ -63,7 +64,8 @@ class Axis(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
-    """A published policy as a choice on each axis, declared as `POLICY`; the registry fills in its axes' parameters."""
+    """A published policy that is a choice on each axis, declared as `POLICY`. The registry adds the parameters of its
+    axes."""
 
     order: str
     locality: str = "greedy"
@@ -71,17 +73,17 @@ class Named(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return the implementation by axis."""
+        """Return the chosen implementation by axis."""
         return {"order": self.order, "locality": self.locality, "admission": self.admission}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Declared):
-    """A published policy that decides on all three axes at once, and so cannot be composed; declared as `POLICY`."""
+    """A published policy that is not composed of axes, declared as `POLICY`."""
 
     factory: Callable[..., Policy]
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return nothing: the policy has no axes of its own."""
+        """Return an empty mapping, since the policy has no axes."""
         return {}

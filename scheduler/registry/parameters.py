@@ -1,4 +1,4 @@
-"""What may follow a policy's name: parameters with defaults and units, and how their values are read."""
+"""Parameters of policies: names, defaults, units, and parsing of their values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Reader = Callable[[object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyParameter:
-    """One parameter. `default` is as a person would write it; `read` makes the value, ValueError says what it wants.
+    """One parameter of a policy.
 
-    A `duration` is a policy time: it is scaled with the scenario. `argument` is the constructor's name for it.
+    `default` is in the user's notation. `read` parses a value; its ValueError says what is expected. A `duration` is
+    scaled with the scenario. `argument` is the constructor's name for the parameter.
     """
 
     name: str
@@ -29,13 +30,13 @@ class PolicyParameter:
     duration: bool = False
 
     def value(self, raw: object, scale: float) -> Any:
-        """Return the constructor's value."""
+        """Return the constructor's value for the user's value `raw`. Durations are multiplied by `scale`."""
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a time; `off` as the default makes it one that may be off."""
+    """Return a parameter for a time. If the default is `off`, the time may be off."""
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
@@ -43,7 +44,7 @@ def duration(name: str, default: str, doc: str) -> PolicyParameter:
 
 
 def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
-    """One of a few words; the first is the default."""
+    """Return a parameter that is one of a few words. The first is the default."""
 
     def read(raw: object) -> str:
         if raw not in options:
@@ -54,7 +55,7 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """Return a whole number."""
+    """Return a parameter for a whole number."""
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -66,7 +67,7 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
 
 
 def maybe_count(name: str, doc: str) -> PolicyParameter:
-    """Return a whole number above 0, or `off` (None), which is the default."""
+    """Return a parameter for a whole number above 0 or `off` (None), which is the default."""
     plain = count(name, "off", doc, least=1)
 
     def read(raw: object) -> int | None:
@@ -76,7 +77,7 @@ def maybe_count(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_rate(name: str, doc: str) -> PolicyParameter:
-    """Return bytes a second above 0, or `auto` (None), which is the default."""
+    """Return a parameter for bytes per second above 0 or `auto` (None), which is the default."""
 
     def read(raw: object) -> float | None:
         rate = None if raw is None or raw == "auto" else parse_rate(raw)
@@ -95,7 +96,7 @@ def maybe_rate(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a share from 0 to 1, or `auto` (None)."""
+    """Return a parameter for a share from 0 to 1 or `auto` (None)."""
 
     def read(raw: object) -> float | None:
         return None if raw == "auto" else share(raw)
@@ -105,9 +106,9 @@ def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesParameter(PolicyParameter):
-    """What is known of jobs. The registry reads the store, so that policies never touch a file.
+    """Profiles of jobs. The registry reads the store, so that policies never read files.
 
-    Profiles that have an `at_scale` are of the scenario before its `scale` is applied, as durations are.
+    Profiles with `at_scale` are stored for scale 1 and scaled like durations.
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
@@ -119,9 +120,9 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the parameter of profiles of that kind by name, from a store or written down in YAML.
+    """Return the parameter for profiles of that kind by name, from a store or written in YAML.
 
-    The value is {kind: {name: what `parse` makes of it}} with the raw profiles of `others`, if any, beside it.
+    The value is {kind: {name: result of `parse`}}, plus the raw profiles of `others`, if any.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -147,12 +148,12 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """Return a number; `read` is one of the readers of this module."""
+    """Return a parameter for a number. `read` is one of the parsers of this module."""
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
 def size(name: str, default: str, doc: str) -> PolicyParameter:
-    """Bytes; `off` as the default makes it one that may be off."""
+    """Return a parameter for a size in bytes. If the default is `off`, the size may be off."""
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
@@ -172,9 +173,9 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> PolicyParameter:
-    """Return a parameter of settings by name, which only YAML can write, such as `example`.
+    """Return a parameter for settings by name, which only YAML can express, such as `example`.
 
-    `readers` read a setting's keys, `make` makes the setting of them, and `check` judges all together (ValueError).
+    `readers` parse a setting's keys, `make` makes a setting of them, and `check` validates all together (ValueError).
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Call
 
 
 def percent(raw: object) -> float:
-    """Above 0, at most 100."""
+    """Return a percentage above 0 and at most 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value <= 100:
         raise ValueError(f"{raw!r} is not a percentage (above 0, at most 100)")
@@ -216,7 +217,7 @@ def percent(raw: object) -> float:
 
 
 def percentile(raw: object) -> float:
-    """From 0 to 100."""
+    """Return a percentile from 0 to 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 100:
         raise ValueError(f"{raw!r} is not a percentile (0 to 100)")
@@ -224,7 +225,7 @@ def percentile(raw: object) -> float:
 
 
 def share(raw: object) -> float:
-    """From 0 to 1."""
+    """Return a share from 0 to 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 1:
         raise ValueError(f"{raw!r} is not a share (0 to 1)")
@@ -232,7 +233,7 @@ def share(raw: object) -> float:
 
 
 def positive(raw: object) -> float:
-    """Any number above 0."""
+    """Return a number above 0. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value < 1e9:
         raise ValueError(f"{raw!r} is not a number above 0")
@@ -240,7 +241,7 @@ def positive(raw: object) -> float:
 
 
 def at_least_one(raw: object) -> int:
-    """Return a whole number of 1 or more."""
+    """Return a whole number of at least 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or value != int(value) or not 1 <= value < 1e6:
         raise ValueError(f"{raw!r} is not a whole number above 0")
@@ -248,7 +249,7 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """On or off, as YAML or text has it."""
+    """Return the boolean that YAML or text means (on, off, true, false). Raises ValueError for other values."""
     words = {"true": True, "on": True, "false": False, "off": False}
     if isinstance(raw, bool):
         return raw
@@ -274,7 +275,7 @@ def _parsed(raw: Mapping[Any, Any], parse: Callable[[Mapping[str, Any]], Any]) -
 
 
 def _float(raw: object) -> float | None:
-    """Return the number that YAML or text means, None when it is none."""
+    """Return the number that YAML or text means; None if it means none."""
     if isinstance(raw, str):
         try:
             raw = float(raw)
@@ -291,7 +292,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """`, did you mean x?` or the list of what there is, to end a sentence about an unknown word."""
+    """Return the end of a message about an unknown word: `, did you mean x?` or the list of known words."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:
@@ -302,7 +303,8 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """Return the constructor's arguments, defaults filled in; BadInput names the parameter and what was expected."""
+    """Return the constructor's arguments, including defaults. Raises BadInput that names the parameter and what was
+    expected."""
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""The syntax of a policy SPEC, as text and as YAML; it knows no policy's name."""
+"""The syntax of a policy SPEC, as text and as YAML, independent of the policies' names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Takes `name`, `name:key=value,...`, `axis=name:key=value+...,...` or the same as a mapping."""
+    """Parse `name`, `name:key=value,...`, `axis=name:key=value+...,...` or the same as a mapping. Raises BadInput."""
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
     if isinstance(spec, Mapping) and spec and all(key in axes for key in spec):
@@ -82,7 +82,7 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """Return a name alone, or a one-key mapping of a name to its parameters."""
+    """Return the name and parameters of a name alone or of a mapping with one key."""
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

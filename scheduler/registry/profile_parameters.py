@@ -11,7 +11,7 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return what is given; `store` (store, none or a path, there or not yet) replaces a store that is not named."""
+    """Return the given parameters with `store` (store, none or a path) in place of a store that is not named."""
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
     asked = _asked(parameters)
@@ -21,7 +21,7 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """As `with_store`, the store itself in place of its path; a path without a store stays."""
+    """Return the result of `with_store` with opened stores in place of their paths."""
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 

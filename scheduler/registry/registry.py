@@ -1,4 +1,5 @@
-"""Which policies there are, found in the files that declare them, and how a SPEC becomes one (see the contract)."""
+"""The registry of policies, found in the files that declare them, and construction of a policy from a SPEC (see the
+contract)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ WITHHELD: dict[str, Needs] = {}
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether the policy or axis can be used here; note what it lacks otherwise."""
+    """Return whether the policy or axis is usable here. A missing module is noted in `WITHHELD`."""
     lacks = each.lacks
     if lacks is not None:
         WITHHELD[each.name] = lacks
@@ -35,7 +36,7 @@ def _keeps(each: Declared) -> bool:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a sentence about an unknown name: what to install, or the names that there are."""
+    """Return the end of a message about an unknown name: the extra to install, or the known names."""
     needs = WITHHELD.get(name)
     if needs is None:
         return f"is unknown{hint(name, known)}"
@@ -57,7 +58,7 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return the policy; a choice of axes gets their parameters."""
+    """Return the policy with the parameters of its axes."""
     if isinstance(policy, Whole):
         return policy
     if not isinstance(policy, Named):
@@ -73,9 +74,10 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """Return the policy that SPEC describes, its times multiplied by `scale`; BadInput in one line when it is none.
+    """Return the policy that SPEC describes, with its times multiplied by `scale`.
 
-    `store` is the profile store of a policy that names none: the user's own (store), none, or a path.
+    `store` is the profile store of a policy that names none: the user's own (store), none, or a path. Raises BadInput
+    for a wrong SPEC.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -96,9 +98,12 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
 
 
 def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
-    """Return an order, a locality or an admission by name, to be composed by a policy of one's own.
+    """Return a shipped order, locality or admission by name, to be used in a policy of a user.
 
-    The arguments are those of its constructor, times in seconds; what is not given has its default, unscaled.
+    `axis` is order, locality or admission. The keyword arguments are those of the constructor, times in seconds;
+    others have their defaults. Raises ValueError for an unknown name.
+
+    Example: `shipped_axis("locality", "delay", node_wait_s=5.0)`
     """
     known = AXES.get(axis, {}).get(name)
     if known is None:
@@ -107,7 +112,7 @@ def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
 
 
 def reads_store(spec: str | Mapping[str, Any]) -> bool:
-    """Tell whether the policy takes what it knows of jobs from the profile store that it is given."""
+    """Return whether the policy reads profiles from the default store."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
         asked = [(AXES[axis][name].parameters, given) for axis, (name, given) in parsed.axes.items()]
@@ -135,7 +140,7 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
-    """Return the policy of an order, a locality and an admission; BadInput when they do not go together."""
+    """Return the policy of an order, a locality and an admission. Raises BadInput if they do not fit together."""
     order, locality, admission = made
     for axis in chosen:
         if axis.check is not None:

@@ -1,4 +1,4 @@
-"""Which sizes policies read, found in their source: costs of tasks, lengths of inputs, profiles of earlier runs."""
+"""Sizes that policies read, found in their source: costs of tasks, lengths of inputs, profiles of earlier runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
 
 
 def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
-    """Return the kinds of sizes that the source reads, each with the attribute and its first line."""
+    """Return the kinds of sizes that the source reads, each with the attribute and its first line number."""
     found: dict[str, tuple[str, int]] = {}
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
     for node in sorted(nodes, key=lambda node: node.lineno):
@@ -36,7 +36,8 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return the kinds of sizes that a policy reads, each with where: `mine.py, line 7`, empty for what is shipped."""
+    """Return the kinds of sizes that a policy reads, each with the place, such as `mine.py, line 7`; empty for
+    shipped policies."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
         path = Path(parsed.name.rpartition(":")[0])
@@ -56,7 +57,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield what a shipped module reads, and what it imports of other policies and models."""
+    """Yield the kinds of sizes that a shipped module reads, itself or through policies and models that it imports."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The scenario's `speculation`: `none`, `late`, or `{late: {cap: 0.2}}`, put beside a policy."""
+"""The scenario's `speculation`: `none`, `late`, or `{late: {cap: 0.2}}`, used beside any policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARAMETERS: tuple[PolicyParameter, ...] = (
 
 
 def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
-    """None for `none`; BadInput in one line when it is nothing that there is."""
+    """Return the speculation; None for `none`. Raises BadInput for an unknown one."""
     if given is None or given == "none":
         return None
     name, parameters = given, {}
@@ -40,7 +40,7 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 
 
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
-    """Return the policy, with what the scenario says of speculation beside it."""
+    """Return the policy with the scenario's speculation as its attribute."""
     late = make_speculation(given, scale)
     if late is not None:
         late.admission = getattr(policy, "admission", None)

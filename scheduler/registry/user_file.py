@@ -1,4 +1,4 @@
-"""A user's own policy: one class with `decide` in one Python file, named as `path/to/file.py:ClassName`."""
+"""A user's policy: one class with `decide` in a Python file, named as `path/to/file.py:ClassName`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from schedbed.tasks.units import parse_duration
 
 
 def is_policy_file(name: str) -> bool:
-    """Tell whether the name of a SPEC means a file."""
+    """Return whether the name of a SPEC means a file."""
     return name.endswith(".py") or ".py:" in name
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Makes the class with its parameters as keyword arguments; BadInput in one line when that fails.
+    """Import the file and make the class with the parameters as keyword arguments. Raises BadInput if that fails.
 
-    Values in text become whole numbers, numbers, true or false where they look so, and times (`5s`, times
-    `scale`, in seconds); the rest stays text.
+    Texts become whole numbers, numbers, true or false where they look so, and times (`5s`) become seconds multiplied
+    by `scale`; other texts stay.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:

@@ -1,1 +1,1 @@
-"""The same core and policies in virtual time: `simulation.Simulation` plays what `setup.Setup` says."""
+"""The core and the policies in virtual time: `simulation.Simulation` simulates a `setup.Setup`."""

@@ -1,8 +1,8 @@
-"""Which heartbeats and ticks need not be played because nothing could come of them.
+"""Which heartbeats and ticks can be skipped because they change nothing.
 
-A heartbeat of a node that has nothing to report, no order to fetch and nothing to be offered changes the core's
-sequence numbers only. It matters to a policy all the same when that looks at what heartbeats bring (usage,
-progress) or counts them, so each policy is asked: whoever does not say `elidable` has all of them played.
+A heartbeat of a node with nothing to report, no order to fetch and no free room for a task changes only the core's
+sequence numbers. It still matters to a policy that reads what heartbeats bring (usage, progress) or counts them. All
+heartbeats are therefore simulated unless the policy is `elidable`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from schedbed.scheduler.view import NodeView, View
 
 
 def is_quiet(policy: Policy) -> bool:
-    """Says whether heartbeats that bring nothing mean nothing to the policy; copies follow progress."""
+    """Return whether heartbeats without news do not matter to the policy. With speculation they do, since copies
+    depend on progress."""
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
 def acts_on_ticks(policy: Policy) -> bool:
-    """Says whether the policy does anything on a tick; one that does not say has the methods for it or not."""
+    """Return whether the policy does anything on a tick: its attribute `acts_on_ticks`, else whether it has `tick` or
+    `preempt`."""
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 
 
 class Awaits:
-    """Whether the next heartbeat, whichever node's, changes what the policy keeps."""
+    """Parts of a policy that await a heartbeat of any node."""
 
     def __init__(self, policy: Policy) -> None:
         parts: tuple[Any, ...] = (policy, *getattr(policy, "axes", ()))
@@ -33,10 +35,10 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def beat(self) -> bool:
-        """Ask for now."""
+        """Return whether a part awaits the next heartbeat."""
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_beat(self, view: View, node: NodeView) -> None:
-        """Tells the policy that the heartbeat has come, at the view's time, with nothing else in it."""
+        """Report the awaited heartbeat, without other content, to the policy at the view's time."""
         for part in self._waiting:
             part.beat(view, node)

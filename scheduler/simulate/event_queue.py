@@ -1,4 +1,4 @@
-"""The driver's queue: what happens when, as pairs of a time and a code, so that equal times have one order."""
+"""The driver's queue of events: pairs of a time and a code, so that events of equal times have a fixed order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = (1 << SHIFT) - 1
 
 
 class EventQueue:
-    """Events by time, then kind, then number. `now_s` is the time of the last thing that happened."""
+    """Events by time, then kind, then number. `now_s` is the time of the last processed event."""
 
     __slots__ = ("_passed", "_passed_s", "heap", "now_s")
 
@@ -23,14 +23,14 @@ class EventQueue:
         self._passed = -1
 
     def push(self, at_s: float, kind: int, number: int) -> None:
-        """Something of a kind is to happen to `number`."""
+        """Add an event of a kind for `number`."""
         heappush(self.heap, (at_s, kind << SHIFT | number))
 
     def pass_timers(self, number: int) -> None:
-        """The timers of this very time have had their turn up to that node's."""
+        """Note that the timers of this very time have gone, up to that node's."""
         self._passed_s, self._passed = self.now_s, number
 
     @property
     def passed(self) -> int:
-        """Return the nodes whose timers of this very time have had their turn: all with an index up to this."""
+        """Return the highest index of nodes whose timers of this very time have gone; -1 if none has."""
         return self._passed if self._passed_s == self.now_s else -1

@@ -1,6 +1,7 @@
-"""What a framework adds to tasks beside their work: polls, set-up and clean-up tasks, start costs, tasks a heartbeat.
+"""Costs that a framework adds to the work of tasks: polls, set-up and clean-up tasks, start costs, limits per
+heartbeat.
 
-Only the simulator has these. A live cluster of schedbed has costs of its own, which `cluster.virtual.latencies` holds.
+Only the simulator has these. The costs of a live cluster of schedbed are in `cluster.virtual.latencies`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from schedbed.tasks.specs import TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """Costs of a framework, in seconds that no scale changes. The defaults are none at all.
+    """Costs of a framework, in seconds that are not scaled. The defaults are no costs.
 
-    `maps_per_heartbeat` and `reduces_per_heartbeat` bound what one reply starts (0: as many as slots are free). With
-    `out_of_band` the end of a task sends a heartbeat at once, else the timer's next one reports the end.
-    `init_poll_s` and `init_jobs` are the poller of Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs
-    are initialized until `init_jobs` of them (0: all) have started no task yet; each is ready `init_s` later.
-    `jvm_s` is part of a map's recorded duration. With `recorded_shuffle` a traced reduce's shuffle takes as long as it
-    did once all maps had ended, instead of `jvm_s` and `fetch_poll_s`. `fetch_rate` bounds what one reduce fetches,
-    with all its copies together, wherever attempts contend.
+    `maps_per_heartbeat` and `reduces_per_heartbeat` limit what one reply starts (0: as many as slots are free). With
+    `out_of_band` the end of a task sends a heartbeat immediately, else the next timer reports the end. `init_poll_s`
+    and `init_jobs` model the poller of Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs are
+    initialized until `init_jobs` of them (0: all) have no started task; each is ready `init_s` later. `jvm_s` is part
+    of a map's recorded duration. With `recorded_shuffle` a traced reduce's shuffle takes as long as it did once all
+    maps had ended, instead of `jvm_s` and `fetch_poll_s`. With contention `fetch_rate` limits what one reduce fetches
+    in all its parallel copies together.
     """
 
     name: str = "none"
@@ -43,18 +44,18 @@ class Framework:
 
     @property
     def is_none(self) -> bool:
-        """Return whether nothing is added."""
+        """Return whether the framework adds nothing."""
         return self == NONE
 
     @property
     def news_after_s(self) -> float:
-        """Return the seconds from a reply with map outputs until the reduces of the node have heard of them."""
+        """Return the seconds from a reply with map outputs until the node's reduces know of them."""
         return 0.0 if self.recorded_shuffle else self.fetch_poll_s
 
     def start_s(self, kind: TaskKind, cost: TaskCost) -> float:
         """Return the seconds from the start of an attempt until its own work begins.
 
-        A recorded map has its JVM's start in its duration; the recorded work of a reduce begins after its shuffle.
+        A recorded map's duration includes its JVM's start; the recorded work of a reduce begins after its shuffle.
         """
         if kind is TaskKind.MAP:
             return self.jvm_s if cost.duration_s is None else 0.0

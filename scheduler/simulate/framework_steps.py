@@ -1,7 +1,7 @@
-"""The steps that a framework puts around the tasks of a job, in virtual time: initializing, set-up, start, clean-up.
+"""The steps of a framework around the tasks of a job, in virtual time: initialization, set-up, start, clean-up.
 
-They stand outside of the core, which a live run has as well: a job reaches the core when its set-up task has been
-reported. A set-up task starts with the heartbeat of a node that has a free map slot, and takes none from other tasks.
+They are outside of the core, which live runs share: a job reaches the core when its set-up task has been reported. A
+set-up task starts with the heartbeat of a node with a free map slot, and takes no slot from other tasks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from schedbed.tasks.specs import JobSpec
 
 
 class SteppedSimulation(Protocol):
-    """What the steps need of a simulation."""
+    """The attributes of a simulation that the steps use."""
 
     queue: EventQueue
     master: Master
 
 
 class FrameworkSteps:
-    """The jobs that wait outside of the core, and which nodes have met which job."""
+    """The jobs that wait outside of the core, and which nodes have fetched the files of which job."""
 
     def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
         self._queue = simulation.queue
@@ -45,7 +45,7 @@ class FrameworkSteps:
         return bool(self._waiting or self._initialized or self._set_up)
 
     def take_due(self, now_s: float) -> None:
-        """Take the jobs whose submission has come out of the plan."""
+        """Take the jobs whose submit time has come from the plan."""
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()
@@ -55,7 +55,7 @@ class FrameworkSteps:
                 self._initialized.append((job.submit_s + self._framework.init_s, job))
 
     def heartbeat(self, now_s: float, node: SimNode) -> int:
-        """Submit the jobs whose set-up is reported, and start a set-up task; return how many were submitted."""
+        """Submit the jobs whose set-up is reported, and start set-up tasks. Return the number of submitted jobs."""
         if self._waiting:
             self._poll(now_s)
         ready = self._reported(now_s, node)
@@ -71,7 +71,7 @@ class FrameworkSteps:
         return len(ready)
 
     def _reported(self, now_s: float, node: SimNode) -> list[JobSpec]:
-        """Take the jobs whose set-up task has ended on the node."""
+        """Remove and return the jobs whose set-up task has ended on the node."""
         tasks = self._set_up.get(node.index, ())
         left = [entry for entry in tasks if entry[0] > now_s]
         if left:
@@ -90,7 +90,8 @@ class FrameworkSteps:
             self._queue.push(end_s, SET_UP, node.index)
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
-        """Return the seconds until the node has the job's files, which the first task there began to fetch."""
+        """Return the seconds until the node has the job's files. The first task of the job on the node starts the
+        fetch."""
         ready = self._files_ready_s.setdefault(job, {})
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
@@ -118,7 +119,7 @@ class FrameworkSteps:
         self._waiting = still
 
     def _started(self, job: str) -> bool:
-        """Return whether a task of a job that was polled has started, or the job has ended."""
+        """Return whether a task of a polled job has started, or the job has ended."""
         books = self._master.books
         known = books.jobs.get(job)
         if known is None:
@@ -127,7 +128,7 @@ class FrameworkSteps:
 
 
 class CleanedRows:
-    """Rows whose jobs end with their clean-up tasks; `last_s` is the end of the last one."""
+    """Passes rows on, with clean-up tasks added to the ends of jobs. `last_s` is the end of the last one."""
 
     def __init__(self, rows: Rows, cleanup_s: float) -> None:
         self._cleanup_s = cleanup_s
@@ -140,7 +141,7 @@ class CleanedRows:
         self.fault = rows.fault
 
     def job(self, row: JobRow) -> None:
-        """Pass on a job that ended, with the clean-up that follows."""
+        """Pass on the row of a job that ended, with the time of its clean-up added."""
         if row.finish is not None:
             row = row._replace(finish=row.finish + self._cleanup_s)
             self.last_s = max(self.last_s, row.finish)

@@ -1,7 +1,7 @@
-"""Heartbeats in virtual time: what sets them off, what they carry, and what their replies do.
+"""Heartbeats in virtual time: their causes, their content, and the effects of their replies.
 
-A heartbeat is taken from the node when it is served, `request_s` after its timer or the event that set it off;
-launches reach the node with its reply's delay counted into their start.
+The content of a heartbeat is read when it is served, `request_s` after its timer or the event that caused it. The
+delay of the reply is part of the start latency of launches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from schedbed.tasks.specs import NodeId, job_of
 
 
 class _Faults(Protocol):
-    """The faults, as far as they touch heartbeats."""
+    """The faults as heartbeats see them."""
 
     touch_heartbeats: bool
 
@@ -48,7 +48,7 @@ class _Faults(Protocol):
 
 
 class BeatingSimulation(Protocol):
-    """What heartbeats need of a simulation."""
+    """The attributes of a simulation that heartbeats use."""
 
     setup: Setup
     rows: Rows
@@ -79,7 +79,7 @@ class BeatingSimulation(Protocol):
 
 
 class Beats:
-    """All nodes' heartbeats. `asks`: the policy looks at what running attempts say of themselves."""
+    """The heartbeats of all nodes. `asks`: the policy reads the progress of running attempts."""
 
     def __init__(self, simulation: BeatingSimulation, *, asks: bool) -> None:
         self._simulation = simulation
@@ -112,7 +112,7 @@ class Beats:
         self.follow()
 
     def follow(self) -> None:
-        """The core is another one now."""
+        """Use the core of a restarted JobTracker from now on."""
         self._books = self._master.books
         awaits = Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._wakes.elides else None
@@ -122,7 +122,7 @@ class Beats:
     # -------------------------------------------------------- what sets them off
 
     def take(self, now_s: float) -> None:
-        """Take what has happened on the nodes."""
+        """Queue the reports of attempts that ended by now, and schedule their nodes' heartbeats."""
         for name, what in self._emulation.advance(now_s):
             node = self._node_by_name[name]
             if isinstance(what, FetchFailure):
@@ -136,7 +136,7 @@ class Beats:
                 self.set_off(now_s, node)
 
     def set_off(self, now_s: float, node: SimNode) -> None:
-        """A heartbeat at once, unless one is on its way."""
+        """Schedule a heartbeat immediately, unless one is already scheduled."""
         if node.event_s >= now_s or not node.up or node.frozen:
             return
         at_s = node.event_s = now_s + self._request_s
@@ -145,7 +145,7 @@ class Beats:
             self._wakes.want_until(now_s, node, at_s)
 
     def on_event(self, now_s: float, index: int) -> None:
-        """A heartbeat that an event has set off is served."""
+        """Serve a heartbeat that an event caused."""
         node = self._nodes[index]
         if node.event_s == now_s:
             node.event_s = -1.0
@@ -153,7 +153,7 @@ class Beats:
                 self._beat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
-        """A timer's heartbeat is served."""
+        """Serve a heartbeat of a node's timer."""
         node = self._nodes[index]
         self._queue.pass_timers(index)
         if node.grid_s == now_s:
@@ -164,7 +164,7 @@ class Beats:
             self._wakes.played(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
-        """A heartbeat without an answer is sent again, unchanged."""
+        """Send an unanswered heartbeat again, unchanged."""
         self._queue.pass_timers(NUMBERS)
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:
@@ -174,7 +174,7 @@ class Beats:
     # ------------------------------------------------------------- the heartbeat
 
     def _beat(self, now_s: float, node: SimNode) -> None:
-        """Carry one heartbeat of the node's tracker to the JobTracker, and the reply back."""
+        """Deliver one heartbeat of the node to the JobTracker, and the reply to the node."""
         if node.resend_s >= 0.0:  # one is unanswered: the next follows its reply
             node.due = True
             self._wakes.served(now_s, node)
@@ -218,9 +218,10 @@ class Beats:
                 self._wakes.want_any(now_s)
 
     def note(self, now_s: float, node: SimNode) -> None:
-        """A row at the begin and end of what is known of a node whose heartbeats are played when they matter only.
+        """Write the first or last row of a node whose idle heartbeats are skipped.
 
-        What a node used counts from one row to the next: idle time before the first and after the last would not.
+        The use of resources counts from one row to the next; idle time before the first row and after the last one
+        would be missing.
         """
         if self._rows is not None and self._wakes.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
@@ -232,9 +233,10 @@ class Beats:
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
     def _pass(self, now_s: float, node: SimNode) -> None:
-        """Tells the policy of the heartbeat that it awaited, if that was not played and came before this one.
+        """Report an awaited heartbeat to the policy if that heartbeat was skipped and came before the current one.
 
-        With faults a timer may stand still or its heartbeat be lost, and a journal must hold it: then it is played.
+        With faults the heartbeat could be lost or its timer stand still, and a journal must contain it, so there it
+        is never skipped.
         """
         if self._awaits is not None and self._passing_s < now_s and node.held is not None:
             self._books.now_s = self._passing_s
@@ -242,7 +244,8 @@ class Beats:
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
-        """Tell the tracker how far its attempts are and what the node uses, as far as anybody asks."""
+        """Report the progress of its attempts and its use of resources to the node's tracker, as far as the policy or
+        the tables need them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -250,7 +253,8 @@ class Beats:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
-        """Tell whether the heartbeat is still on its way: it and its reply take their delays before it is served."""
+        """Return whether the heartbeat is still on its way. Its delay and that of its reply both count before it is
+        served."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:
@@ -263,7 +267,8 @@ class Beats:
         self._wakes.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
-        """Statistics of what was reported, and whose reduces are to hear of it; once, however often it is sent."""
+        """Count what the heartbeat reports, and note which reduces must hear of it. A repeated heartbeat is counted
+        once."""
         if beat.sequence == node.counted:
             return
         node.counted = beat.sequence
@@ -319,14 +324,14 @@ class Beats:
         self._reply(now_s, node, late)
 
     def _reply(self, now_s: float, node: SimNode, actions: list[Action]) -> None:
-        """Send the orders of a reply that is given now."""
+        """Send the orders of a reply."""
         if actions:
             self._serial += 1
             self._replies[self._serial] = (node, node.incarnation, actions)
             self._queue.push(now_s + self._reply_s, REPLY, self._serial)
 
     def on_reply(self, now_s: float, serial: int) -> None:
-        """The reply's orders have reached the node."""
+        """Carry out the orders of a reply that has reached the node."""
         node, incarnation, actions = self._replies.pop(serial)
         if not node.up or node.incarnation != incarnation:
             return
@@ -340,7 +345,8 @@ class Beats:
                     self._start_over(now_s, node)
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
-        """The JobTracker gave this life up: what runs is dropped, and another begins on the same machine."""
+        """Start a new incarnation on the same machine after the JobTracker gave up the old one. Running attempts are
+        killed."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         for job in tuple(node.jobs):
@@ -369,6 +375,6 @@ class Beats:
             self._wakes.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
-        """Nothing runs on the node any more."""
+        """Forget the reduces on the node, since nothing runs there any more."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]

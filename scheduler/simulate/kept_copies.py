@@ -1,4 +1,5 @@
-"""Replicas that stay where maps have fetched their block, as agents make them (`cluster.agent.replica_keeper`)."""
+"""Replicas kept by maps that fetched their block. Mirrors `cluster.agent.replica_keeper`; differs in that no bytes
+are moved."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Keep = Callable[[float, str, str, int], None]
 
 
 class Copies:
-    """Asks the NameNode when a map starts, and has the replica made when the map has succeeded."""
+    """Asks the NameNode when a map starts whether to keep its block, and adds the replica when the map has
+    succeeded."""
 
     def __init__(self, keeping: Keeping, seed: int, storage: Storage, keep: Keep) -> None:
         self._keeping = keeping
@@ -24,7 +26,7 @@ class Copies:
         self._fetching: dict[str, tuple[str, int]] = {}  # by attempt: the block, and what is read of it
 
     def launched(self, node: str, plan: AttemptPlan) -> None:
-        """Note a map that starts on a node, if its block is to stay there."""
+        """Note a starting map that will keep its block."""
         if not plan.blocks or not self._keeping.asks(self._seed, plan.attempt):
             return
         names, (block, read_bytes) = self._storage.names, plan.blocks[0]
@@ -33,7 +35,7 @@ class Copies:
             self._fetching[plan.attempt] = (block, read_bytes)
 
     def ended(self, now_s: float, node: str, report: AttemptReport) -> None:
-        """Have the replica made if the attempt that has ended there noted one, and has succeeded."""
+        """Add the noted replica if the ended attempt succeeded."""
         block, read_bytes = self._fetching.pop(report.attempt, ("", 0))
         if block and report.state == "succeeded":
             self._keep(now_s, block, node, read_bytes)

@@ -1,4 +1,4 @@
-"""The form of an Assignment that emulations take: the plan of an attempt, with what it costs."""
+"""Conversion of an Assignment to an AttemptPlan, the form for simulated nodes, which includes the costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.chance import chance
 
 
 class Plans:
-    """Makes the plan of each attempt of the jobs that are running."""
+    """Makes the plans of attempts of running jobs."""
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
         self._costs = setup.costs
@@ -27,10 +27,8 @@ class Plans:
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of an attempt that takes `start_s` to its first line on a node with such cores.
-
-        None when its job has ended.
-        """
+        """Return the plan of an attempt that takes `start_s` to its first line on a node with such cores; None if its
+        job has ended."""
         if launch.job not in self._driver.books.jobs:
             return None
         told = self._driver.assignment(launch)
@@ -70,7 +68,7 @@ class Plans:
         )
 
     def _on_core(self, cost: TaskCost, core_speed: float) -> TaskCost:
-        """Return the cost there; equal tasks on equal nodes share it."""
+        """Return the cost on a core of that speed. Equal tasks on equal nodes share one object."""
         found = self._on_cores.get((cost, core_speed))
         if found is None:
             found = self._on_cores[cost, core_speed] = cost.on_core(core_speed)
@@ -87,7 +85,7 @@ class Plans:
 
 
 def _times(cost: TaskCost, factor: float) -> TaskCost:
-    """Return the cost with that many times the CPU time, or the whole duration where that is known."""
+    """Return the cost with the CPU time multiplied by `factor`, or the whole duration if that is known."""
     return replace(
         cost,
         cpu_s=cost.cpu_s * factor,

@@ -1,4 +1,4 @@
-"""The replicas that live to a simulation's end, as columns of the blocks table: there may be millions."""
+"""The replicas that exist at a simulation's end as columns of the blocks table, since there may be millions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS_AT_ONCE = 250_000
 def columns_of_lives(
     living: Iterable[tuple[NodeId, Mapping[str, Life]]], files: Sequence[tuple[str, Iterable[str]]]
 ) -> Iterator[dict[str, Column]]:
-    """Of each node's replicas by block, one node after the other; `files` are paths with their blocks."""
+    """Yield the columns of each node's replicas, one node after the other. `files` are paths with their blocks."""
     file_of = {block: place for place, (_, blocks) in enumerate(files) for block in blocks}
     paths = [*(path for path, _ in files), ""]
     nodes: list[NodeId] = []

@@ -1,6 +1,6 @@
-"""What goes on between the NameNode and its nodes: orders to delete and to copy, and news for the scheduler.
+"""Messages between the NameNode and its nodes (orders to delete and copy) and to the scheduler (moved replicas).
 
-It is played only while there is any: a NameNode that has nothing to order is not asked.
+They are simulated only while there are any; a NameNode without orders is not asked.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ COPY_LATENCY_S = 0.05
 
 
 class _LinkFaults(Protocol):
-    """The faults, as far as they keep a node from its masters."""
+    """The faults that can separate a node from its masters."""
 
     def is_cut_off(self, node: SimNode) -> bool: ...
 
 
 class StoringSimulation(Protocol):
-    """What the upkeep of replicas needs of a simulation."""
+    """The attributes of a simulation that the upkeep of replicas uses."""
 
     rows: Rows
     setup: Setup
@@ -50,7 +50,7 @@ class StoringSimulation(Protocol):
 
 
 class Upkeep:
-    """DataNodes' heartbeats, copies on their way, and the JobTracker's look at replicas."""
+    """DataNodes' heartbeats, copies in progress, and the JobTracker's queries for moved replicas."""
 
     def __init__(self, simulation: StoringSimulation) -> None:
         self._simulation = simulation
@@ -63,13 +63,13 @@ class Upkeep:
         self._incarnations: dict[int, tuple[int, int]] = {}
 
     def start(self) -> None:
-        """The run begins."""
+        """Schedule the first messages at the start of the run."""
         self.stir()
         if self._simulation.setup.cluster.blocks.replicas is not None:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """The JobTracker tells the NameNode who reads, every so often while anything else is to happen."""
+        """Report the current readers to the NameNode, at regular intervals while other events are scheduled."""
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:
             self._storage.names.note_reads(now_s, *reads_of(simulation.master.books), scheme)
@@ -78,7 +78,7 @@ class Upkeep:
             simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
 
     def stir(self) -> None:
-        """Something has changed at the NameNode: it may have orders, and news of inputs."""
+        """Schedule rounds of heartbeats or queries if the NameNode has orders or moved replicas."""
         if not self._beating and self._storage.names.has_orders():
             self._beating = True
             self._next_round()
@@ -88,7 +88,7 @@ class Upkeep:
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
-        """Each node asks at its own time within a round."""
+        """Schedule one DataNode heartbeat of each node, spread over the round."""
         self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_BEAT_S)) + 1
         begin_s, count = self._round * NAMENODE_BEAT_S, len(self._simulation.nodes)
         for node in self._simulation.nodes:
@@ -96,7 +96,7 @@ class Upkeep:
             self._simulation.queue.push(at_s, NAMES, node.index)
 
     def beat(self, now_s: float, index: int) -> None:
-        """A node asks the NameNode what it is to do."""
+        """Serve a DataNode heartbeat: carry out the NameNode's orders for the node."""
         node = self._simulation.nodes[index]
         names = self._storage.names
         if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
@@ -122,7 +122,7 @@ class Upkeep:
                 known.blocks = None
 
     def keep(self, now_s: float, block: str, node: str, read_bytes: int) -> None:
-        """A node makes a replica of what a map there has read of a block, fetching the rest."""
+        """Copy the rest of a block that a map on the node has read in part, so that the node holds a replica."""
         holders = self._storage.names.holders(block)
         if holders and node not in holders:
             self._copy(now_s, "kept", block, holders[0], node, read_bytes)
@@ -130,7 +130,8 @@ class Upkeep:
     def _copy(
         self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
     ) -> None:
-        """A copy takes the slower end's time, as if nothing else went on there; a part of it may be there."""
+        """Schedule the end of a copy. It takes the time of the slower end, without contention; `there_bytes` are
+        already there."""
         nodes = self._simulation.node_by_name
         one, other = nodes[source], nodes[target]
         length = self._storage.names.block_length(block)
@@ -150,7 +151,7 @@ class Upkeep:
         self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
 
     def copied(self, now_s: float, serial: int) -> None:
-        """A copy has arrived, unless one of its ends has gone."""
+        """Add the copied replica, unless one of the nodes has gone."""
         event, block, source, target, length = self._copies.pop(serial)
         nodes = self._simulation.node_by_name
         lives = self._incarnations.pop(serial)
@@ -161,7 +162,7 @@ class Upkeep:
             self.stir()
 
     def follow_blocks(self, now_s: float, _: int) -> None:
-        """The JobTracker hears where inputs' replicas are now; the finished rows of replicas are taken."""
+        """Report moved replicas of inputs to the JobTracker, and write finished rows of replicas."""
         simulation = self._simulation
         self._following = False
         if not simulation.master.is_up:
@@ -173,13 +174,13 @@ class Upkeep:
         self.take_rows()
 
     def take_rows(self) -> None:
-        """Passes on what the NameNode has recorded."""
+        """Write the rows that the NameNode has recorded."""
         while rows := self._storage.rows():
             for row in rows:
                 self._simulation.rows.block(row)
 
     def close(self) -> None:
-        """The run is over: all replicas get their row."""
+        """Write the rows of all remaining replicas at the end of the run."""
         self.take_rows()
         for data in self._storage.living():
             put_columns(self._simulation.rows, "blocks", data)

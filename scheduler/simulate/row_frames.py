@@ -1,4 +1,4 @@
-"""Many rows of a table as columns. Text is kept as codes into what may be said."""
+"""Many rows of a table as columns. Texts are stored as codes into a list of the possible texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A column of text: `texts[code]` each."""
+    """A column of texts: each is `texts[code]`."""
 
     codes: Any
     texts: Sequence[str]
@@ -30,7 +30,7 @@ Column = Any
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
-    """Hands columns of a table to where rows go: as a frame to sinks that take it, else row by row."""
+    """Write columns of a table to a sink: as a frame if the sink takes frames, else row by row."""
     if hasattr(rows, "columns"):
         rows.columns(table, as_frame(table, data))
         return
@@ -55,7 +55,7 @@ def _series(column: Column) -> Any:
 
 
 def as_rows(table: str, columns: dict[str, Column]) -> Iterator[tuple[Any, ...]]:
-    """Yield the same as rows."""
+    """Yield the columns as rows."""
     kind = {"decisions": DecisionRow, "attempts": AttemptRow}.get(table, tuple)
     values = [_values(name, columns[name]) for name in COLUMNS[table]]
     rows = zip(*values, strict=True)

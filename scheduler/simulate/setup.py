@@ -1,4 +1,4 @@
-"""What a simulation plays: cluster, jobs, policy, costs, faults, and what messages cost in virtual time."""
+"""The setup of a simulation: cluster, jobs, policy, costs, faults, and latencies of messages in virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What the masters and their messages cost, in seconds; what attempts cost is in `Latencies`.
+    """Latencies of the masters and their messages, in seconds; those of attempts are in `Latencies`.
 
     To be calibrated against live runs. Heartbeats do not queue at the JobTracker.
     """
@@ -37,7 +37,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """A share of all attempts takes `factor` times its CPU (or its whole duration, when that is known)."""
+    """Makes a share of all attempts slow: `factor` times the CPU time (or the whole duration if that is known)."""
 
     share: float = 0.0
     factor: float = 5.0
@@ -51,28 +51,28 @@ Plays take the runs in turn; each attempt draws one factor of the play's run by 
 
 
 class CostModel(Protocol):
-    """What tasks do; the same answer each time it is asked."""
+    """The costs of tasks. Repeated calls must return the same costs."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Of a map."""
+        """Return the cost of a map."""
         ...
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Of a reduce."""
+        """Return the cost of a reduce."""
         ...
 
 
 class Rows(Sink, Protocol):
-    """Where all rows go, in the order of events: the core's, and those that the driver of a live run makes."""
+    """A receiver of all rows in the order of events: the core's, and those that the driver adds in a live run."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """A heartbeat was served."""
+        """Take the row of a heartbeat."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """A replica's life has ended, or the run has."""
+        """Take the row of a replica that was removed, or that exists at the end of the run."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """A fault began."""
+        """Take the row of a fault that began."""
 
 
 MakeEmulation = Callable[["Setup", Store], Emulation]
@@ -80,17 +80,16 @@ MakeEmulation = Callable[["Setup", Store], Emulation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """All that decides a simulation: the same values give the same rows.
+    """Everything that determines a simulation: equal values give equal rows.
 
-    `policy` makes a fresh one at each call. A JobSpec among the jobs has its splits placed already, a PlannedJob
-    is placed by the NameNode with `files`, as a live run does. `contention`: attempts share their nodes (fluid),
-    else each takes its own time. `play_all_beats` plays the heartbeats that change nothing, too. Without
-    `skip_rows` decisions hold no row for each job that was offered a node and did not take it: under delay
-    scheduling these are most rows. `play` tells apart plays of the same seed that differ only in when each node's
-    heartbeats fall, as live runs do. `sizes` is what a user's policy may know of costs, and
-    `framework` what a framework adds to the work of tasks. Tasks of a job and kind without `cpu_factors` take the CPU
-    time of their cost. `snapshot_every`: events from one snapshot of the
-    JobTracker to the next, where a fault stops the JobTracker.
+    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a PlannedJob is
+    placed by the NameNode with `files`, as in a live run. `contention`: attempts share the resources of their nodes
+    (fluid), else each takes its own time. `play_all_beats`: simulate also heartbeats that change nothing. Without
+    `skip_rows` there are no decision rows for jobs that were offered a node and did not take it; under delay
+    scheduling these are most rows. `play` distinguishes runs of the same seed that differ only in the phases of the
+    nodes' heartbeats, as live runs do. `sizes`: which costs a user's policy can read. `framework`: costs that a
+    framework adds to tasks. Tasks of a job and kind without `cpu_factors` take the CPU time of their cost.
+    `snapshot_every`: events between snapshots of the JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -117,8 +116,8 @@ class Setup:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of what was played. `events` are counted as SimMR does: arrivals and departures of jobs and tasks, and
-    the ends of map stages (Verma et al., 2011)."""
+    """Counts of a simulation. `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the
+    ends of map stages (Verma et al., 2011)."""
 
     events: int = 0
     jobs: int = 0  # ended
@@ -131,4 +130,4 @@ class Statistics:
 
 
 class Stuck(Exception):
-    """Nothing is left to happen, or no node will ever come back, while jobs wait."""
+    """Jobs wait, but no event is left, or no node will ever come back."""

@@ -1,4 +1,4 @@
-"""The driver of a simulation: plays heartbeats, attempts and faults on the core in virtual time."""
+"""The driver of a simulation: runs heartbeats, attempts and faults against the core in virtual time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """Plays a setup. Call `step` until it says False, or `run`; rows go to `rows` as they come to be."""
+    """Simulates a setup. Call `step` until it returns False, or `run`. Rows go to `rows` as they are made."""
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
         self.setup = setup
@@ -104,7 +104,7 @@ class Simulation:
     # ----------------------------------------------------------------- start
 
     def _load(self) -> list[JobSpec]:
-        """Nodes hold the inputs before the run begins; all jobs, by submit time."""
+        """Place the inputs on the nodes before the run. Return all jobs by submit time."""
         for node in self.nodes:
             self.storage.register(0.0, node.spec.node, node.spec.rack, ())
         self.storage.load(self.setup.files)
@@ -126,12 +126,12 @@ class Simulation:
             self.want_tick()
 
     def join_at(self, at_s: float, node: SimNode) -> None:
-        """The node is to join then, whatever was planned before."""
+        """Schedule the node's join at that time, in place of an earlier plan."""
         node.join_s = at_s
         self.queue.push(at_s, kinds.JOIN, node.index)
 
     def _join(self, now_s: float, index: int) -> None:
-        """A node has booted: it registers and sends its first heartbeat."""
+        """Register a node that has booted, and send its first heartbeat."""
         node = self.nodes[index]
         if node.join_s != now_s:
             return
@@ -146,14 +146,14 @@ class Simulation:
         self.register(now_s, node)
 
     def report_blocks(self, now_s: float, node: SimNode) -> None:
-        """Tell the NameNode of the blocks on the node's disk, if it has given them up."""
+        """Report the blocks on the node's disk to the NameNode, if the node was away."""
         if node.blocks is not None:
             self.storage.register(now_s, node.node, node.spec.rack, node.blocks)
             node.blocks = None
             self.upkeep.stir()
 
     def register(self, now_s: float, node: SimNode) -> None:
-        """The node's present life meets the JobTracker, as soon as that answers."""
+        """Register the node's current incarnation, or try again later if the JobTracker does not answer."""
         if not self.master.is_up or self.faults.is_cut_off(node):
             self.join_at(now_s + self.setup.timing.resend_s, node)
             return
@@ -175,12 +175,12 @@ class Simulation:
 
     @property
     def core(self) -> Core:
-        """Return the present core; another one after the JobTracker has crashed."""
+        """Return the current core. After a crash of the JobTracker this is another object."""
         return self.master.core
 
     @property
     def ended(self) -> bool:
-        """Tell whether all jobs have ended, and all attempts of them."""
+        """Return whether all jobs and all their attempts have ended."""
         return self._ended
 
     @property
@@ -189,19 +189,19 @@ class Simulation:
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:
-        """Tell whether the node runs; a frozen one does not."""
+        """Return whether the node runs and is not frozen."""
         known = self.node_by_name[node]
         return known.up and not known.frozen
 
     def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
-        """Plays to the end; `on_progress` is called after each `every` steps. Raises Stuck when there is no end."""
+        """Simulate to the end, calling `on_progress` after each `every` steps. Raises Stuck if there is no end."""
         while not self._ended:
             self._play(every)
             if on_progress is not None:
                 on_progress(self)
 
     def step(self) -> bool:
-        """Plays one event; False when all jobs have ended. Raises Stuck when nothing is left to happen."""
+        """Simulate one event. Return False when all jobs have ended. Raises Stuck if no event is left."""
         if not self._ended:
             self._play(1)
         return not self._ended
@@ -241,7 +241,7 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """End the simulation: the replicas get their rows, and the heartbeats that were not played are counted."""
+        """End the simulation: write the replicas' rows and count the skipped heartbeats."""
         self._ended = True
         self.upkeep.close()
         for node in self.nodes:
@@ -252,7 +252,8 @@ class Simulation:
     # ------------------------------------------------------------------ jobs
 
     def _look_for_jobs(self) -> None:
-        """Jobs come in with a heartbeat or a tick, whichever is first after their time."""
+        """Schedule the next submission. Jobs are submitted with the first heartbeat or tick after their submit
+        time."""
         self.due_s = self.master.next_due_s
         if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
@@ -263,7 +264,7 @@ class Simulation:
             self.want_tick(now_too=True)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit the jobs whose time has come."""
+        """Submit the jobs whose submit time has come."""
         if self.steps is None:
             self.statistics.events += self.master.submit_due(now_s)
         else:
@@ -271,13 +272,13 @@ class Simulation:
         self._look_for_jobs()
 
     def _on_set_up(self, now_s: float, index: int) -> None:
-        """A job's set-up task has ended on the node, which says so at once."""
+        """Schedule a heartbeat of the node, which reports the end of a job's set-up task."""
         self.beats.set_off(now_s, self.nodes[index])
 
     # ----------------------------------------------------------------- ticks
 
     def want_tick(self, *, now_too: bool = False) -> None:
-        """The JobTracker's next tick is to be played, also when it is due at this very time."""
+        """Schedule the JobTracker's next tick; with `now_too` also one that is due at this very time."""
         if self._tick_at_s < 0.0:
             number = max(1, int(self.now_s / self.interval_s))
             while (at_s := number * self.interval_s) < self.now_s or (at_s == self.now_s and not now_too):
@@ -309,13 +310,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """After each event of the core: does what it asks for, and sees whose heartbeats matter now."""
+        """Carry out the core's effects after an event, and update which heartbeats matter."""
         self.do_effects(now_s)
         if self.wakes.elides:
             self.wakes.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Set off what the core asks for."""
+        """Start carrying out the core's effects."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
@@ -354,7 +355,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """The JobTracker is back, with its journal replayed."""
+        """Bring the JobTracker back, with its journal replayed."""
         unfinished = self.master.recover(now_s)
         self.wakes.follow(self.master.books)
         self.beats.follow()
@@ -366,7 +367,7 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Attempts that share their nodes, or (without contention) each by itself."""
+    """Return the simulated nodes: with contention sharing their resources, else each attempt on its own."""
     if setup.contention:
         fetch_bps = setup.framework.fetch_rate
         return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)

@@ -1,7 +1,7 @@
-"""The block store of a simulation: the live NameNode, driven in virtual time, and what it is spared.
+"""The block store of a simulation: the live NameNode in virtual time, without work that leaves no trace.
 
-Inputs are placed by it before the run as live ones are. Attempts' files go through it; an output without bytes
-does not, since nobody could tell.
+Inputs are placed by it before the run as in a live run. Output files of attempts are created in it, except files
+without bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ROWS_AT_ONCE = 10_000
 
 
 class Storage:
-    """The NameNode and the files of attempts; a `cluster.virtual.node_model.Store`.
+    """The NameNode and the files of attempts; implements `cluster.virtual.node_model.Store`.
 
-    Only with `restarts` it can have another NameNode begin: what that would replay takes memory.
+    The NameNode can restart only with `restarts`, since its journal takes memory.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Storage:
     # ----------------------------------------------------------------- start
 
     def load(self, files: Sequence[InputFile]) -> None:
-        """Places all inputs at time 0, on the nodes that have registered."""
+        """Place all inputs at time 0 on the registered nodes."""
         settings = self._cluster.blocks
         plans = [
             self.names.plan_input(
@@ -69,7 +69,7 @@ class Storage:
         self.names.take_replica_changes()  # jobs are built from where the blocks are now
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
-        """Return the jobs as they are submitted."""
+        """Return the jobs as they will be submitted."""
         found: dict[str, tuple[BlockRange, ...]] = {}
 
         def locate(path: str) -> tuple[BlockRange, ...]:
@@ -97,11 +97,12 @@ class Storage:
         return [node for node in given if self._alive(node)]
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
-        """Return who holds a split's block when the run begins, alive or not: of one placed here its hosts."""
+        """Return the nodes, live or not, that hold a split's block when the run begins. For a split placed by the
+        caller these are its hosts."""
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Implement `Store`. Whoever writes on after he was given up gets no more blocks."""
+        """Implement `Store`. An attempt that was given up gets no more blocks."""
         _, _, job, _, attempt = path.split("/")
         if job in self._ended or attempt in self._dropped.get(job, ()):
             return []
@@ -114,7 +115,7 @@ class Storage:
         return answer["nodes"]
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Implement `Store`; a file that was deleted meanwhile stays so."""
+        """Implement `Store`. A file that was deleted meanwhile stays deleted."""
         blocks = self._writing.pop(path, [])
         if len(blocks) < len(lengths):
             return
@@ -131,7 +132,7 @@ class Storage:
     # ----------------------------------------------------- the JobTracker's orders
 
     def commit(self, now_s: float, job: str, attempt: str, index: int) -> str:
-        """Puts an attempt's file into place; why that cannot be, "" when it is."""
+        """Put an attempt's file into place. Return why that is impossible; "" on success."""
         if attempt not in self._wrote.get(job, ()):
             return ""
         try:
@@ -141,14 +142,14 @@ class Storage:
         return ""
 
     def discard(self, now_s: float, job: str, attempt: str) -> None:
-        """Delete what an attempt wrote aside."""
+        """Delete what an attempt wrote before its commit."""
         self._dropped.setdefault(job, {})[attempt] = None
         if attempt in self._wrote.get(job, ()):
             self._writing.pop(aside(job, attempt), None)
             self.names.delete(now_s, aside(job, attempt))
 
     def job_ended(self, now_s: float, job: str) -> None:
-        """Delete all that is still aside."""
+        """Delete all uncommitted files of the job."""
         self._ended[job] = None
         self._dropped.pop(job, None)
         wrote = self._wrote.pop(job, None)
@@ -160,21 +161,21 @@ class Storage:
     # ----------------------------------------------------------------- nodes
 
     def register(self, now_s: float, node: NodeId, rack: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """A node joins with those blocks."""
+        """Register a node with its blocks."""
         self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return what the node holds, as it reports it."""
+        """Return the blocks on the node, as the node reports them."""
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:
-        """Another NameNode begins, with the journal of the one before; nodes have to register again."""
+        """Replace the NameNode by a new one with the same journal. Nodes have to register again."""
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return rows of the blocks table since the last call; ask again until there are none."""
+        """Return the new rows of the blocks table. Call again until it returns none."""
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:
-        """Columns of the blocks table for all replicas that live to the end, each told once."""
+        """Yield columns of the blocks table for all remaining replicas, each once."""
         return columns_of_lives(self._journal.take_living(), list(self.names.files()))

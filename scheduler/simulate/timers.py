@@ -1,8 +1,8 @@
-"""Whose timers have to be played: each node's own, and those of whole rings of nodes, one after the other.
+"""Which nodes' timers are simulated: those of single nodes, and those of whole rings of nodes, one after the other.
 
-Where all heartbeats are played every node is always wanted. Else a node's timer is wanted while it could be
-offered a task, and when an order waits for it. When tasks become ready, the nodes with free slots are woken in
-the order of their timers by a chain: each plays the next one's, until all have had theirs or nothing is ready.
+If no heartbeat is skipped, every node's timer is wanted. Else a node's timer is wanted while the node could be
+offered a task, and when an order waits for it. When tasks become ready, a chain wakes the nodes with free slots in
+the order of their timers: each timer wakes the next node, until all have gone or nothing is ready.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class Chain:
-    """Plays the timers of a ring for one heartbeat interval, as long as `goes_on` says."""
+    """Wakes the nodes of a ring for one heartbeat interval, as long as `goes_on` returns true."""
 
     __slots__ = ("_goes_on", "_interval_s", "_until_s", "_wakes", "at", "ring")
 
@@ -30,12 +30,12 @@ class Chain:
         self.at: tuple[float, int] | None = None  # the timer with which it goes on
 
     def start(self, now_s: float) -> None:
-        """From now on, for an interval."""
+        """Start waking the ring's nodes for one heartbeat interval."""
         self._until_s = now_s + self._interval_s
         self.advance(now_s)
 
     def advance(self, now_s: float) -> None:
-        """The next timer."""
+        """Wait for the next timer of the ring."""
         self.at = None
         if self._goes_on():
             found = self.ring.after(now_s, self._wakes.queue.passed)
@@ -46,7 +46,7 @@ class Chain:
 
 
 class Wakes:
-    """The timers' schedule. With `elides` false all are played and nothing here needs to be asked."""
+    """The schedule of timers. If `elides` is false, all timers are simulated and nothing else here is used."""
 
     def __init__(self, queue: EventQueue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
         self.queue = queue
@@ -67,14 +67,14 @@ class Wakes:
         self._stirred: dict[NodeId, None] = {}
 
     def follow(self, books: Books) -> None:
-        """The core's books are these from now on."""
+        """Use these books of the core from now on."""
         self._books = books
         self._typed = books.limits.slots
         if self.elides:
             books.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Note a node for which an order to kill waits."""
+        """Note a node that an order to kill waits for."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
@@ -86,11 +86,11 @@ class Wakes:
     # ----------------------------------------------------------------- nodes
 
     def joined(self, node: SimNode) -> None:
-        """A node's timer runs from now on."""
+        """Start a node's timer."""
         self.everyone.add(node)
 
     def left(self, node: SimNode) -> None:
-        """A node's timer stands still; its `base_s` is still what it was."""
+        """Stop a node's timer. Its `base_s` must not have changed yet."""
         self.everyone.remove(node)
         for ring in self._free:
             ring.remove(node)
@@ -100,44 +100,44 @@ class Wakes:
         node.grid_s = -1.0
 
     def want(self, now_s: float, node: SimNode) -> None:
-        """The node's next timer is to be played."""
+        """Schedule the node's next timer."""
         if node.grid_s < 0.0 and node.up and not node.frozen:
             node.grid_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """The node's next timer is to be played if it goes by that time: there will be something to report."""
+        """Schedule the node's next timer if it goes by `until_s`, when there will be something to report."""
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
             self.want(now_s, node)
 
     def heard(self, now_s: float) -> None:
-        """Nodes whose heartbeats are not played have been heard all the same."""
+        """Count all nodes with skipped heartbeats as heard."""
         for node in self._nodes:
             if node.held is not None and node.up and not node.always:
                 node.held.heard_s = now_s
 
     def want_any(self, now_s: float) -> None:
-        """The next timer of all is to be played."""
+        """Schedule the next timer of any node."""
         found = self.everyone.after(now_s, self.queue.passed)
         if found is not None:
             self.want(now_s, found[1])
 
     def any_s(self, now_s: float) -> float:
-        """Return when the next timer of all goes."""
+        """Return the time of the next timer of any node."""
         found = self.everyone.after(now_s, self.queue.passed)
         return found[0] if found is not None else inf
 
     # ---------------------------------------------------------------- beats
 
     def played(self, now_s: float, at: tuple[float, int]) -> None:
-        """A timer was played, or would have been if its node were still there: chains go on."""
+        """Advance the chains that waited for this timer, whether it was simulated or its node is gone."""
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
                 chain.advance(now_s)
 
     def served(self, now_s: float, node: SimNode) -> None:
-        """A heartbeat of the node was answered: is its next one to be played?"""
+        """Update the rings after a heartbeat of the node, and schedule its next timer if that matters."""
         held, books = node.held, self._books
         if not self.elides or held is None or books is None:
             self.want(now_s, node)
@@ -164,7 +164,7 @@ class Wakes:
             ring.remove(node)
 
     def changed(self, now_s: float) -> None:
-        """The core has taken an event: tasks may have become ready, orders may wait."""
+        """Update the schedule after an event of the core: tasks may have become ready, orders may wait."""
         books = self._books
         assert books is not None
         if self._stirred:
@@ -186,7 +186,8 @@ class Wakes:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """The first reduce of a job has started on the node, or its last has ended there."""
+        """Note that the first reduce of a job has started on the node, or that its last has ended there (`runs`
+        false)."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:
@@ -199,12 +200,12 @@ class Wakes:
                 del self._feeds[job]
 
     def fed(self, now_s: float, job: str) -> None:
-        """There is news of the job's map outputs: the nodes of its reduces are to hear it."""
+        """Wake the nodes of the job's reduces for news of map outputs."""
         chain = self._feeds.get(job)
         if chain is not None:
             chain.start(now_s)
 
     def fed_all(self, now_s: float) -> None:
-        """There may be news of any job."""
+        """Wake the nodes of all jobs' reduces, since any job may have news."""
         for chain in self._feeds.values():
             chain.start(now_s)

@@ -1,4 +1,4 @@
-"""Simulated nodes, each a tracker with its timers, and rings: nodes in the order of their next timers."""
+"""Simulated nodes, each a tracker with timers, and rings: nodes in the order of their next timers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from schedbed.scheduler.core.entities import Node
 
 
 class SimNode(Tracker):
-    """One node's tracker, and its timers.
-
-    `base_s` is when its timer's heartbeat number 0 is served, others follow each `heartbeat_s`.
-    """
+    """One node's tracker and timers. `base_s` is the time at which its timer's heartbeat number 0 is served; others
+    follow every `heartbeat_s`."""
 
     __slots__ = (
         "always",
@@ -70,7 +68,7 @@ class SimNode(Tracker):
         self.blocks: list[dict[str, Any]] | None = None  # on its disk, when the NameNode has given it up
 
     def boot(self, base_s: float) -> None:
-        """Come up and get ready to join as a new incarnation."""
+        """Boot the node and prepare it to join as a new incarnation."""
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0
@@ -78,7 +76,7 @@ class SimNode(Tracker):
         self.join_again()
 
     def join_again(self) -> None:
-        """Begin the next life, with no heartbeat on the way and no timer planned."""
+        """Start the next incarnation, with no heartbeat on the way and no timer scheduled."""
         self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0
@@ -88,7 +86,7 @@ class SimNode(Tracker):
 
 
 class Ring:
-    """Some of the nodes, in the order of their timers within one heartbeat interval."""
+    """A set of nodes in the order of their timers within one heartbeat interval."""
 
     __slots__ = ("_interval_s", "_members", "_nodes")
 
@@ -104,23 +102,23 @@ class Ring:
         return (node.base_s % self._interval_s, node.index)
 
     def add(self, node: SimNode) -> None:
-        """A node that is not in it enters."""
+        """Add a node that is not a member."""
         insort(self._members, self._key(node))
 
     def remove(self, node: SimNode) -> None:
-        """A node leaves, if it is in; its `base_s` must be what it was when it came."""
+        """Remove a node, if it is a member. Its `base_s` must not have changed since it was added."""
         place = bisect_left(self._members, self._key(node))
         if place < len(self._members) and self._members[place][1] == node.index:
             del self._members[place]
 
     def members(self) -> list[SimNode]:
-        """All, in order."""
+        """Return all members in order."""
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """Return the first timer of a member from now on, and whose it is.
+        """Return the first timer of a member from now on, and the member.
 
-        At the very time `now_s` nodes with an index up to `passed` have had their turn.
+        At the very time `now_s`, nodes with an index up to `passed` have had their timers.
         """
         members = self._members
         if not members:
@@ -139,7 +137,8 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the node's first timer from now on (its very first is one interval after its life began)."""
+    """Return the node's first timer from now on. Its very first is one interval after the start of the
+    incarnation."""
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)
     if number < 1:

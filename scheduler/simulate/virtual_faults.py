@@ -1,4 +1,4 @@
-"""Faults in virtual time: the plan of `cluster.fault_plan`, driven by the event queue, and what each kind does.
+"""Faults in virtual time: the plan of `cluster.fault_plan`, driven by the event queue, and the effects of each kind.
 
 The live effects are in `deploy/live/instant_faults.py` and, for kinds that last, in `cluster/conditions.py`.
 """
@@ -25,7 +25,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class _Beats(Protocol):
-    """The heartbeats, as far as faults touch them."""
+    """The heartbeats as faults see them."""
 
     def forget(self, node: SimNode) -> None: ...
 
@@ -33,19 +33,19 @@ class _Beats(Protocol):
 
 
 class _Upkeep(Protocol):
-    """The repair of blocks, as far as faults touch it."""
+    """The repair of blocks as faults see it."""
 
     def stir(self) -> None: ...
 
 
 class _Master(Protocol):
-    """The JobTracker, as far as faults touch it."""
+    """The JobTracker as faults see it."""
 
     def crash(self) -> None: ...
 
 
 class FaultySimulation(Protocol):
-    """What faults need of a simulation."""
+    """The attributes of a simulation that faults use."""
 
     setup: Setup
     rows: Rows
@@ -78,7 +78,7 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """Inject a setup's faults. `silenced` are the nodes that one of the faults makes silent."""
+    """Injects a setup's faults. `silenced` are the nodes that any fault of the plan silences."""
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -103,7 +103,7 @@ class Faults:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Put the first fault into the queue; what is always in force begins."""
+        """Schedule the first fault, and apply permanent disturbances."""
         if self._always:
             disturb(self, 0.0)
         self._want_next()
@@ -126,11 +126,11 @@ class Faults:
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Do what the kind does when a fault begins; return what was hit."""
+        """Apply a fault that begins. Return what was hit."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Undo what the kind did."""
+        """Undo a fault that ends."""
         end = EFFECTS[fault.kind].end
         if end is not None:
             end(self, now_s, fault)
@@ -140,7 +140,7 @@ class Faults:
         return [self.simulation.node_by_name[name] for name in fault.nodes]
 
     def joined(self, now_s: float, node: SimNode) -> None:
-        """Put into force again what holds of a node that has booted."""
+        """Apply the conditions in force to a node that has booted."""
         name = node.spec.node
         if self.conditions.has("slow", name):
             _set_rates(self, now_s, node)
@@ -160,11 +160,11 @@ class Faults:
         return any(self.conditions.has(kind, name) for kind in ("kill", "kill_tracker"))
 
     def delay_s(self, node: SimNode) -> float:
-        """Return what each of the node's messages takes longer."""
+        """Return the delay of each message of the node, in seconds."""
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message gets through; each has a coin of its own."""
+        """Return whether a message gets through. Each message has its own random draw."""
         if self.is_cut_off(node):
             return False
         share = self.conditions.share(kind, node.spec.node)
@@ -179,7 +179,7 @@ class Faults:
 
 
 def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Take the nodes down with all that runs there; their blocks stay on their disks."""
+    """Stop the nodes and everything that runs on them. Their blocks stay on their disks."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         node.join_s = -1.0
@@ -195,7 +195,7 @@ def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Boot the nodes again that no other fault keeps down."""
+    """Boot the nodes again unless another fault keeps them down."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         name = node.spec.node
@@ -207,24 +207,24 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
-    """Return the fault with all nodes that its own share a host with: simulated, there is one host."""
+    """Return the fault extended to all nodes of the host. In a simulation there is one host."""
     return replace(fault, nodes=tuple(faults.simulation.node_by_name))
 
 
 def kill_host(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Take down all nodes of the host."""
+    """Stop all nodes of the host. Return their names."""
     every = _on_its_host(faults, fault)
     kill(faults, now_s, every)
     return ",".join(every.nodes)
 
 
 def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Boot the host's nodes again that no other fault keeps down."""
+    """Boot the host's nodes again unless another fault keeps them down."""
     restart(faults, now_s, _on_its_host(faults, fault))
 
 
 def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Let the nodes stand still."""
+    """Freeze the nodes."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
@@ -234,7 +234,7 @@ def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Let the nodes go on as if nothing had been; their timers go at once."""
+    """Continue frozen nodes. Timers that were due meanwhile go immediately."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
@@ -249,7 +249,7 @@ def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Give the nodes the shares of their rates that all faults in force leave."""
+    """Set the nodes' rates to the shares that all faults in force leave."""
     for node in faults.nodes_of(fault):
         _set_rates(faults, now_s, node)
 
@@ -262,18 +262,18 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Keep apart the groups of nodes that all partitions in force make."""
+    """Separate the groups of nodes of all partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Delay and lose connections as all faults in force do together."""
+    """Delay and lose connections by the sum of all faults in force."""
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
 
 def fill_disk(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Fill the nodes' disks, or give them room again when no fault keeps them full."""
+    """Fill the nodes' disks, or empty them when no fault keeps them full."""
     for node in faults.nodes_of(fault):
         _set_disk(faults, now_s, node)
 
@@ -284,7 +284,7 @@ def _set_disk(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Kill one of the running attempts that the fault fits."""
+    """Kill one of the running attempts that match the fault. Return its name."""
     simulation = faults.simulation
     running = [
         (node.spec.node, name)
@@ -301,7 +301,8 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Lose a replica. A corrupt one is found at once here; live, when somebody reads the replica."""
+    """Lose a replica. Return which. A corrupt replica is found immediately here; in a live run only when it is
+    read."""
     simulation = faults.simulation
     names = simulation.storage.names
     up = [node.spec.node for node in simulation.nodes if simulation.is_alive(node.spec.node)]
@@ -316,17 +317,17 @@ def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Take the JobTracker down with all that its journal does not hold."""
+    """Stop the JobTracker. Only its journal remains."""
     faults.simulation.master.crash()
 
 
 def recover_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Start the JobTracker again, which replays its journal."""
+    """Restart the JobTracker, which replays its journal."""
     faults.simulation.recover(now_s)
 
 
 def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Start the NameNode again, and have the nodes that are up report their blocks."""
+    """Restart the NameNode. Live nodes report their blocks."""
     simulation = faults.simulation
     storage = simulation.storage
     held = {node.index: storage.blocks_on(node.spec.node) for node in simulation.nodes}
@@ -338,15 +339,15 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing here: `passes`, `is_cut_off` and `delay_s` ask the conditions at each message."""
+    """Do nothing: `passes`, `is_cut_off` and `delay_s` check the conditions at each message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a kind does when a fault begins (returns what was hit, if that is a choice) and when it ends.
+    """The functions for the begin (returns what was hit, if chosen) and the end of a kind of fault.
 
-    `touches_heartbeats`: messages to the JobTracker may be late or lost; `silences`: the nodes fall silent. In both
-    cases the simulator sends heartbeats that it may leave out otherwise.
+    `touches_heartbeats`: messages to the JobTracker may be late or lost. `silences`: the nodes fall silent. In both
+    cases the simulator does not skip heartbeats.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]

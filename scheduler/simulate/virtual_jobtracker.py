@@ -1,4 +1,4 @@
-"""The simulated JobTracker: the driver of all JobTrackers, which a fault may stop and bring back."""
+"""The simulated JobTracker: the driver shared by all JobTrackers, which a fault may stop and restart."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
 class Gate:
-    """A sink that passes rows on, or nothing while a journal is replayed: its rows were written before."""
+    """A sink that passes rows on, except during the replay of a journal, whose rows are already written."""
 
     def __init__(self, target: Sink) -> None:
         self.target: Sink = target
 
     def decision(self, row: DecisionRow) -> None:
-        """Pass on an answer to an offer."""
+        """Pass on the row of an answer to an offer."""
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Pass on an attempt that ended."""
+        """Pass on the row of an attempt that ended."""
         self.target.attempt(row)
 
     def job(self, row: JobRow) -> None:
-        """Pass on a job that ended."""
+        """Pass on the row of a job that ended."""
         self.target.job(row)
 
 
 class Master(Driver):
-    """The JobTracker. A journal is kept when a fault will ask for one; while `is_up` is false nothing may be asked."""
+    """The JobTracker. It keeps a journal only if a fault needs one. While `is_up` is false, nothing may be asked of
+    it."""
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
         self._rows = rows
@@ -52,11 +53,11 @@ class Master(Driver):
         )
 
     def crash(self) -> None:
-        """Stop, and lose all that the journal does not say."""
+        """Stop, and lose everything that is not in the journal."""
         self.is_up = False
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Implement `Driver`, but without rows: virtual time has one table, in which they are already."""
+        """Implement `Driver`. Rows of the replay are dropped, since the tables already have them."""
         self._gate.target = NoSink()
         effects = super().recover(now_s)
         self._gate.target = self._rows

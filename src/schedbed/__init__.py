@@ -1,6 +1,18 @@
-"""A live emulation testbed for MapReduce and cluster job schedulers: `run` a scenario, `connect` to a cluster.
+"""A live emulation testbed for MapReduce and cluster job schedulers.
 
-Agents and attempts import their rooms through this package as well, so it loads nothing before it is asked for.
+`run` runs a scenario under one or more policies and returns a `Result`; `connect` returns a cluster that `schedbed up`
+keeps up. `policy` has the types that a policy is written against. `BadInput` and `RunFailed` are the two errors.
+
+Example:
+
+    >>> import schedbed
+    >>> job = {"name": "a", "app": "synthetic", "maps": 4, "map": {"cpu": "10s"}}
+    >>> scenario = {"name": "tiny", "cluster": {"nodes": 2}, "workload": {"jobs": [job]}}
+    >>> result = schedbed.run(scenario, policies=["fifo", "fair"], machines="sim")
+    >>> sorted(result.summary["policies"])
+    ['fair', 'fifo']
+
+Agents and attempts also import their modules through this package, so public names are loaded at their first use.
 """
 
 from __future__ import annotations

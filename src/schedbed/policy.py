@@ -1,4 +1,7 @@
-"""What a policy of one's own is written against: the interface, its proposals, and the view that it decides on."""
+"""Everything that a user's policy imports: the interface, its proposals, and the view of the cluster.
+
+See `schedbed.scheduler.policy` for the interface with an example, and `schedbed.scheduler.view` for the view.
+"""
 
 from schedbed.scheduler.policy import (
     Admission,

@@ -1,1 +1,1 @@
-"""What applications are written against, and where they are found; the applications are in tasks/apps."""
+"""The interface of applications and the code they share. The applications are in tasks/apps."""

@@ -1,4 +1,4 @@
-"""What an application is: its name and parameters, and what a map and a reduce attempt do."""
+"""The interface of an application: its name and parameters, and its map and reduce functions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ than the application does. It may raise ValueError on an output that is not even
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an application. `unit` is "bytes" for sizes (scaled with the scenario), else a word or "".
+    """One parameter of an application.
 
-    `required` has no default; `derived` is set by the software when the job is submitted, not by a user; `scaled` is an
-    amount of data that is written, which the scenario's `scale` changes. A number lies between `least` and `most`.
+    `unit` is "bytes" for sizes (scaled with the scenario), else a word or "". `required`: without a default.
+    `derived`: set by the software at submission, not by a user. `scaled`: an amount of written data, which the
+    scenario's `scale` changes. A number is between `least` and `most`.
     """
 
     name: str
@@ -52,12 +53,13 @@ RUNTIME_PARAMETERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """An application. `input` is a kind that can be generated, raw or none; `reduces` is needed, never or any.
+    """An application.
 
-    `default_maps` is how many maps a job without input has when it does not say; `paper` names those that use it.
-    `derive(read, input bytes, reduces, seed)` gives the derived parameters when the job is submitted. `check` judges an
-    output. `costs` are for the simulator, which measures an application without them on this host; `work` is how much
-    a map without input does. `generate(size, seed)` makes a sample of an input kind that only this application brings.
+    `input` is a kind that can be generated, raw or none. `reduces` is needed, never or any. `default_maps`: number of
+    maps of a job without input. `paper`: papers that use the application. `derive(read, input bytes, reduces, seed)`
+    returns the derived parameters at submission. `check` checks an output. `costs` are for the simulator, which
+    measures an application without them on this host. `work`: amount of work of a map without input. `generate(size,
+    seed)` generates an input kind that only this application has.
     """
 
     name: str
@@ -76,7 +78,7 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with defaults filled in; BadInput names an unknown or a missing one."""
+        """Return the parameters with defaults. Raises BadInput that names an unknown or a missing one."""
         known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
         for name in given:
             if name not in known:
@@ -88,7 +90,7 @@ class App:
         return {name: parameter.default for name, parameter in known.items()} | dict(given)
 
     def work_of(self, params: Mapping[str, Any], input_bytes: int, maps: int) -> int:
-        """Return how much work one of `maps` maps does that has a split of `input_bytes`."""
+        """Return the amount of work of one of `maps` maps with a split of `input_bytes`."""
         if self.work is None:
             return input_bytes
         return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)

@@ -1,4 +1,4 @@
-"""The applications by name, found in tasks/apps, and the kinds of input that can be generated for them."""
+"""The applications by name, found in tasks/apps, and the kinds of input that can be generated."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
 
 
 def add_app(app: App) -> None:
-    """Make an application known to this process alone that is none of tasks/apps."""
+    """Add an application to this process only, one that is not in tasks/apps."""
     _apps[app.name] = app
 
 
 class RunsApp(Protocol):
-    """A job or an attempt, as far as its application goes."""
+    """The attributes of a job or attempt that determine its application."""
 
     @property
     def app(self) -> str: ...
@@ -36,21 +36,22 @@ class RunsApp(Protocol):
 
 
 def app_of(job: RunsApp) -> App:
-    """Return the application of a job whose parameters are resolved: a shipped one, or a user's own."""
+    """Return the application of a job with complete parameters: a shipped one, or a user's own."""
     source = class_of(job.params)
     return completed(APPS[job.app] if source is None else app_of_class(job.app, source), job.params)
 
 
 def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes (text: exactly; else the most whole records or lines that fit, one at least) in pieces.
+    """Yield about `size` bytes of generated input in pieces; equal arguments give equal bytes.
 
-    `kind` is one of KINDS (KeyError else). The same arguments give the same bytes.
+    Text has exactly `size` bytes; other kinds have the most whole records or lines that fit, at least one. Raises
+    KeyError if `kind` is not in KINDS.
     """
     return KINDS[kind](size, seed)
 
 
 def check_output(app: str, ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Return what is wrong with the output of a shipped application, in one line; None when it is right, or has no
+    """Return what is wrong with the output of a shipped application, in one line; None if it is right, or has no
     check."""
     check = APPS[app].check
     try:

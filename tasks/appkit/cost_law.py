@@ -1,7 +1,7 @@
-"""What an application costs, so that the simulator can run it: laws fitted to measurements, declared beside its code.
+"""Costs of an application for the simulator: laws fitted to measurements, declared beside its code.
 
-CPU is in core-seconds of the host. A map's work is the bytes of its split, or, for an application without input,
-what its `work` parameter says (pi: samples).
+CPU is in core-seconds of the host. A map's work is the bytes of its split, or, for an application without input, the
+value of its `work` parameter (pi: samples).
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """`factor` times the work to the power of `exponent`: 1 for sorting, below 1 where equal keys are combined."""
+    """An amount: `factor` times the work to the power of `exponent`. The exponent is 1 for sorting, less where equal
+    keys are combined."""
 
     factor: float
     exponent: float = 1.0
 
     def of(self, work: float) -> float:
-        """Return the amount for that much work; an exponent of 0 is the same amount for any, none included."""
+        """Return the amount for that much work. With exponent 0 the amount is the same for any work, also none."""
         return self.factor * work**self.exponent if work > 0 or not self.exponent else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppCosts:
-    """One application. Reading and computing go on together, then a map sorts what it has collected."""
+    """The costs of one application. Reading and computing are concurrent; then a map sorts what it has collected."""
 
     map_start_s: float  # whatever the work
     map_cpu_s: float  # for each unit of work
@@ -39,7 +40,8 @@ class AppCosts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The parameter that says how much a map without input does; `shared`: all maps together, in equal shares."""
+    """The parameter for the amount of work of a map without input. `shared`: the amount is for all maps together, in
+    equal shares."""
 
     parameter: str
     shared: bool = False

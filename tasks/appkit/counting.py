@@ -1,4 +1,4 @@
-"""What the counting applications share: a collector that counts keys, and the reduce that adds the counts."""
+"""The common part of counting applications: a collector that counts keys, and the reduce that adds the counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ ENTRY_BYTES = 200  # of memory for a counted key of a usual length, while the di
 
 
 class KeyCounts:
-    """Counts keys and partitions them by CRC-32, as a map's collector; `keys` gives those of a piece of text."""
+    """A map's collector that counts keys and partitions them by CRC-32. `keys` returns the keys of a piece of
+    text."""
 
     def __init__(self, reduces: int) -> None:
         self.counts: Counter[bytes] = Counter()
@@ -25,11 +26,11 @@ class KeyCounts:
 
     @property
     def buffered(self) -> int:
-        """About how many bytes the counts take."""
+        """Return the approximate size of the counts in bytes."""
         return len(self.counts) * ENTRY_BYTES
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the keys of some whole lines; here the words."""
+        """Return the keys of some whole lines; here its words."""
         return text.split()
 
     def feed(self, chunk: bytes) -> None:
@@ -38,7 +39,7 @@ class KeyCounts:
             self.counts.update(self.keys(text))
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Sorted lines with counts for each partition."""
+        """Return the sorted lines with counts of each partition."""
         counts, self.counts = self.counts, Counter()
         parts: list[list[bytes]] = [[] for _ in range(self._reduces)]
         for key in counts:
@@ -46,7 +47,7 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """Return what decides which reduce gets the key; here the key itself."""
+        """Return the text that decides which reduce gets the key; here the key itself."""
         return key
 
 
@@ -56,7 +57,7 @@ def reduce_counts(task: ReduceTask) -> None:
 
 
 def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
-    """Copy and merge: each key of this reduce once, with its count, in the order of the keys."""
+    """Yield each key of this reduce once with its count, in the order of the keys, after copying and merging."""
     for piece in task.merged(CountLines()):
         for text in line_batches(bytes(piece), BATCH_BYTES):
             for line in text.removesuffix(b"\n").split(b"\n"):
@@ -65,7 +66,7 @@ def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
 
 
 def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
-    """Write the reduce's output, a record a line; the lines come without their ends."""
+    """Write the reduce's output, one line per record. The lines come without newlines."""
     output = task.create()
     for batch in _batches(lines):
         output.write(b"".join(batch))

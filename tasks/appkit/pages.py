@@ -1,4 +1,4 @@
-"""Input of pages, one a line: `title<TAB>label<TAB>text`."""
+"""Input of pages, one per line: `title<TAB>label<TAB>text`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Page = tuple[bytes, bytes, bytes]
 
 
 def pages(chunk: bytes) -> Iterator[Page]:
-    """Yield the pages of a chunk of whole lines, empty lines left out; BadInput shows a line that is no page."""
+    """Yield the pages of a chunk of whole lines, without empty lines. Raises BadInput that shows a malformed line."""
     for line in chunk.split(b"\n"):
         fields = line.split(b"\t", 2)
         if len(fields) == 3:

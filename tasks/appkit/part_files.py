@@ -1,4 +1,4 @@
-"""Files that come in pieces, as the validators look at them: their records, their lines, and words for messages."""
+"""Files in pieces as checks of outputs read them: their records and lines, and texts for messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Parts = Iterable[Pieces]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a check may know of a job beside its input and output: its parameters (all of them), and how many maps."""
+    """A job as seen by a check, apart from input and output: all its parameters, and its number of maps."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     maps: int = 1
 
 
 def records_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the 100-byte records of a file; raises ValueError when it does not end with a whole one."""
+    """Yield the 100-byte records of a file. Raises ValueError if it does not end with a whole one."""
     rest = b""
     for piece in pieces:
         data = rest + bytes(piece)
@@ -45,12 +45,12 @@ def lines_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def shown(text: bytes) -> str:
-    """Some bytes as a message shows them, cut short."""
+    """Return bytes as text for a message, cut short."""
     return repr(text[:60].decode(errors="backslashreplace"))
 
 
 def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
-    """Return the first key, in order, that has another value than it should, in words; None when there is none."""
+    """Return a text about the first key, in order, with a wrong value; None if there is none."""
     wrong = [key for key in wanted if wanted[key] != found.get(key)]
     wrong += [key for key in found if key not in wanted]
     if not wrong:
@@ -60,7 +60,7 @@ def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) ->
 
 
 def keyed(parts: Parts) -> dict[bytes, int]:
-    """The lines key<TAB>count of all parts; raises ValueError on a key that is there twice, or out of order."""
+    """Return the lines key<TAB>count of all parts. Raises ValueError for a repeated or unordered key."""
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
         last: bytes | None = None

@@ -1,1 +1,1 @@
-"""The applications, a module each. It declares `APP`, and nothing else lists it."""
+"""The applications, one per module. A module declares `APP`, and no other list exists."""

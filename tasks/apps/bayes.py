@@ -1,7 +1,7 @@
-"""Trains a naive Bayes classifier's counts from labelled pages, as the feature step of Mahout's trainer.
+"""Counts for a naive Bayes classifier from labelled pages, as the feature step of Mahout's trainer.
 
-A word of a page weighs log(1 + n) / sqrt(sum of n^2 over the page's words), n being how often it is there. Left out:
-n-grams above single words, and the later jobs that turn the sums into a model.
+A word of a page weighs log(1 + n) / sqrt(sum of n^2 over the page's words), where n is its number of occurrences.
+Left out: n-grams above single words, and the later jobs that turn the sums into a model.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MILLIONTHS = 1_000_000  # weights are added as whole millionths: the sum does no
 
 
 class FeatureCounts(KeyCounts):
-    """Sums weights and counts pages by label and word, as a map's collector; reduces add them up."""
+    """A map's collector that sums weights and counts pages by label and word. Reduces add them up."""
 
     def feed(self, chunk: bytes) -> None:
-        """Take the pages of a chunk of whole lines."""
+        """Count the pages of a chunk of whole lines."""
         counts = self.counts
         for _, label, text in pages(chunk):
             counts[b"label\t" + label] += 1
@@ -41,7 +41,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Pages and weights are added up again, by label and word."""
+    """Check the output against pages and weights added up again, by label and word."""
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):
         if not line.strip():

@@ -1,7 +1,7 @@
-"""Computes hexadecimal digits of pi with the Bailey-Borwein-Plouffe formula, as Hadoop's bbp example does.
+"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, as Hadoop's bbp example computes them.
 
-Digits come in groups of eight, each computed by itself and exact: fractions are whole multiples of 2^-64, and where
-their rounding could reach a digit the group is computed again with more bits.
+Digits come in groups of eight, each computed separately and exactly: fractions are whole multiples of 2^-64, and
+where their rounding could affect a digit the group is computed again with more bits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _fraction(first: int, j: int) -> int:
 
 
 def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
-    """`base` to the power of each exponent modulo each modulus, which are below 2^32."""
+    """Return `base` to the power of each exponent modulo each modulus. Moduli are below 2^32."""
     result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
     while exponents.any():
         result = np.where(exponents & np.uint64(1), result * square % moduli, result)
@@ -78,7 +78,7 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Tell whether the digits are the same however the terms were rounded."""
+    """Return whether the digits are independent of the rounding of the terms."""
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -88,7 +88,7 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return which groups each map computes: as many terms for each, since a digit costs more the further out it is."""
+    """Return the groups that each map computes: an equal number of terms for each, since later digits cost more."""
     count = -(-digits // GROUP_DIGITS)
 
     def terms(groups: int) -> int:
@@ -123,7 +123,7 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """The digits are those of Chudnovsky's series, a group a line, in order."""
+    """Check that the digits are those of Chudnovsky's series, one group per line, in order."""
     start, count = ran.params["start"], ran.params["digits"]
     found, place = [], start
     for number, pieces in enumerate(parts):
@@ -147,7 +147,7 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """Return the first hexadecimal digits of pi after the point as one number, and how many bits it has."""
+    """Return the first hexadecimal digits of pi after the point as one number, and its number of bits."""
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:

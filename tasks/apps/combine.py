@@ -1,7 +1,7 @@
-"""Gridmix's combiner job (polo2011's Combine): a word count whose maps add up what they can before the shuffle.
+"""Gridmix's combiner job (polo2011's Combine): a word count whose maps add up counts before the shuffle.
 
-Gridmix builds it from Hadoop's wordcount with the reduce as combiner, and so is this; it has a name, and with it a
-profile, of its own.
+Gridmix builds it from Hadoop's wordcount with the reduce as combiner, as does this module. It has a name, and
+therefore a profile, of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Converts a text to XML, block by block, and writes it back (liu2015, 3.1): much I/O, little computing, no reduces.
+"""Conversion of a text to XML, block by block (liu2015, 3.1): much I/O, little computing, no reduces.
 
-A line is a row, its fields between tabs are cells. What XML cannot hold (control characters, bytes that are no UTF-8)
-becomes the replacement character U+FFFD.
+A line is a row, its fields between tabs are cells. Characters that XML cannot contain (control characters, bytes that
+are not UTF-8) become the replacement character U+FFFD.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;")
 
 
 def rows_of(chunk: bytes) -> bytes:
-    """Whole lines as rows of XML."""
+    """Return whole lines as rows of XML."""
     text = NOT_XML.sub("\ufffd", chunk.decode(errors="replace")).encode()
     for plain, escaped in ESCAPES:
         text = text.replace(plain, escaped)
@@ -62,7 +62,7 @@ def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 
 
 def _rows(parts: Parts) -> Iterator[list[str]]:
-    """Yield the cells of each row; raises ValueError when a part is no XML."""
+    """Yield the cells of each row. Raises ValueError if a part is not XML."""
     # The warm process imports this file for its maps, which need no parser.
     from xml.etree.ElementTree import ParseError, XMLPullParser
 

@@ -1,4 +1,4 @@
-"""Counts the matches of a regular expression, as the first job of Hadoop's grep example."""
+"""Counts of the matches of a regular expression, as in the first job of Hadoop's grep example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedbed.tasks.spill_formats import CountLines
 
 
 class MatchCounts(KeyCounts):
-    """Counts what the pattern's group matches, line by line, so that no match depends on how the text is cut."""
+    """Counts the matches of the pattern's group line by line, so that no match depends on how the text is cut."""
 
     def __init__(self, reduces: int, pattern: str, group: int) -> None:
         super().__init__(reduces)
@@ -24,14 +24,14 @@ class MatchCounts(KeyCounts):
         self._group = group
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the matches in some whole lines; empty ones are none."""
+        """Return the non-empty matches in some whole lines."""
         find, group = self._regex.finditer, self._group
         lines = text.removesuffix(b"\n").split(b"\n")
         return [match[group] for line in lines for match in find(line.removesuffix(b"\r")) if match[group]]
 
 
 def compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """Return the regular expression over UTF-8 bytes; BadInput says what is wrong with it."""
+    """Return the regular expression over UTF-8 bytes. Raises BadInput that says what is wrong with it."""
     try:
         return re.compile(str(pattern).encode())
     except re.error as error:
@@ -44,7 +44,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_grep(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Each line's matches are counted again."""
+    """Check the output against the matches counted again."""
     regex, group = re.compile(str(ran.params["pattern"]).encode()), ran.params["group"]
     wanted = Counter(
         match[group]

@@ -1,4 +1,4 @@
-"""Estimates pi by quasi-Monte-Carlo with a Halton sequence, as Hadoop's pi example does."""
+"""Estimate of pi by quasi-Monte-Carlo with a Halton sequence, as in Hadoop's pi example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BASES = (2, 3)
 
 
 def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
-    """Return each index with its digits in `base` mirrored at the point: the Halton sequence of that base."""
+    """Return each index with its digits in `base` mirrored at the point, which is the Halton sequence of that
+    base."""
     left = indices.copy()
     value = np.zeros(len(left))
     weight = 1.0
@@ -30,7 +31,8 @@ def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np
 
 
 def count_inside(first: int, samples: int) -> int:
-    """Count the points `first` + 1 to `first` + `samples` that lie in the circle inscribed in the unit square."""
+    """Return how many of the points `first` + 1 to `first` + `samples` are in the circle inscribed in the unit
+    square."""
     indices = np.arange(first + 1, first + samples + 1, dtype=np.int64)
     x, y = (radical_inverse(indices, base) - 0.5 for base in BASES)
     return int(np.count_nonzero(x * x + y * y <= 0.25))

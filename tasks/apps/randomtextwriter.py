@@ -1,4 +1,4 @@
-"""Writes random text from its maps, as Hadoop's randomtextwriter does."""
+"""Random text written by maps, as by Hadoop's randomtextwriter."""
 
 from __future__ import annotations
 

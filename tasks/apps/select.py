@@ -1,7 +1,8 @@
-"""Selects few of many records, as Gridmix's scan of web data (polo2011's Select): maps keep 0.2%, reduces 5% of that.
+"""Selection of few of many records, as in Gridmix's scan of web data (polo2011's Select): maps keep 0.2%, reduces 5%
+of that.
 
-Gridmix keeps every so-manieth record a task sees; here a record's key decides, so that the result does not depend on
-how the input is cut.
+Gridmix keeps every n-th record of a task; here a record's key decides, so that the result does not depend on how the
+input is cut.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ MASK = (1 << 64) - 1
 
 
 class Selector(RecordSorter):
-    """Keeps the records whose key's hash is below `limit`, sorted, as a map's collector."""
+    """A map's collector that keeps the records whose key has a hash below `limit`, sorted."""
 
     def __init__(self, boundaries: list[bytes], limit: int) -> None:
         super().__init__(boundaries, GROW_BYTES)
         self._limit = limit
 
     def feed(self, chunk: bytes) -> None:
-        """Take whole records."""
+        """Add a chunk of whole records."""
         super().feed(kept(chunk, self._limit))
 
 
 def kept(chunk: Buffer, limit: int) -> bytes:
-    """Return the records of a chunk of whole records whose key's hash is below `limit`."""
+    """Return the records of a chunk of whole records whose key has a hash below `limit`."""
     rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
     return rows[hashes(rows) < limit].tobytes()
 
 
 def hashes(rows: Rows) -> np.ndarray:
-    """Return a hash of 0 to 2^53 - 1 of each record's key: its 8 + 2 bytes multiplied, folded, multiplied."""
+    """Return a hash from 0 to 2^53 - 1 of each record's key: its 8 + 2 bytes multiplied, folded, multiplied."""
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)
@@ -54,7 +55,7 @@ def hashes(rows: Rows) -> np.ndarray:
 
 
 def limit_of(share: float) -> int:
-    """Return the hash below which that share of all keys lies; BadInput when it is no share."""
+    """Return the hash below which that share of all keys lies. Raises BadInput if it is not a share."""
     if not 0 <= share <= 1:
         raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
     return int(share * 2**HASH_BITS)
@@ -78,13 +79,13 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def limit_share(share: float) -> float:
-    """Return the share itself, once it is known to be one."""
+    """Return the share. Raises BadInput if it is not a share."""
     limit_of(share)
     return share
 
 
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """The parts are sorted and hold exactly the records that both shares select."""
+    """Check that the parts are sorted and contain exactly the records that both shares select."""
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]
     for record in records_of(data):
@@ -106,7 +107,7 @@ def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def key_hash(key: bytes) -> int:
-    """Return the number of 0 to 2^53 - 1 that decides about a record."""
+    """Return the number from 0 to 2^53 - 1 that decides about a record."""
     first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
     mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
     return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11

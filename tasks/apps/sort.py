@@ -1,4 +1,4 @@
-"""Sorts 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
+"""Sorting of 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROW_BYTES = 4 * 2**20
 
 
 class RecordSorter:
-    """Holds records in one array and sorts it when drained, as a map's collector."""
+    """A map's collector that holds records in one array and sorts it when drained."""
 
     def __init__(self, boundaries: list[bytes], expected_bytes: int) -> None:
         self.buffered: int = 0
@@ -43,7 +43,7 @@ class RecordSorter:
         self.buffered = end
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted records of each partition; they must be read before the next chunk is fed."""
+        """Return the sorted records of each partition. They must be read before the next chunk is added."""
         rows = self._array[: self.buffered].reshape(-1, RECORD_BYTES)
         self.buffered = 0
         return [take_rows(rows, part) for part in cut_by_key(rows, order_of(rows), self._boundaries)]
@@ -52,9 +52,9 @@ class RecordSorter:
 def sample_boundaries(
     read: ReadRange, file_length: int, reduces: int, seed: int, samples: int = SAMPLES
 ) -> list[str]:
-    """Return the keys (hex) that part the input evenly among `reduces`, from records sampled at a few places.
+    """Return the keys (hex) that divide the input evenly among `reduces`, from records sampled at a few places.
 
-    `read(offset, length)` gives bytes of the input. The same input and seed give the same keys.
+    `read(offset, length)` returns bytes of the input. The same input and seed give the same keys.
     """
     records = file_length // RECORD_BYTES
     if reduces < 2 or not records:
@@ -92,14 +92,14 @@ def _reduce(task: ReduceTask) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordSum:
-    """How many records there are and the sum of their CRC-32: the same for the same records in any order."""
+    """The number of records and the sum of their CRC-32, which are equal for the same records in any order."""
 
     records: int
     checksum: int
 
 
 def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
-    """Return the sum over a file that comes in pieces; raises ValueError when it does not end with a whole record."""
+    """Return the sum over a file in pieces. Raises ValueError if it does not end with a whole record."""
     count = checksum = 0
     for record in records_of(pieces):
         count += 1
@@ -108,9 +108,9 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """Return what is wrong with the parts of a sorted file, in one line; None when they are right.
+    """Return what is wrong with the parts of a sorted file, in one line; None if they are right.
 
-    Within and over the parts no record may be smaller than the one before; none may be lost, changed or doubled.
+    Within and across parts no record may be smaller than the previous one; none may be lost, changed or doubled.
     """
     last = b""
     count = checksum = 0

@@ -1,4 +1,5 @@
-"""Commands that read lines and write `key<TAB>value`, as in Hadoop Streaming: any program is a mapper or a reducer."""
+"""Commands that read lines and write `key<TAB>value`, as in Hadoop Streaming. Any program can be a mapper or a
+reducer."""
 
 from __future__ import annotations
 

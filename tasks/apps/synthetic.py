@@ -1,4 +1,5 @@
-"""Does what its costs say: burns CPU, reads its split, moves bytes through a real shuffle, writes real files."""
+"""Synthetic tasks with declared costs: they burn CPU, read their split, send bytes through a real shuffle and write
+real files."""
 
 from __future__ import annotations
 
@@ -19,9 +20,8 @@ LAST = 0.05  # of the CPU time, which is burned behind the output
 class CostRun:
     """Spends an attempt's cost step by step, so that computing, reading and writing alternate.
 
-    Of the CPU time a little is left for `finish`: whatever ends a task uses some as well.
-    CPU time counts from the first line of the attempt's code, whatever used it: what reading and writing need is part
-    of the cost.
+    A little CPU time is left for `finish`, since the end of a task uses some as well. CPU time counts from the first
+    line of the attempt's code, including that used for reading and writing.
     """
 
     def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:
@@ -41,7 +41,7 @@ class CostRun:
         self._filler = Filler(task.spec.seed, task.spec.task)
 
     def advance(self, to: float) -> None:
-        """Read and burn up to that share of the cost."""
+        """Read and burn until that share of the cost is spent."""
         while self._done < to:
             self._done = min(to, self._done + self._step)
             while self._read_bytes < int(self._to_read_bytes * self._done):
@@ -50,7 +50,7 @@ class CostRun:
             self._tick()
 
     def finish(self) -> None:
-        """Burn the rest, as the last thing that the task does."""
+        """Burn the rest, as the task's last step."""
         self.advance(1.0)
         self._burn(1.0)
 
@@ -58,7 +58,7 @@ class CostRun:
         burn(self._setup_cpu_s + self._burn_cpu_s * to, self._tick)
 
     def write(self, length: int) -> Iterator[memoryview]:
-        """Yield the next `length` bytes of output, earned by the same share of the cost."""
+        """Yield the next `length` bytes of output, spending the same share of the cost."""
         for piece in self._filler.take(length):
             self._written_bytes += len(piece)
             self.advance(self._written_bytes / self._cost.write_bytes)
@@ -79,7 +79,7 @@ class CostRun:
 
 
 def share(total: int, part: int, parts: int) -> int:
-    """Return what part number `part` of `parts` gets when `total` is divided evenly in whole units."""
+    """Return the amount of part number `part` of `parts` when `total` is divided evenly in whole units."""
     return total * (part + 1) // parts - total * part // parts
 
 

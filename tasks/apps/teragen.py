@@ -1,4 +1,4 @@
-"""Writes the records that sort reads, as Hadoop's teragen does: map-only, numbered on from map to map."""
+"""Generation of the records that sort reads, as in Hadoop's teragen: map-only, numbered across maps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_teragen(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """All records are there, numbered in order, with teragen's fixed bytes in their places."""
+    """Check that all records exist, numbered in order, with teragen's fixed bytes in place."""
     number = 0
     for part, pieces in enumerate(parts):
         for record in records_of(pieces):

@@ -1,7 +1,8 @@
-"""Weighs each word of each page by TF-IDF, with the formula of Mahout and Lucene.
+"""TF-IDF weights of each word of each page, by the formula of Mahout and Lucene.
 
-sqrt(tf) * (1 + ln(pages / (df + 1))): tf is how often the word is in the page, df in how many pages it is. Mahout takes
-several jobs; here the maps tell every reduce how many pages they saw. Left out: the dictionary, pruning, normalising.
+sqrt(tf) * (1 + ln(pages / (df + 1))): tf is the number of occurrences in the page, df the number of pages with the
+word. Mahout takes several jobs; here the maps tell every reduce how many pages they read. Left out: the dictionary,
+pruning, normalizing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ PAGES_KEY = b""  # comes before all words
 
 
 class TermCounts(KeyCounts):
-    """Counts words by page, as a map's collector; a word's pages meet in one reduce, the number of pages in all."""
+    """A map's collector that counts words by page. All counts of a word, and the number of pages, go to one
+    reduce."""
 
     def __init__(self, reduces: int) -> None:
         super().__init__(reduces)
@@ -37,7 +39,7 @@ class TermCounts(KeyCounts):
         return key.partition(b"\t")[0]
 
     def feed(self, chunk: bytes) -> None:
-        """Take the pages of a chunk of whole lines."""
+        """Count the words of the pages of a chunk of whole lines."""
         counts = self.counts
         for title, _, text in pages(chunk):
             self._pages += 1
@@ -45,7 +47,7 @@ class TermCounts(KeyCounts):
                 counts[b"%b\t%b" % (word, title)] += count
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Sorted lines for each partition, the number of pages first."""
+        """Return the sorted lines of each partition, the number of pages first."""
         seen, self._pages = b"%b\t%d\n" % (PAGES_KEY, self._pages), 0
         return [_chained(seen, part) for part in super().drain()]
 
@@ -56,7 +58,7 @@ def _chained(first: Buffer, others: Iterable[Buffer]) -> Iterator[Buffer]:
 
 
 def weight(count: int, found_in: int, all_pages: int) -> float:
-    """TF-IDF of a word that is `count` times in a page and in `found_in` of all pages."""
+    """Return the TF-IDF of a word that occurs `count` times in a page and in `found_in` of all pages."""
     return math.sqrt(count) * (1 + math.log(all_pages / (found_in + 1)))
 
 
@@ -77,7 +79,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Every word of every page is there once with its count, and its weight follows from the counts."""
+    """Check that every word of every page occurs once with its count, and that its weight follows from the counts."""
     all_pages, entries, checksum = 0, 0, 0
     found_in: Counter[bytes] = Counter()
     for line in lines_of(text):

@@ -1,4 +1,4 @@
-"""Counts the links of a graph that are not returned: edges i -> j without j -> i (verma2011, 7.1)."""
+"""Counts of the links of a graph without a link back: edges i -> j without j -> i (verma2011, 7.1)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NODES = 50_000
 
 
 class LinkCounts(KeyCounts):
-    """Takes edges by their two ends and their direction, as a map's collector; the two ends' edges meet."""
+    """A map's collector of edges by their two ends and direction. Both directions go to the same reduce."""
 
     def group(self, key: bytes) -> bytes:
-        """The two ends without the direction."""
+        """Return the two ends without the direction."""
         return key[:-2]
 
     def feed(self, chunk: bytes) -> None:
-        """Take the edges of a chunk of whole lines; empty ones and comments (#) are none."""
+        """Add the edges of a chunk of whole lines. Empty lines and comments (#) are ignored."""
         counts = self.counts
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -47,7 +47,7 @@ class LinkCounts(KeyCounts):
 
 
 def edges(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of a power-law graph, an edge of two numbers a line."""
+    """Yield about `size` bytes of a power-law graph, one edge of two numbers per line."""
     table = zipf_table(NODES)
     order = list(range(NODES))
     chance(seed, "edges order").shuffle(order)  # else the most linked node would be number 0
@@ -80,7 +80,8 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Links that are not returned are counted again, as hashes of both ends in two sorted lists."""
+    """Check the number of links without a link back by counting them again, as hashes of both ends in two sorted
+    lists."""
     # The warm process imports this file for its attempts, which need no hashes.
     from hashlib import blake2b
 

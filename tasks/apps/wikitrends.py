@@ -1,6 +1,6 @@
-"""Adds up how often each article was visited, from hourly logs of page views as Wikimedia publishes them.
+"""Sums of the visits of each article, from hourly logs of page views as published by Wikimedia.
 
-Left out: the logs are not compressed here, so that a map's output is not larger than its input.
+The logs are not compressed here, so a map's output is not larger than its input.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ VIEW_BYTES = 12_000  # sent for a view, about
 
 
 class ViewCounts(KeyCounts):
-    """Adds up the views of each article, as a map's collector; `project` empty takes all of them."""
+    """A map's collector that sums the views of each article. An empty `project` includes all projects."""
 
     def __init__(self, reduces: int, project: str) -> None:
         super().__init__(reduces)
         self._project = project.encode()
 
     def feed(self, chunk: bytes) -> None:
-        """Take the lines `project title views bytes` of a chunk; real logs have others in them, which do not count."""
+        """Add the lines `project title views bytes` of a chunk. Other lines, which real logs contain, are ignored."""
         counts, wanted = self.counts, self._project
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -53,7 +53,7 @@ class ViewCounts(KeyCounts):
 
 
 def views(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of hourly page counts, `project title views bytes` a line."""
+    """Yield about `size` bytes of hourly page counts, one line `project title views bytes` each."""
     table, words = zipf_table(ARTICLES), vocabulary()
     titles = [
         b"%b_%b" % (words[rank % 997].capitalize(), words[rank % len(words)].capitalize())
@@ -78,7 +78,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wikitrends(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Views are added up again."""
+    """Check the output against views added up again."""
     project = ran.params["project"].encode()
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):

@@ -1,4 +1,5 @@
-"""Counts words: maximal runs of bytes that are not ASCII white space. Words of up to 8 bytes are counted as numbers."""
+"""Counts of words: maximal runs of bytes that are not ASCII white space. Words of up to 8 bytes are counted as
+numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Numbers = npt.NDArray[Any]
 
 
 class WordCounts(KeyCounts):
-    """Counts words as a map's collector. A short word is the number that its bytes are, zero bytes behind it."""
+    """A map's collector that counts words. A short word is counted as the number of its bytes, padded with zero
+    bytes."""
 
     def __init__(self, reduces: int) -> None:
         super().__init__(reduces)
@@ -38,7 +40,7 @@ class WordCounts(KeyCounts):
 
     @property
     def buffered(self) -> int:
-        """About how many bytes the counts and the words to be counted take."""
+        """Return the approximate size of the counts and of the words to be counted, in bytes."""
         return (len(self.counts) + len(self._short)) * ENTRY_BYTES + self._pending_bytes
 
     def feed(self, chunk: bytes) -> None:
@@ -55,7 +57,7 @@ class WordCounts(KeyCounts):
                 self._count_pending()
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Sorted lines with counts for each partition."""
+        """Return the sorted lines with counts of each partition."""
         self._count_pending()
         while self._short:
             number, count = self._short.popitem()
@@ -91,7 +93,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -> str | None:
-    """Return what is wrong with a word count of that text, in one line; None when it is right."""
+    """Return what is wrong with a word count of that text, in one line; None if it is right."""
     wanted = count_words(text)
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
@@ -114,7 +116,7 @@ def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -
 
 
 def count_words(text: Iterable[Buffer]) -> Counter[bytes]:
-    """Return how often each word is in a text that comes in pieces."""
+    """Return the number of occurrences of each word in a text in pieces."""
     counts: Counter[bytes] = Counter()
     rest = b""
     for piece in text:

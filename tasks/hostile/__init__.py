@@ -1,1 +1,1 @@
-"""Attempts that do not cooperate: what `schedbed doctor --hostile` runs to see whether limits hold for any code."""
+"""Attempts that do not cooperate. `schedbed doctor --hostile` runs them to test whether limits hold for any code."""

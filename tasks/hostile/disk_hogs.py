@@ -1,4 +1,4 @@
-"""Moves bytes between memory and disk with system calls of its own, past the node's budget."""
+"""Disk traffic by system calls that bypass the node's budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ_SHARE, READ_MIN_BYTES, READ_MOST_BYTES = 16, 4 * 2**20, 32 * 2**20
 
 
 def buffered(work: HostileWork) -> None:
-    """Write and leave the flushing to the kernel."""
+    """Write and leave flushing to the kernel."""
     end_s, left, piece = time.monotonic() + work.seconds, work.size_bytes, os.urandom(PIECE_BYTES)
     with _opened(work.folder, os.O_WRONLY) as file:
         while left > 0 and time.monotonic() < end_s:
@@ -28,7 +28,7 @@ def buffered(work: HostileWork) -> None:
 
 
 def direct(work: HostileWork) -> None:
-    """Write past the page cache."""
+    """Write around the page cache."""
     end_s, left, at = time.monotonic() + work.seconds, work.size_bytes, 0
     with mmap.mmap(-1, PIECE_BYTES) as piece, _opened(work.folder, os.O_WRONLY | os.O_DIRECT) as file:
         piece.write(os.urandom(PIECE_BYTES))
@@ -49,7 +49,7 @@ def synced(work: HostileWork) -> None:
 
 
 def cold_reads(work: HostileWork) -> None:
-    """Write a file, then read it from the disk again and again, its pages dropped from memory each time."""
+    """Write a file, then read it from the disk repeatedly, dropping its pages from memory each time."""
     size = min(READ_MOST_BYTES, max(READ_MIN_BYTES, work.size_bytes // READ_SHARE))
     with _opened(work.folder, os.O_RDWR) as file:
         for _ in range(0, size, PIECE_BYTES):
@@ -66,7 +66,7 @@ def cold_reads(work: HostileWork) -> None:
 
 @contextmanager
 def _opened(folder: Path, flags: int) -> Iterator[int]:
-    """A fresh file that is gone at the end."""
+    """Open a new file that is deleted at the end."""
     path = folder / "hostile"
     file = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -1,7 +1,7 @@
-"""Tries to leave its control group or to raise its own limits, then burns in children.
+"""Attempts that try to leave their control group or to raise their limits, then burn CPU in children.
 
-It joins no group but those that lie above its own, and writes limits of groups that are schedbed's alone: a host is
-never left changed by it.
+They join only groups above their own, and change only limits of schedbed's groups, so that a host is never left
+changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def other_group(work: HostileWork) -> None:
-    """Write itself into each group above its own, and no limit into its own and into the node's."""
+    """Move into each group above its own, and remove the limits of its own group and the node's."""
     for top, own in group_folders():
         if OURS in str(own):
             _lift(own)
@@ -34,7 +34,7 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Take the agent's open files of control groups from it, and write no limit into them."""
+    """Steal the agent's open files of control groups, and write unlimited values into them."""
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):
@@ -46,7 +46,7 @@ def stolen_descriptors(work: HostileWork) -> None:
 
 
 def group_folders() -> list[tuple[Path, Path]]:
-    """Return for each hierarchy that is mounted its top and this process's own group, as far as both can be seen."""
+    """Return the top and this process's group of each mounted hierarchy, as far as they are visible."""
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
@@ -65,9 +65,9 @@ def group_folders() -> list[tuple[Path, Path]]:
 
 
 def stolen_files() -> Iterator[int]:
-    """Yield duplicates of files of control groups that the node's own processes have open, where the kernel gives them.
+    """Yield duplicates of control group files that the node's processes have open, where the kernel permits it.
 
-    These are the parent and its parent, the warm process and the agent, and no other process of the host.
+    The processes are the parent and its parent (the warm process and the agent), and no other process of the host.
     """
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:
@@ -97,7 +97,7 @@ def _name_of(process: int, descriptor: int) -> str:
 
 
 def _lift(group: Path) -> None:
-    """Write that there is no limit into a group of ours."""
+    """Remove the limits of a group of schedbed."""
     for name, text in UNLIMITED.items():
         if OURS in str(group) and (group / name).exists():
             with contextlib.suppress(OSError):

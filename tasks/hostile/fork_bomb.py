@@ -1,4 +1,4 @@
-"""A fork bomb that cannot hurt: its generations are counted, and all of it ends with the attempt, or after seconds."""
+"""A harmless fork bomb: its generations are limited, and all of it ends with the attempt, or after seconds."""
 
 from __future__ import annotations
 

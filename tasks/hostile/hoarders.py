@@ -1,4 +1,4 @@
-"""Holds more memory than was declared, in ways that a limit on a process's data segment does not count."""
+"""Memory beyond the declared amount, in ways that a limit on a process's data segment does not count."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def private(work: HostileWork) -> None:
-    """Hold memory of its own."""
+    """Hold private memory."""
     held = [b"\1" * step for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared(work: HostileWork) -> None:
-    """Hold shared memory, which is no process's own."""
+    """Hold shared memory, which belongs to no single process."""
     held = [_touched(mmap.mmap(-1, step)) for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared_files(work: HostileWork) -> None:
-    """Hold files in memory without a name, and shared memory once there is no more room for files."""
+    """Hold unnamed files in memory, and shared memory when there is no more room for files."""
     held: list[mmap.mmap] = []
     with contextlib.ExitStack() as files:
         room = True
@@ -46,7 +46,7 @@ def shared_files(work: HostileWork) -> None:
 
 
 def children(work: HostileWork) -> None:
-    """Hold in each of several children what alone would be allowed."""
+    """Hold in each of several children as much as one process may."""
     share = HostileWork(
         folder=work.folder, seconds=work.seconds, size_bytes=work.size_bytes // CHILDREN, port=work.port
     )
@@ -65,7 +65,7 @@ def _touched(memory: mmap.mmap) -> mmap.mmap:
 
 
 def _file_in_memory(size: int) -> mmap.mmap:
-    """Return a mapped file in /dev/shm that goes with its last user. OSError when there is no room for it."""
+    """Return a mapped file in /dev/shm that vanishes with its last user. Raises OSError if there is no room."""
     file = os.open(SHARED_MEMORY, os.O_TMPFILE | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(file, 0, size)

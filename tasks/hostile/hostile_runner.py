@@ -1,4 +1,4 @@
-"""Runs a hostile program as any application of an attempt: limited as that would be, until it does as it likes."""
+"""Executes a hostile program as the application of an attempt, with the same limits as any application."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PARAMETERS = (
 
 
 def run_hostile(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run the attempt as `run_attempt` does, the application being one of PROGRAMS."""
+    """Run the attempt as `run_attempt` does, with one of PROGRAMS as application."""
     add_app(_app(node.root / "attempts" / spec.attempt))
     return run_attempt(spec, node, limited)
 

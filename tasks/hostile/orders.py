@@ -1,4 +1,4 @@
-"""What a hostile program is told, and how it forks. Every program ends by itself, also where nothing holds it."""
+"""The parameters of a hostile program, and its forks. Every program ends by itself, even without limits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CHILDREN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileWork:
-    """One program's orders: how long it goes on, how many bytes it wants at most, and whom it speaks to.
+    """The parameters of a program: how long it runs, the most bytes it takes, and its peer.
 
-    `folder` lies on the node's disk. `port` is where the receiver of raw bytes listens, `peer` its address.
+    `folder` is on the node's disk. `port` is where the receiver of raw bytes listens, `peer` its address.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ Program = Callable[[HostileWork], None]
 
 
 def spin(seconds: float) -> None:
-    """Burn CPU until that much time has passed on the clock of the wall."""
+    """Burn CPU for that many seconds of wall-clock time."""
     value, end_s = 1, time.monotonic() + seconds
     while time.monotonic() < end_s:
         for _ in range(1500):
@@ -38,7 +38,8 @@ def spin(seconds: float) -> None:
 
 
 def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
-    """Fork a child that does the work and exits; return its pid. `own_session`: no group of the attempt's holds it."""
+    """Fork a child that does the work and exits. Return its pid. `own_session`: outside of the attempt's process
+    groups."""
     pid = os.fork()
     if pid:
         return pid
@@ -52,6 +53,6 @@ def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
 
 
 def wait_for(pids: list[int]) -> list[int]:
-    """Wait for these children; return the signals that ended some of them."""
+    """Wait for these children. Return the signals that ended some of them."""
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
     return [os.WTERMSIG(status) for status in statuses if os.WIFSIGNALED(status)]

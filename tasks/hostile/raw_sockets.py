@@ -1,6 +1,6 @@
-"""Moves bytes between nodes on connections of its own, past the agent and the node's budget.
+"""Network traffic on connections of the attempt's own, which bypass the agent and the node's budget.
 
-`os.read` and `os.write`, so that the kernel counts what each process has moved (`/proc/PID/io`).
+It uses `os.read` and `os.write`, so that the kernel counts the bytes of each process (`/proc/PID/io`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GRACE_S = 2.0  # beyond the senders' time
 
 
 def send(work: HostileWork) -> None:
-    """Send to the receiver as fast as it goes."""
+    """Send to the receiver as fast as possible."""
     piece = os.urandom(PIECE_BYTES)
     with _connected(work) as line:
         end_s = time.monotonic() + work.seconds
@@ -29,7 +29,7 @@ def send(work: HostileWork) -> None:
 
 
 def receive(work: HostileWork) -> None:
-    """Take whatever comes from whomever, until all that have connected are gone again."""
+    """Receive from all peers until all that have connected are gone."""
     with socket.create_server(("", work.port)) as door, selectors.DefaultSelector() as selector:
         selector.register(door, selectors.EVENT_READ)
         lines: set[socket.socket] = set()
@@ -50,7 +50,7 @@ def receive(work: HostileWork) -> None:
 
 
 def _take(line: socket.socket) -> bool:
-    """Read once; False at the end."""
+    """Read once. Return False at the end of the stream."""
     try:
         return bool(os.read(line.fileno(), PIECE_BYTES))
     except ConnectionError:
@@ -58,7 +58,7 @@ def _take(line: socket.socket) -> bool:
 
 
 def _connected(work: HostileWork) -> socket.socket:
-    """Return a connection to the receiver, which may take a while to listen. Raises OSError."""
+    """Return a connection to the receiver, after waiting for it to listen. Raises OSError."""
     give_up_s = time.monotonic() + CONNECT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Burns CPU where a limit on one process, by its own clock and its own timer, does not look."""
+"""CPU use that a limit on one process, by its own clock and timer, does not see."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BUFFER_BYTES = 2**20
 
 
 def timer_off(work: HostileWork) -> None:
-    """Switch off the timer by which an attempt paces itself, then burn."""
+    """Switch off the timer by which an attempt paces itself, then burn CPU."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     spin(work.seconds)
 
 
 def waited_children(work: HostileWork) -> None:
-    """Burn in children, each for a second, and wait for them."""
+    """Burn CPU in children, each for a second, and wait for them."""
     end_s = time.monotonic() + work.seconds
     while (left_s := end_s - time.monotonic()) > 0:
         turn = partial(spin, min(TURN_S, left_s))
@@ -34,13 +34,13 @@ def waited_children(work: HostileWork) -> None:
 
 
 def unwaited_children(work: HostileWork) -> None:
-    """Burn in orphans in sessions of their own, whom nobody waits for."""
+    """Burn CPU in orphans with sessions of their own, which nobody waits for."""
     orphans_of(CHILDREN, work.seconds)
     time.sleep(work.seconds)
 
 
 def orphans_of(count: int, seconds: float) -> None:
-    """Start `count` orphans that burn, each in a session of its own."""
+    """Start `count` orphans that burn CPU, each in a session of its own."""
 
     def parent() -> None:
         for _ in range(count):
@@ -50,7 +50,7 @@ def orphans_of(count: int, seconds: float) -> None:
 
 
 def shells(work: HostileWork) -> None:
-    """Burn in two shells."""
+    """Burn CPU in two shells."""
     script = f"ulimit -t {SHELL_CPU_S}; while :; do :; done"
     running = [subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL) for _ in range(SHELLS)]
     try:
@@ -62,7 +62,7 @@ def shells(work: HostileWork) -> None:
 
 
 def native_threads(work: HostileWork) -> None:
-    """Burn in threads that have let go of the interpreter's lock."""
+    """Burn CPU in threads that have released the interpreter's lock."""
     end_s, data = time.monotonic() + work.seconds, os.urandom(BUFFER_BYTES)
 
     def burn() -> None:

@@ -1,1 +1,1 @@
-"""What an attempt asks of its node: files, map outputs, the disk budget."""
+"""The services of a node to its attempts: files, map outputs, the disk budget."""

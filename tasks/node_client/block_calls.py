@@ -1,4 +1,4 @@
-"""What an attempt asks of the NameNode, through the agent of its node. The agent lets through these calls only."""
+"""An attempt's calls to the NameNode, through the agent of its node, which permits these calls only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedbed.tasks.specs import BlockRange, NodeId
 
 
 class BlockCalls:
-    """The NameNode as an attempt sees it; each call raises OSError when it fails (`cluster.attempt_calls` answers)."""
+    """The NameNode as attempts see it (answered by `cluster.attempt_calls`). Each call raises OSError on failure."""
 
     def __init__(self, link: AgentLink) -> None:
         self._link = link
@@ -21,20 +21,20 @@ class BlockCalls:
         return [BlockRange(**{**raw, "nodes": tuple(raw["nodes"])}) for raw in answer]
 
     def allocate(self, path: str, replication: int, length_hint: int) -> tuple[str, list[NodeId]]:
-        """Return one more block of a file, and the nodes that shall store the block."""
+        """Return a new block of a file, and the nodes to store it on."""
         given = self._ask("allocate", path=path, replication=replication, length_hint=length_hint, exclude=[])
         return given["block"], given["nodes"]
 
     def complete(self, path: str, blocks: Sequence[dict[str, Any]]) -> None:
-        """Finish a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
+        """Complete a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
         self._ask("complete", path=path, blocks=blocks)
 
     def keeps(self, block: str, budget: float) -> bool:
-        """Return whether a replica of a block that this attempt fetches shall stay on the node."""
+        """Return whether a replica of a block that this attempt fetches stays on the node."""
         return bool(self._ask("keeps", block=block, budget=budget)["keep"])
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Tell that a replica was found bad or gone."""
+        """Report a bad or missing replica."""
         self._ask("report_bad", block=block, node=node)
 
     def _ask(self, method: str, **args: Any) -> Any:

@@ -29,7 +29,7 @@ Charge = Callable[[int], None]
 
 
 class Refused(OSError):
-    """An agent answered with an error: `status` is HTTP's, the text says who and why."""
+    """An agent answered with an error. `status` is the HTTP status; the text says which agent and why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """One whose kernel buffer holds no more than `buffer_bytes`, 0 for as much as the kernel likes; `tls` None is clear
+    """A connection whose kernel buffer holds at most `buffer_bytes` (0: the kernel's choice). `tls` None is clear
     text."""
 
     def __init__(
@@ -49,7 +49,7 @@ class _Connection(http.client.HTTPConnection):
         self._buffer_bytes = buffer_bytes
 
     def connect(self) -> None:
-        """As any, then limits the buffer, waits for answers as long as it is to, and shakes hands."""
+        """Connect, limit the buffer, set the timeout, and do the TLS handshake."""
         super().connect()
         self.sock.settimeout(self._timeout_s)
         if self._buffer_bytes:
@@ -59,7 +59,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class AgentLink:
-    """Requests to agents: one connection for each thread and agent, errors as OSError."""
+    """Requests to agents: one connection for each thread and agent. Errors are OSError."""
 
     def __init__(self, context: NodeContext) -> None:
         self.context = context
@@ -70,7 +70,7 @@ class AgentLink:
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Begin a stream of bytes through the node's budget of that name, and through the disk that it shares."""
+        """Return a stream of bytes through the node's budget of that name, and through the disk that it shares."""
         if self.budget is None:
             return lambda amount_bytes: None
         shared = self._shared_disk if name == "disk" else None
@@ -78,12 +78,12 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the CPU used so far while a transfer waits anyway; threads that fetch leave that to the main one."""
+        """Pay for the CPU used so far during a transfer's wait. Fetching threads leave that to the main thread."""
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return a small request to the own agent; raises Refused with the agent's words."""
+        """Send a small request to the own agent and return the answer. Raises Refused with the agent's message."""
         url = self.context.agent_url
         response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
         return json.loads(self.finish(url, response))
@@ -96,7 +96,7 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request, return the response's head; a kept connection that has died is opened again once."""
+        """Send a request and return the response's head. A kept connection that has died is opened again once."""
         for fresh in (False, True):
             connection = self.connection(url, fresh)
             reused = connection.sock is not None
@@ -110,7 +110,7 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """Return the rest of a response; raises Refused unless its status is one of success."""
+        """Return the rest of a response. Raises Refused unless the status means success."""
         try:
             body = response.read()
         except (http.client.HTTPException, OSError) as error:
@@ -124,11 +124,11 @@ class AgentLink:
         return body
 
     def headers(self) -> dict[str, str]:
-        """Return what every request carries."""
+        """Return the headers of every request."""
         return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
 
     def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:
-        """This thread's connection to that agent."""
+        """Return this thread's connection to that agent."""
         kept: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         if fresh or url not in kept:
             self.drop(url)
@@ -136,7 +136,7 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """Return a connection for the caller alone."""
+        """Return a new connection for the caller only."""
         where = urlsplit(url)
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
@@ -148,13 +148,13 @@ class AgentLink:
         return _Connection(where.hostname, where.port, timeout_s, buffer_bytes, tls)
 
     def drop(self, url: str) -> None:
-        """Close this thread's connection to that agent, if there is one."""
+        """Close this thread's connection to that agent, if any."""
         connection = self._local.__dict__.setdefault("kept", {}).pop(url, None)
         if connection is not None:
             connection.close()
 
     def url_of(self, node: NodeId) -> str:
-        """That node's agent; asks the own agent when the node is not known yet."""
+        """Return the address of a node's agent, asking the own agent if it is unknown."""
         if node not in self.peers:
             self.refresh_peers()
         if node not in self.peers:
@@ -162,26 +162,26 @@ class AgentLink:
         return self.peers[node]
 
     def forget(self, node: NodeId) -> None:
-        """It did not answer: it may have restarted, at another address. The next request asks the own agent."""
+        """Forget the address of a node that did not answer, since it may have restarted at another one."""
         if node != self.context.node:
             self.peers.pop(node, None)
 
     def refresh_peers(self) -> None:
-        """Learn the agents' present addresses from the own agent."""
+        """Ask the own agent for the current addresses of all agents."""
         answer = self.request_json("GET", "/peers")
         self.peers.update(answer.get("peers", answer))
 
     def receiving(self, node: NodeId) -> Charge:
-        """Begin a stream of bytes from a node, before they are asked for: the first ones take their time, too.
+        """Return a stream of bytes from a node, to be made before the request, since the first bytes also take time.
 
-        It passes `rx` unless the node is this one, whose agent charges the disk.
+        The stream passes `rx`, unless the node is this one, whose agent charges the disk.
         """
         return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
 
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """Yield a response's body in pieces; OSError when cut short. `charge` is from `receiving`."""
+        """Yield a response's body in pieces. Raises OSError if it is cut short. `charge` is from `receiving`."""
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))
@@ -193,7 +193,7 @@ class AgentLink:
     def receive_all(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> bytearray:
-        """Return a response's whole body, charged like `receive`, read in place."""
+        """Return a response's whole body, charged as in `receive`, read into one buffer."""
         data = bytearray(response.length or 0)
         view = memoryview(data)
         for low in range(0, len(data), self._piece_bytes(node)):

@@ -1,4 +1,5 @@
-"""What an attempt asks of its node: files, map outputs, the disk budget. `HttpNode` is the live answer."""
+"""The services of a node to its attempts: files, map outputs, the disk budget. `HttpNode` is the live
+implementation."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from schedbed.tasks.specs import AttemptSpec, NodeId
 
 
 class FetchFailed(Exception):
-    """A map's output could not be fetched from the node that has it."""
+    """A map's output could not be fetched from its node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """Where the output of a map can be fetched; `lost` says that it is gone and another will come.
+    """The location of a map's output. `lost`: it is gone and another will follow.
 
-    `after` is the index of the map behind which this one's records come in the input, when it is not the one before.
+    `after` is the index of the map whose records precede this one's in the input, if that is not the previous map.
     """
 
     index: int
@@ -37,58 +38,58 @@ class MapOutputAt:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Sorts outputs by the order of their records in the input."""
+        """Return the sort key of outputs by the order of their records in the input."""
         return (self.index if self.after is None else self.after, self.index)
 
 
 class Output(Protocol):
-    """A file of the block store while it is written."""
+    """A file of the block store that is being written."""
 
     def write(self, data: Buffer) -> None:
-        """Append."""
+        """Append data."""
         ...
 
     def close(self) -> None:
-        """Finish the file; without this it never exists."""
+        """Complete the file. Without this call it never exists."""
         ...
 
 
 class AttemptNode(Protocol):
-    """All that the runtime asks of a node: `HttpNode` live, a plain object in tests."""
+    """The services that the runtime needs of a node: `HttpNode` in live runs, a plain object in tests."""
 
     meter: Meter
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Return the bytes [start, end) of a file of the block store, in pieces."""
+        """Yield the bytes [start, end) of a file of the block store, in pieces."""
         ...
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Begin a file of the block store."""
+        """Return a new file of the block store."""
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Return what came to the job's list of map outputs after `cursor`, and whether all maps are done."""
+        """Return the next cursor, the map outputs of the job after `cursor`, and whether all maps are done."""
         ...
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """One partition of a map's output; raises FetchFailed."""
+        """Return one partition of a map's output. Raises FetchFailed."""
         ...
 
     def fetch_failed(self, map_attempt: str) -> None:
-        """Tell the JobTracker that this output cannot be fetched."""
+        """Report to the JobTracker that this output cannot be fetched."""
         ...
 
     def disk_stream(self) -> Charge:
-        """Begin to read or write a local file; what is returned waits until the disk has paid for that many bytes."""
+        """Return a function that waits until the disk's budget has paid for that many bytes of a local file."""
         ...
 
     def need_room(self) -> None:
-        """Raise OSError (ENOSPC) when nothing can be written on the node's disk."""
+        """Raise OSError (ENOSPC) if the node's disk is full."""
         ...
 
 
 class HttpNode:
-    """The node of a live attempt: its own disk directly, everything else through the agents."""
+    """The node of a live attempt: direct access to its own disk, everything else through the agents."""
 
     def __init__(self, spec: AttemptSpec, context: NodeContext) -> None:
         self.meter = Meter()
@@ -99,20 +100,20 @@ class HttpNode:
         self._full_disk = str(context.root / FULL_DISK)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Return the bytes [start, end), verified, nearest replica first; OSError when no replica can be read."""
+        """Yield the verified bytes [start, end), nearest replica first. Raises OSError if no replica can be read."""
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Begin a file; its blocks go to this node and on down the pipeline that the NameNode names."""
+        """Return a new file. Its blocks go to this node and down the pipeline that the NameNode chooses."""
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Long poll (up to 5 s) of the job's list of map outputs."""
+        """Ask for the job's map outputs by a long poll of up to 5 s. Implements `AttemptNode`."""
         answer = self._link.request_json("GET", f"/jobs/{self._spec.job}/outputs?cursor={cursor}")
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return a partition: from the own disk when the map ran here, else from the agent there."""
+        """Return a partition: from the own disk if the map ran here, else from the agent of its node."""
         try:
             if output.node == self._context.node:
                 return self._fetch_here(output.attempt, partition)
@@ -140,31 +141,32 @@ class HttpNode:
         return data
 
     def ended(self, *, succeeded: bool) -> None:
-        """The attempt's report is written: a copy that it kept of its block goes to the agent, or goes away."""
+        """Give the copy that the attempt kept of its block to the agent, or delete it after a failure. Called after
+        the report."""
         if succeeded:
             self._reader.copy.give()
         else:
             self._reader.copy.drop()
 
     def fetch_failed(self, map_attempt: str) -> None:
-        """Report it through the own agent."""
+        """Report the failed fetch through the own agent."""
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 
     def disk_stream(self) -> Charge:
-        """Begin a stream through the node's disk budget."""
+        """Return a stream through the node's disk budget."""
         return self._link.stream("disk")
 
     @property
     def budget(self) -> Budget | None:
-        """Return the node's budget as this process has it open; None without limits."""
+        """Return the node's budget as opened by this process; None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
-        """Call `settle` whenever a transfer makes the attempt wait: CPU time is paid for in the same time."""
+        """Call `settle` whenever a transfer makes the attempt wait, so that CPU time is paid for in the same time."""
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:
-        """A real disk says by itself that it is full; a fault says it here."""
+        """Raise OSError (ENOSPC) if a fault has filled the disk. A really full disk raises it by itself."""
         if os.path.exists(self._full_disk):  # noqa: PTH110  a third of the time, before each write
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

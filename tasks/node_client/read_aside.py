@@ -1,4 +1,4 @@
-"""What an attempt has read of its block from other nodes, put aside so that its own agent can make a replica of it."""
+"""The copy of what an attempt has read of its block from other nodes, from which its agent can make a replica."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ NAME = "kept"  # in the attempt's folder
 
 
 class KeptCopy:
-    """One range without gaps of the block in which the attempt's split begins; the NameNode is asked before the first.
+    """A range without gaps of the block in which the attempt's split begins. The NameNode is asked before the first
+    byte.
 
-    Reading goes on undisturbed whatever becomes of the copy.
+    Errors of the copy never disturb reading.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
@@ -28,7 +29,7 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Bytes of the block from `at` on came from another node."""
+        """Add bytes of the block from position `at` on, which came from another node."""
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return
         with contextlib.suppress(OSError):
@@ -46,7 +47,7 @@ class KeptCopy:
         return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
-        """The attempt has succeeded: the agent takes the copy over and fetches what is missing."""
+        """Give the copy to the agent, which fetches the rest of the block. Called after a success."""
         block = self._block
         if not self._wanted or block is None or self._high == self._low:
             return
@@ -60,5 +61,5 @@ class KeptCopy:
             self._link.request_json("POST", f"/blocks/{block.block}/keep", told)
 
     def drop(self) -> None:
-        """The attempt has failed: nothing stays."""
+        """Delete the copy. Called after a failure."""
         self._path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a client of a TLS server trusts: the certificate authority of its run and nobody else."""
+"""The certificates that a client of a TLS server accepts: only those signed by the run's own authority."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import cache
 
 @cache
 def trusting(authority: str) -> ssl.SSLContext:
-    """Return the settings of clients that take servers with a certificate signed by that authority (PEM) only.
+    """Return an SSL context that accepts only servers with a certificate signed by that authority (PEM).
 
-    A server's name is not compared: hosts are known by addresses of any kind. Raises ssl.SSLError for what is no PEM.
+    A server's name is not checked, since hosts are known by addresses of any kind. Raises ssl.SSLError for invalid
+    PEM.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -23,7 +23,7 @@ SEND_BYTES = 512 * 1024
 
 
 class BlockReader:
-    """Reads ranges of files; knows the blocks around the attempt's split and asks for others."""
+    """Reads ranges of files. Knows the blocks around the attempt's split and asks for others."""
 
     def __init__(self, spec: AttemptSpec, link: AgentLink, meter: Meter) -> None:
         self.copy = KeptCopy(spec, link)
@@ -36,7 +36,7 @@ class BlockReader:
             self._known[spec.file] = list(spec.blocks)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the file; a replica that is bad or gone is left for the next one."""
+        """Yield the bytes [start, end) of the file. If a replica is bad or missing, the next one is used."""
         waits = iter(LOCATE_WAITS_S)
         located = False
         while start < end:
@@ -81,7 +81,7 @@ class BlockReader:
         return sorted(block.nodes, key=lambda node: (context.distance(node), toss[node], node))
 
     def _read_replica(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
-        """Yield the bytes [low, high) of the block, `high` cut to its length."""
+        """Yield the bytes [low, high) of the block. `high` is limited to its length."""
         high = min(high, block.length)
         here = node == self._link.context.node
         pieces = self._read_here(block, low, high) if here else self._read_there(block, node, low, high)
@@ -128,7 +128,7 @@ class BlockReader:
 
 
 class OutputFile:
-    """A file of the block store while it is written, block after block; nothing exists before `close`."""
+    """A file of the block store that is written block after block. It does not exist before `close`."""
 
     def __init__(self, path: str, replication: int, block_bytes: int, link: AgentLink, meter: Meter) -> None:
         self._path = path
@@ -142,7 +142,7 @@ class OutputFile:
         self._put: _BlockPut | None = None
 
     def write(self, data: Buffer) -> None:
-        """Append; returns when the bytes are on their way to the agent."""
+        """Append data. Returns when the bytes are on their way to the agent."""
         self._meter.add("output_bytes", len(data))
         if len(data) < SEND_BYTES // 2:
             self._pending += data
@@ -155,7 +155,7 @@ class OutputFile:
         self._send(memoryview(data).cast("B"))
 
     def close(self) -> None:
-        """Send what is left, end the last block and let the NameNode have the file; OSError when it fails."""
+        """Send the rest, end the last block and complete the file. Raises OSError on failure."""
         if self._pending:
             self._send(memoryview(self._pending))
         if self._put is not None:
@@ -186,7 +186,7 @@ class OutputFile:
 
 
 class _BlockPut:
-    """One block on its way: a PUT in chunks to the first node, which forwards it down the pipeline."""
+    """A block that is being sent: a PUT in chunks to the first node, which forwards it down the pipeline."""
 
     def __init__(self, link: AgentLink, block: str, nodes: list[NodeId]) -> None:
         self.length = 0

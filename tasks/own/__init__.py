@@ -1,1 +1,1 @@
-"""Applications that users bring: a class of their own, or commands that read and write lines."""
+"""Users' applications: a class of their own, or commands that read and write lines."""

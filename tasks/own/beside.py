@@ -1,8 +1,8 @@
-"""Imports of files that lie beside a user's file (a policy, an application), found for that folder alone.
+"""Imports of files beside a user's file (a policy, an application), by folder.
 
-`import helper` in such a file means `helper.py` beside the file, whatever the working folder holds and however
-late the import runs. `sys.path` stays as it is, and files in two folders may each have a `helper.py` of their own.
-The modules of a folder form a package of their own; each gets an `__import__` that looks in the folder first.
+`import helper` in such a file means `helper.py` beside the file, whatever the working folder contains and however
+late the import happens. `sys.path` is not changed, and files in two folders may each have a `helper.py`. The modules
+of a folder form a package of their own; each gets an `__import__` that looks in the folder first.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
-    """Run a Python file as a new module, and the files beside it again as they are imported.
-
-    Raises what the file raises.
-    """
+    """Run a Python file as a new module; files beside it are run again when imported. The file's exceptions are
+    raised."""
     folder = path.resolve().parent
     package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -50,7 +48,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return how to load a module of such a folder, None for all others."""
+        """Return how to load a module of such a folder; None for others."""
         if not name.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -60,7 +58,7 @@ class _Finder:
 
 
 class _FolderLoader(SourceFileLoader):
-    """Loads a file of such a folder, so that its imports look in that folder first."""
+    """Loads a file of such a folder so that its imports look in that folder first."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code in the module."""
@@ -70,7 +68,7 @@ class _FolderLoader(SourceFileLoader):
 
 
 def _import_of(package: str) -> Any:
-    """Return the `__import__` of a folder's modules."""
+    """Return the `__import__` for a folder's modules."""
     folder = Path(sys.modules[package].__path__[0])
 
     def find(

@@ -1,4 +1,4 @@
-"""Keeps a log within bounds, however much a user's code prints: the end stays, what was before is left out."""
+"""A bound on the size of a log, whatever a user's code prints: only the end is kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SHOWN_CHARS = 160
 
 
 def trim(log: int) -> None:
-    """Cut the file behind a descriptor that is open for reading and appending, when it has grown too long.
+    """Shorten the file of a descriptor, open for reading and appending, if it is too long.
 
-    Whoever appends meanwhile may lose a line.
+    A process that appends at the same time may lose a line.
     """
     length = os.fstat(log).st_size
     if length <= LOG_BYTES:
@@ -24,7 +24,7 @@ def trim(log: int) -> None:
 
 
 def last_lines(log: int) -> str:
-    """Return the last lines of the file, on one line."""
+    """Return the last lines of the file as one line."""
     length = os.fstat(log).st_size
     text = os.pread(log, KEPT_BYTES, max(0, length - KEPT_BYTES)).decode(errors="replace")
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]

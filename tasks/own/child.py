@@ -1,7 +1,7 @@
-"""Runs a function that may run a user's code in a child process: a request as JSON in, an answer as JSON out.
+"""Executes a function that may run a user's code in a child process: request and answer are JSON.
 
-The driver never runs such code itself. The child is a session of its own, which is killed with all that it has started
-when it has answered, or takes too long.
+The driver never runs such code itself. The child has a session of its own, which is killed with all its processes
+when it has answered or takes too long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Return what the `main` of a module answers in a child process.
+    """Return the answer of a module's `main` in a child process.
 
-    Raises BadInput with what the child raised as such, or when it ends without an answer or not within the limit.
+    Raises BadInput that the child raised, or if it ends without an answer or exceeds the limit.
     """
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:
@@ -64,7 +64,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Be such a child: read the request, do the work, write the answer. What the code prints goes nowhere."""
+    """Act as such a child: read the request, do the work, write the answer. Output of the code is dropped."""
     with os.fdopen(int(sys.argv[1]), "w") as out:
         os.set_inheritable(out.fileno(), False)
         try:

@@ -1,4 +1,4 @@
-"""A user's application class as its source says, read without running it: its methods, parameters, input and costs."""
+"""A user's application class as read from its source, without running it: methods, parameters, input and costs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSource:
-    """What a class declares; `costs` and `input` are None where the class says nothing.
+    """The declarations of a class. `costs` and `input` are None if it does not declare them.
 
-    `parameters` are the arguments of its constructor with their defaults, `computed` those whose default is no plain
-    value, `lines` where each method begins.
+    `parameters` are the arguments of its constructor with their defaults, `computed` those whose default is not a
+    plain value, `lines` the first line of each method.
     """
 
     file: str
@@ -48,27 +48,28 @@ class ClassSource:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, method: str) -> bool:
-        """Return whether the class, or a class of the same file that it extends, has this method."""
+        """Return whether the class, or a base class in the same file, has this method."""
         return method in self.lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values, as a job's parameter `program` keeps them."""
+        """Return the declarations as plain JSON values, as stored in a job's parameter `program`."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ClassSource:
-        """Return the inverse of `to_json`."""
+        """Return the declarations from the values of `to_json`."""
         return ClassSource(**{**raw, "required": tuple(raw["required"]), "computed": tuple(raw["computed"])})
 
 
 def class_of(params: Mapping[str, Any]) -> ClassSource | None:
-    """Return the class of the application of a job with these parameters, None when it is no user's class."""
+    """Return the user's class of a job with these parameters; None without one."""
     raw = params.get(PROGRAM)
     return None if raw is None else ClassSource.from_json(raw)
 
 
 def read_class(path: Path, name: str) -> ClassSource:
-    """Return what the class `name` of a Python file declares; BadInput says file, line and what was expected."""
+    """Return the declarations of the class `name` in a Python file. Raises BadInput with file, line and what was
+    expected."""
     tree = _parsed(path)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = classes.get(name)
@@ -118,7 +119,7 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return what is defined in a class and the classes of the file that it extends, and whether others extend it."""
+    """Return the members of a class and of its base classes in the file, and whether it has other base classes."""
     members: dict[str, Member] = {}
     foreign = depth > len(classes)
     for base in reversed(found.bases):
@@ -169,7 +170,8 @@ def _check_together(path: Path, found: ast.ClassDef, members: Mapping[str, Membe
 def _parameters(
     path: Path, owner: str, made: Member | None
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the constructor's arguments: defaults, those without one, and those whose default is computed."""
+    """Return the constructor's arguments: defaults, arguments without one, and arguments whose default is
+    computed."""
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()
     plain = [*made.args.posonlyargs, *made.args.args][1:]
@@ -201,7 +203,7 @@ def _literal(node: Member | None) -> Any:
 
 
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
-    """Return an attribute's plain value of this kind. Raises BadInput, with `what` was expected, for another."""
+    """Return an attribute's plain value of this kind. Raises BadInput, with `what` was expected, for another one."""
     try:
         value = _literal(node)
     except ValueError:

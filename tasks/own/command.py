@@ -1,7 +1,8 @@
-"""Runs a command of a streaming job: lines in on its standard input, lines out on its standard output.
+"""Executes a command of a streaming job: lines to its standard input, lines from its standard output.
 
-One thread feeds and reads as the pipes allow, in large pieces. The command stays in the attempt's session, so that what
-ends the attempt ends the command and all that it has started; its CPU time is the attempt's (waited children).
+One thread feeds and reads as the pipes allow, in large pieces. The command stays in the attempt's session, so that
+the end of the attempt ends the command with all its processes; its CPU time counts as the attempt's (waited-for
+children).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says
 
 
 class Command:
-    """A command as one attempt runs it; `role` is mapper, combiner or reducer."""
+    """A command of one attempt. `role` is mapper, combiner or reducer."""
 
     def __init__(
         self, role: str, text: str, folder: Path, environment: Mapping[str, str], idle: Idle
@@ -43,9 +44,10 @@ class Command:
         self._idle = idle
 
     def through(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Feed the pieces and yield what comes out in pieces of whole lines; the last line gets a newline.
+        """Feed the pieces and yield the output in pieces of whole lines. A newline is added to the last line if
+        missing.
 
-        Raises BadInput with the command's last lines on standard error when it fails, hangs or is not there.
+        Raises BadInput with the last lines of standard error if the command fails, hangs or does not exist.
         """
         with _stderr_file(self._folder / f"{self._role}.stderr") as errors:
             process = self._start(errors)
@@ -85,7 +87,7 @@ class Command:
     def _pump(
         self, process: subprocess.Popen[bytes], pieces: Iterator[Buffer], errors: int
     ) -> Iterator[bytes]:
-        """Yield what the command writes until it closes its output, while it is fed."""
+        """Yield the command's output until it closes it, feeding it meanwhile."""
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         waiting = memoryview(b"")
@@ -113,9 +115,9 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write what the pipe takes; returns what is left of the present piece, nothing when all is fed.
+        """Write what the pipe takes. Return the rest of the current piece, empty when everything is fed.
 
-        A command may stop reading, as `head` does; what is left of its input is then not read either.
+        A command may stop reading, as `head` does; the rest of its input is then dropped.
         """
         waiting = waiting or _next(pieces)
         try:
@@ -135,9 +137,10 @@ class Command:
                 self._note(False, process, errors)
 
     def _note(self, moved: bool, process: subprocess.Popen[bytes], errors: int) -> bool:
-        """Count the time in which nothing moves. Raises BadInput when it is too long.
+        """Count the time without any data. Raises BadInput if it is too long.
 
-        False when the command has failed and something that it has started keeps its output open: nothing more counts.
+        Returns False if the command has failed while a process that it started keeps its output open: nothing more
+        counts.
         """
         in_time = self._idle.note(moved)
         if moved or (in_time and process.poll() is None):
@@ -176,7 +179,7 @@ class Command:
 
 
 def _next(pieces: Iterator[Buffer]) -> memoryview:
-    """Return the next piece that is not empty, so that nothing left means that all is fed."""
+    """Return the next non-empty piece; empty if there is none."""
     for piece in pieces:
         if len(piece):
             return memoryview(piece).cast("B")
@@ -199,7 +202,7 @@ def _stderr_file(path: Path) -> Iterator[int]:
 
 
 def _whole_lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the output in pieces that end with a newline, each of some size."""
+    """Yield the output in larger pieces that end with a newline."""
     held: list[bytes] = []
     size = 0
     for piece in pieces:

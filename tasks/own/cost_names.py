@@ -1,4 +1,4 @@
-"""What a user's application costs in the simulator, in a few named numbers that a person can write down."""
+"""Costs of a user's application for the simulator, as a few named numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES: Mapping[str, str] = {
 
 
 def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the declared numbers; ValueError names one that is unknown or no number of 0 or more."""
+    """Return the declared numbers. Raises ValueError that names one that is unknown, negative or not a number."""
     for name, value in given.items():
         if name not in NAMES:
             raise ValueError(f"costs: {name!r} is unknown, expected one of {', '.join(NAMES)}")
@@ -31,7 +31,7 @@ def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
-    """Return the law of declared numbers; what is not named costs nothing, and output is as long as its input."""
+    """Return the law of the declared numbers. Others count as 0, and output is as long as its input."""
     ratio = costs.get("map_output", 1.0)
     output = costs.get("output", 1.0) * (ratio if reduces else 1.0)
     return AppCosts(

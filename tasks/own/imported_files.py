@@ -1,4 +1,4 @@
-"""Which files beside a Python file belong to it: what it imports, and what these import, found without running them."""
+"""Files that belong to a Python file because it imports them, directly or not, found without running them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 
 def with_imported(file: Path) -> list[Path]:
-    """Return the file and the files of its folder that it imports, directly or not, packages whole.
+    """Return the file and the files of its folder that it imports, directly or not, packages as a whole.
 
-    What cannot be parsed is listed and imports nothing. Imports by a computed name are not seen. Raises OSError.
+    Files that cannot be parsed are included without their imports. Imports by a computed name are not seen. Raises
+    OSError.
     """
     folder, found, todo = file.parent, dict[Path, None](), [file]
     while todo:

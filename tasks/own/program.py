@@ -1,8 +1,9 @@
-"""The files of a user's application: found on the driver's host, kept in the block store, laid out for an attempt.
+"""The files of a user's application: found on the driver's host, stored in the block store, and written out for an
+attempt.
 
-A job's parameter `files` names each with its digest. Like files of Hadoop's distributed cache they travel through the
-block store, so that containers and other hosts have them, and each node keeps what its attempts have read by digest.
-Nothing of them runs but in an attempt, or in a child process of the driver (`tasks.own.child`).
+A job's parameter `files` names each with its digest. Like files of Hadoop's distributed cache they are transported by
+the block store, so that containers and other hosts have them; each node keeps those that its attempts have read, by
+digest. They run only in attempts, or in child processes of the driver (`tasks.own.child`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def is_app_file(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """One file: `name` is where it lies in the attempt's working folder, `sha256` the digest of its bytes."""
+    """A file: `name` is its path in the attempt's working folder, `sha256` the digest of its bytes."""
 
     name: str
     sha256: str
@@ -40,7 +41,7 @@ class ProgramFile:
 
     @property
     def path(self) -> str:
-        """Return where the file lies in the block store; the same bytes lie there once."""
+        """Return the path of the file in the block store. Equal bytes are stored once."""
         return f"{PROGRAMS}{self.sha256}"
 
     @staticmethod
@@ -52,19 +53,19 @@ class ProgramFile:
 
 
 def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
-    """Return the value of the parameter `files`."""
+    """Return the value of a job's parameter `files`."""
     return [asdict(file) for file in files]
 
 
 def files_of(params: Mapping[str, Any]) -> tuple[ProgramFile, ...]:
-    """Return the files of the application of a job with these parameters; () for a shipped one."""
+    """Return the files of the application of a job with these parameters; () for a shipped application."""
     return tuple(ProgramFile(**file) for file in params.get(FILES, ()))
 
 
 def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramFile], bytes]) -> None:
-    """Write the files into a folder as they lie beside each other; `read` gives the bytes of one.
+    """Write the files into a folder with their relative paths. `read` returns the bytes of one.
 
-    Raises BadInput when the bytes are not those that the job was planned with.
+    Raises BadInput if the bytes have changed since the job was planned.
     """
     for file in files:
         data = read(file) if file.length else b""
@@ -78,9 +79,9 @@ def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramF
 
 
 class NodeFiles:
-    """Reads program files on a node: from what an earlier attempt has kept, else from the block store.
+    """Reads program files on a node: kept by an earlier attempt, else from the block store.
 
-    What is kept is only taken when its digest is right, so that no attempt can give another one false code.
+    A kept file is used only if its digest is right, so that no attempt can give another one false code.
     """
 
     def __init__(self, root: Path, fetch: Callable[[ProgramFile], bytes]) -> None:

@@ -1,7 +1,7 @@
-"""Lines in the order of their bytes, as `LC_ALL=C sort` gives them: what travels between a user's maps and reduces.
+"""Lines sorted by bytes, as by `LC_ALL=C sort`: the data between a user's maps and reduces.
 
-A line is `key<TAB>value`, or a key alone. Lines of one key stand together. Equal lines are held once with a count while
-they are sorted, which is what makes text with repeated words cheap; they are written as often as they came.
+A line is `key<TAB>value`, or only a key. Lines of one key are adjacent. Equal lines are held once with a count while
+they are sorted, which makes text with repeated words cheap; they are written as often as they occurred.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Partition = Callable[[bytes, int], int]
 
 
 class SortedLines:
-    """The format of such runs; a record is a line, and its key in the sense of `RunFormat` is the line itself."""
+    """The format of such runs. A record is a line, and its key in the sense of `RunFormat` is the whole line."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge; lines stay as often as they are."""
+        """Merge runs. Equal lines are all kept."""
         if len(runs) == 1:
             yield runs[0]
         elif sum(map(len, runs)) <= WINDOW_BYTES:
@@ -51,11 +51,11 @@ class SortedLines:
         return bytes(data[data.rfind(b"\n", 0, len(data) - 1) + 1 : len(data) - 1])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Bisect among the bytes."""
+        """Return the position above `key` by bisection of the bytes."""
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge as much at a time as `WINDOW_BYTES`, so that memory is bound by that and not by the runs."""
+        """Merge up to `WINDOW_BYTES` at a time, so that memory is bounded by that and not by the runs."""
         share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
         left = [(_plain(run), 0) for run in runs if len(run)]
         while left:
@@ -78,7 +78,7 @@ class SortedLines:
 
 
 def _plain(data: Buffer) -> bytes | bytearray:
-    """Return what has methods to search in; a view is copied."""
+    """Return the data as bytes, which have search methods. A view is copied."""
     return bytes(data) if isinstance(data, memoryview) else data
 
 
@@ -87,7 +87,7 @@ def _line_end(data: bytes | bytearray, at: int) -> int:
 
 
 def _upto(data: bytes | bytearray, key: bytes, low: int, high: int) -> int:
-    """Return where the first line above `key` begins in the sorted lines [low, high)."""
+    """Return the position of the first line above `key` among the sorted lines [low, high)."""
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(b"\n", low, middle) + 1)
@@ -108,7 +108,7 @@ def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
-    """Yield these lines, sorted, each as often as it was counted, in pieces; sorts `lines`."""
+    """Yield these lines, sorted, each as often as it was counted, in pieces. Sorts `lines` in place."""
     lines.sort()
     piece: list[bytes] = []
     size = 0
@@ -128,12 +128,12 @@ def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
 
 
 def by_crc(key: bytes, reduces: int) -> int:
-    """Return the reduce of a key as the shipped applications choose it: by its CRC-32."""
+    """Return the reduce of a key by its CRC-32, as in the shipped applications."""
     return zlib.crc32(key) % reduces
 
 
 class LineCollector:
-    """Collects lines for the reduces, as a map's collector; `combine` shortens each sorted run before it is kept."""
+    """A map's collector of lines for the reduces. `combine` shortens each sorted run before it is kept."""
 
     def __init__(self, reduces: int, partition: Partition = by_crc, combine: Stage | None = None) -> None:
         self._reduces = reduces
@@ -144,7 +144,7 @@ class LineCollector:
 
     @property
     def buffered(self) -> int:
-        """Return about how many bytes the counted lines take."""
+        """Return the approximate size of the counted lines in bytes."""
         return len(self._counts) * (ENTRY_BYTES + self._bytes // max(1, self._lines))
 
     def feed(self, chunk: bytes) -> None:

@@ -1,4 +1,5 @@
-"""What an attempt of a user's application does: lays out its files, and passes lines through its class or commands."""
+"""The steps of an attempt of a user's application: write out its files, and pass lines through its class or
+commands."""
 
 from __future__ import annotations
 
@@ -42,11 +43,11 @@ class Program(Protocol):
     partition: Partition
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Yield what the code makes of the split."""
+        """Yield the code's output lines for the split."""
         ...
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield what the code makes of the sorted lines of a reduce."""
+        """Yield the code's output lines for the sorted lines of a reduce."""
         ...
 
 
@@ -94,12 +95,12 @@ class CommandProgram:
 
 
 def reader_of(kind: str) -> str:
-    """Return the reader of a kind of input: all but 100-byte records are lines."""
+    """Return the reader of a kind of input. All kinds but 100-byte records are lines."""
     return kind if kind == "records" else "text"
 
 
 def environment_of(task: Task) -> dict[str, str]:
-    """Return what Hadoop Streaming tells a command of its task, under the same names."""
+    """Return the environment variables that Hadoop Streaming sets for a command, under the same names."""
     spec = task.spec
     known = {
         "job_id": spec.job,
@@ -121,7 +122,7 @@ def environment_of(task: Task) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(task: Task) -> Iterator[Program]:
-    """Lay out the program, in whose folder the process then works, and watch over a class while it runs."""
+    """Write out the program, work in its folder, and watch a class while it runs."""
     folder = task.scratch / WORK
     folder.mkdir()
     try:
@@ -146,7 +147,7 @@ def _opened(task: Task) -> Iterator[Program]:
 
 
 def trim_own_log(log: int) -> None:
-    """Keep what the class prints within bounds; a standard error that is no file is left alone."""
+    """Limit the log of what the class prints. A standard error that is not a file is left alone."""
     with contextlib.suppress(OSError):
         trim(log)
 
@@ -156,7 +157,7 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Map the split; with reduces, sort what comes out."""
+    """Map the split. With reduces, sort the result."""
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:
@@ -167,7 +168,7 @@ def run_map(task: MapTask) -> None:
 
 
 def run_reduce(task: ReduceTask) -> None:
-    """Reduce the merged lines into the output."""
+    """Reduce the merged lines and write the output."""
     with _opened(task) as program:
         pieces = program.reduced(task.merged(SortedLines()))
         _write(task, task.create(), _bounded(task, pieces))
@@ -181,7 +182,7 @@ def _write(task: Task, output: Output, pieces: Iterable[bytes]) -> None:
 
 
 def _bounded(task: Task, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces. Raises BadInput when there are more bytes than one attempt may write."""
+    """Yield the pieces. Raises BadInput if there are more bytes than one attempt may write."""
     most, written = int(task.params[LIMIT]), 0
     kind = task.spec.kind.value
     for piece in pieces:

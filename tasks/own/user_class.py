@@ -1,7 +1,7 @@
-"""Runs a user's class: records into its methods, the pairs that they yield into lines.
+"""Runs a user's class: records to its methods, their pairs to lines.
 
-Between maps and reduces a line is `key<TAB>value`, the value as JSON. In the output a text stands as it is and other
-values as JSON. What fails in the class is told with its file and line.
+Between maps and reduces a line is `key<TAB>value` with the value as JSON. In the output, texts are written as they
+are and other values as JSON. Errors of the class are reported with its file and line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Encode = Callable[[Any], str]
 
 
 class UserClass:
-    """An object of the user's class, with how its methods are called. Raises BadInput when it cannot be made."""
+    """An object of the user's class, with calls of its methods. Raises BadInput if it cannot be made."""
 
     def __init__(self, source: ClassSource, folder: Path, params: Mapping[str, Any]) -> None:
         self._source = source
@@ -48,11 +48,11 @@ class UserClass:
             self._object = made(**given)
 
     def mark(self) -> object:
-        """Return what changes whenever the class does something."""
+        """Return a value that changes whenever the class does something."""
         return tuple(self._done)
 
     def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
-        """Yield the lines that `map` gives for the records of chunks; `last` when they are the job's output."""
+        """Yield the lines that `map` returns for the records of chunks. `last`: they are the job's output."""
         method = self._method("map")
         encode = shown_value if last else encoded
         for chunk in chunks:
@@ -65,15 +65,15 @@ class UserClass:
         return self._called("map", self._pairs(self._method("map"), [number]), encode)
 
     def combined(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield what `combine` makes of sorted lines."""
+        """Yield the lines that `combine` returns for sorted lines."""
         return self._grouped("combine", pieces, encoded)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield what `reduce` makes of sorted lines."""
+        """Yield the lines that `reduce` returns for sorted lines."""
         return self._grouped("reduce", pieces, shown_value)
 
     def partition(self, key: bytes, reduces: int) -> int:
-        """Return the reduce that the class names for a key."""
+        """Return the reduce that the class chooses for a key."""
         with _Blamed(self, "partition"):
             chosen = self._method("partition")(key.decode(*TEXT), reduces)
         if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < reduces:
@@ -83,7 +83,7 @@ class UserClass:
         return chosen
 
     def judged(self, records: Iterable[Any], output: Iterable[tuple[str, str]]) -> str | None:
-        """Return what `check` finds wrong; None when it finds nothing."""
+        """Return what `check` finds wrong; None if nothing."""
         with _Blamed(self, "check"):
             said = self._method("check")(records, output)
         if said is None or said is True or said == "":
@@ -91,11 +91,11 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return the error of a method that gave something wrong."""
+        """Return the error for a method that returned something wrong."""
         return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
 
     def blamed(self, error: BaseException, method: str) -> BadInput:
-        """Return the error with the place of the user's files that it came from."""
+        """Return the error with the place in the user's files that it came from."""
         place = self._place(error, method)
         if isinstance(error, Hung):
             limit = "its task_timeout" if self.watch is None else format_duration(self.watch.limit_s)
@@ -125,7 +125,7 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Yield lines in pieces; the class runs only while a piece is made."""
+        """Yield lines in pieces. The class runs only while a piece is made."""
         while True:
             lines: list[str] = []
             with _Blamed(self, method):
@@ -181,13 +181,14 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Note that the class runs, or waits for its input."""
+        """Note that the class starts to run (`busy`), or waits for its input."""
         if self.watch is not None:
             self.watch.busy = busy
 
 
 class _Feed:
-    """The sorted lines as pairs for the class, which pulls them; an error of theirs is kept, as it passes the class."""
+    """The sorted lines as pairs, pulled by the class. An error in the lines is remembered, since the class may catch
+    it."""
 
     def __init__(self, user: UserClass, pieces: Iterable[Buffer], done: list[int]) -> None:
         self._user = user
@@ -215,7 +216,7 @@ class _Feed:
 
 
 class _Blamed:
-    """Turns what the class raises inside the block into BadInput with the place; what is BadInput already stays."""
+    """Turns exceptions of the class in the block into BadInput with their place. A BadInput is not changed."""
 
     def __init__(self, user: UserClass, method: str) -> None:
         self._user, self._method = user, method
@@ -230,17 +231,17 @@ class _Blamed:
 
 
 def encoded(value: Any) -> str:
-    """Return the tab and the value as they travel to the reduces."""
+    """Return the tab and the value as sent to the reduces."""
     return "\t" + _encoded(value)
 
 
 def decoded(text: str) -> Any:
-    """Return the value that `encoded` was given."""
+    """Return the value that was passed to `encoded`."""
     return int(text) if text.isdecimal() else json.loads(text)
 
 
 def shown_value(value: Any) -> str:
-    """Return the tab and the value as the output shows them; nothing for None, which leaves the key alone."""
+    """Return the tab and the value as shown in the output; nothing for None, so that the line is only the key."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoded(value)

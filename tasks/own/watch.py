@@ -1,7 +1,7 @@
-"""Finds out that a user's code hangs: nothing goes in or out of it for as long as the job's `task_timeout`.
+"""Detection of hanging user code: no data goes in or out for as long as the job's `task_timeout`.
 
-Time is counted in ticks, so that a node that is frozen, whose clock goes on, is not taken for an attempt that hangs.
-Each tick also touches the attempt's status file. The agent kills an attempt whose status file stays as it is, for
+Time is counted in ticks, so that a frozen node, whose clock continues, is not mistaken for a hanging attempt. Each
+tick also touches the attempt's status file. The agent kills an attempt whose status file does not change, for
 instance because C code holds the interpreter (`tasks.own.silence`).
 """
 
@@ -22,11 +22,11 @@ TIMEOUT_S = 600.0  # unless the job says otherwise, as in Hadoop
 
 
 class Hung(BaseException):
-    """Raised where a user's code stands when it has done nothing for too long; no `except Exception` keeps it."""
+    """Raised in a user's code that has done nothing for too long. `except Exception` does not catch it."""
 
 
 class Idle:
-    """Counts the ticks in which nothing moved."""
+    """Counts the ticks in which no data moved."""
 
     def __init__(self, limit_s: float, progress: StatusFile) -> None:
         self.limit_s = limit_s
@@ -36,26 +36,26 @@ class Idle:
 
     @property
     def every_s(self) -> float:
-        """Return the real seconds that a tick lasts now."""
+        """Return the current length of a tick in real seconds."""
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
-        """Count a tick, or begin again when something has moved; False when it is too long."""
+        """Count a tick, or restart counting if data moved. Return False if the limit is exceeded."""
         self._ticks = 0 if moved else self._ticks + 1
         return self.idle_s < self.limit_s
 
     @property
     def idle_s(self) -> float:
-        """Return for how long nothing has moved."""
+        """Return the seconds for which no data moved."""
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Tell the agent that the attempt still counts."""
+        """Signal to the agent that the attempt is still being counted."""
         self._progress.touch()
 
 
 class Watch:
-    """Watches code that runs in this process's main thread; `mark` changes whenever the code does something."""
+    """Watches code in this process's main thread. `mark` changes whenever the code does something."""
 
     def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:
         self._idle = idle
@@ -68,7 +68,7 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Raise Hung in the code when it hangs; only from the main thread."""
+        """Raise Hung in the code of the block if it hangs. Must be called from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
         self._wind()
         try:

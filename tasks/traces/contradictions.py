@@ -1,4 +1,4 @@
-"""Columns of a trace that contradict each other, in words: what `describe` warns of before a column is believed."""
+"""Contradictions between columns of a trace, as texts: `describe` warns of them before a column is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 1.05  # how much more than possible a column may say
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:
-    """Return one line for each pair of columns that cannot both be right, or hardly."""
+    """Return one line for each pair of columns that contradict each other."""
     return tuple(chain.from_iterable(check(trace.jobs) for check in _CHECKS))
 
 
@@ -59,7 +59,7 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the tasks, each object once where they are the same all along: there may be millions."""
+    """Return the tasks; a single one of them if all are the same object, since there may be millions."""
     return list({id(task): task for task in tasks}.values()) if len(tasks) > 1 else tasks
 
 

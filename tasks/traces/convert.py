@@ -1,4 +1,5 @@
-"""A trace as a complete scenario: each job synthetic, its tasks equal but for their variance, written job by job."""
+"""Conversion of a trace to a complete scenario of synthetic jobs, whose tasks are equal except for their variance,
+job by job."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Conversion:
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return the scenario's values but for its jobs; times and sizes are as traced."""
+        """Return the scenario's values without its jobs. Times and sizes are as traced."""
         laptop = self.fit is None
         return {
             "name": self.name,
@@ -48,7 +49,7 @@ class Conversion:
         }
 
     def _policies(self) -> list[Any]:
-        """Return policies to compare: for rigid jobs, whose users requested a time, FCFS and EASY."""
+        """Return policies to compare: for rigid jobs with requested times, FCFS and EASY."""
         if any(job.requested_s is not None for job in self.chosen):
             return ["fifo", {"easy": {"backfill": False}}, "easy"]
         return ["fifo", "fair", "delay"]
@@ -63,7 +64,7 @@ class Conversion:
             yield _job(made)
 
     def lines(self) -> Iterator[str]:
-        """Yield the scenario file's lines: the head, then a line a job."""
+        """Yield the scenario file's lines: the head, then one line per job."""
         for key, value in self.head.items():
             yield f"{key}: {json.dumps(value)}"
         yield "workload:"
@@ -99,7 +100,7 @@ def scenario_of(
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return what all jobs of a trace ask for, with the usual assumptions."""
+    """Return the load of all jobs of a trace, with the usual assumptions."""
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
@@ -133,7 +134,7 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the mean task; a map's read and write are what all of them do together, dealt evenly."""
+    """Return the mean task. The total read and written bytes of maps are divided equally."""
     first = costs[0]
     if all(cost is first for cost in costs):
         mean_s, variation, read, written, lasted = (

@@ -1,4 +1,4 @@
-"""What is in a trace, as labelled lines: counts, spans, quantiles, and what is missing."""
+"""Description of a trace as labelled lines: counts, spans, quantiles, and what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUANTILE_HEADS = ("min", "25%", "median", "75%", "95%", "max")
 
 
 def facts(trace: Trace) -> list[Line]:
-    """Return what the trace is about, one fact a line."""
+    """Return the facts about the trace, one per line."""
     if trace.topology is not None:
         hosts, racks = len(trace.topology.hosts), len(trace.topology.racks)
         return [("format", f"{trace.format} topology"), ("hosts", f"{hosts}"), ("racks", f"{racks}")]
@@ -42,7 +42,7 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Return rows of a table under QUANTILE_HEADS: what jobs and tasks are like."""
+    """Return rows of a table under QUANTILE_HEADS that describe jobs and tasks."""
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]

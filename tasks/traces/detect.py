@@ -1,4 +1,4 @@
-"""Which format a trace file has, by its first bytes, and the reader for it."""
+"""Detection of a trace file's format by its first bytes, and its reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.traces.trace import Trace, TraceFormat
 
 
 def read_trace(path: Path | str, format: str | None = None) -> Trace:
-    """Read a file in that format, or in the one it looks like; BadInput when it is none of them."""
+    """Read a file in that format, or in the detected one. Raises BadInput if it is in none."""
     path = Path(path)
     name = format or detect(path)
     if name not in NAMES:
@@ -23,7 +23,7 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 
 
 def detect(path: Path) -> str:
-    """Return the name of a file's format; BadInput says how the file begins when it has none of them."""
+    """Return the name of a file's format. Raises BadInput that shows how the file begins if it has none."""
     if path.is_dir():
         raise BadInput(f"{path}: a folder, expected a trace file")
     start = next(pieces(path), "")[:20_000]

@@ -1,4 +1,4 @@
-"""The fields of a JSON object of a trace, taken by name; what is not as expected becomes one clear line."""
+"""The fields of a JSON object of a trace, by name. An unexpected value becomes one clear line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object, and where it is: file, number and path. A field that is null counts as missing."""
+    """An object with its place: file, number and path. A null field counts as missing."""
 
     raw: Mapping[str, Any]
     where: str
@@ -27,7 +27,7 @@ class Fields:
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a number, also from text; BadInput when it is missing without default, or below `least`."""
+        """Return a number, also from text. Raises BadInput if it is missing without default, or below `least`."""
         value = self.raw.get(key)
         if value is None and default is not None:
             return default
@@ -40,14 +40,14 @@ class Fields:
         return number
 
     def whole(self, key: str, default: int, most: int) -> int:
-        """A count up to `most`."""
+        """Return a whole number from 0 to `most`. Raises BadInput for another value."""
         number = self.number(key, default)
         if number != int(number) or number > most:
             raise self.fail(f"{key}: {_shown(self.raw.get(key))} is not a whole number of 0 to {most}")
         return int(number)
 
     def text(self, key: str, default: str) -> str:
-        """Text, or a number as text; at most 200 characters of it."""
+        """Return a text, or a number as text, at most 200 characters. Raises BadInput for another value."""
         value = self.raw.get(key)
         if value is None:
             return default
@@ -56,7 +56,7 @@ class Fields:
         return str(value).strip()[:200] or default
 
     def objects(self, key: str) -> list[Fields]:
-        """Return the objects of a list, none when it is missing."""
+        """Return the objects of a list; none if it is missing."""
         value = self.raw.get(key)
         if value is None:
             return []

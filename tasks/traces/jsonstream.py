@@ -1,4 +1,4 @@
-"""JSON objects one after another in a file, decoded as they come: the text is held one object at a time."""
+"""A sequence of JSON objects in a file, decoded one at a time, so that only one is in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STRING_MAX = 1 << 18  # an error further than this from the end of what was rea
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file with their numbers from 1; BadInput names the number and byte of what is none."""
+    """Yield the objects of a file, numbered from 1. Raises BadInput with the number and byte of anything else."""
     stream = _Stream(path)
     number = 1
     while stream.skip_space():
@@ -30,7 +30,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 class _Stream:
-    """A window on the text: what is decoded leaves it, more comes in when an object does not end in it."""
+    """A window on the text: decoded text leaves it, more is read when an object does not end in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class _Stream:
         self._gone = 0  # characters that have left the window
 
     def skip_space(self) -> bool:
-        """Moves to the next object; False at the end of the file."""
+        """Move to the next object. Return False at the end of the file."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -51,7 +51,7 @@ class _Stream:
                 return False
 
     def decode(self, number: int) -> Any:
-        """Return the object that starts here."""
+        """Return the object that begins here."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -66,7 +66,8 @@ class _Stream:
         return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
 
     def _more(self, wanted: int) -> bool:
-        """Reads at least as much as the window holds, so that decoding again costs a constant factor in all."""
+        """Read at least as much as the window contains, so that decoding again costs a constant factor. Return False
+        at the end."""
         fresh: list[str] = []
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:
             fresh.append(piece)

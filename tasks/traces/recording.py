@@ -1,4 +1,5 @@
-"""The cluster that a Rumen trace was recorded on: the hosts, slots and settings that the recording shows."""
+"""The cluster on which a Rumen trace was recorded: its hosts, slots and settings as far as the recording shows
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A recorded cluster; None where the recording says nothing. `why` has a line for each figure that was derived."""
+    """A recorded cluster; None for what the recording does not show. `why` has a line for each derived figure."""
 
     hosts: tuple[Host, ...]
     map_slots: int  # of each host
@@ -35,7 +36,7 @@ class Recording:
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen while reading."""
+    """What was found while reading."""
 
     racks: dict[str, str] = field(default_factory=dict)  # by host
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -47,7 +48,7 @@ class _Seen:
 
 
 def read_recording(path: Path) -> Recording:
-    """Read a Rumen trace for what it says of its cluster; BadInput when no attempt names its host."""
+    """Read the cluster of a Rumen trace. Raises BadInput if no attempt names its host."""
     seen = _Seen()
     for _, raw in objects(path):
         _see(raw, seen)
@@ -109,7 +110,7 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _most_at_once(seen: _Seen, kind: str) -> int:
-    """Return how many attempts of a kind ran on one host at a time."""
+    """Return the most attempts of a kind that ran on one host at the same time."""
     most = 1
     for (known, _), spans in seen.spans.items():
         if known == kind:

@@ -13,7 +13,8 @@ ASSUMED = (
 
 
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
-    """Return the most processors in use at a time, each job running at the end of its recorded time in the system."""
+    """Return the most processors in use at a time, with each job running at the end of its recorded time in the
+    system."""
     changes: list[tuple[float, int]] = []
     for job in jobs:
         run_s = job.maps[0].duration_s or 0.0

@@ -1,4 +1,4 @@
-"""What a Rumen trace lacks or what went wrong in it, counted while reading, told in a few lines."""
+"""Oddities of a Rumen trace (missing values, failures), counted while reading and reported in a few lines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 class Notes:
-    """Counts oddities of jobs and tasks; `warnings` puts them into words."""
+    """Counts oddities of jobs and tasks. `warnings` returns them as texts."""
 
     def __init__(self) -> None:
         self._jobs: Counter[str] = Counter()
         self._tasks: Counter[str] = Counter()
 
     def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
-        """Notes a job's outcome and whether it lists the tasks it says it had."""
+        """Count a job's failure, and whether it lists as many tasks as it declares."""
         if raw.get("outcome") not in ("SUCCESS", None):
             self._jobs["did not succeed in the trace and are taken as if they had"] += 1
         if not maps:
@@ -26,14 +26,14 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Note tasks of a job that are neither maps nor reduces, by what Rumen calls them."""
+        """Count tasks of a job that are neither maps nor reduces, by Rumen's name for them."""
         for kind in kinds:
             self._tasks[
                 f"{str(kind).lower()} tasks are left out; `framework: hadoop1` simulates such tasks"
             ] += 1
 
     def task(self, task: TraceTask, kind: str, succeeded: bool) -> None:
-        """Notes what is unknown of a task and its failed attempts."""
+        """Count unknown values of a task and its failed attempts."""
         checks = {
             f"{kind} attempts failed or were killed; they cost nothing here": task.failed_attempts,
             f"{kind} tasks have no successful attempt": not succeeded,
@@ -48,6 +48,6 @@ class Notes:
                 self._tasks[what] += int(count)
 
     def warnings(self) -> tuple[str, ...]:
-        """One line for each kind of oddity."""
+        """Return one line for each kind of oddity."""
         jobs = [f"{count} jobs {what}" for what, count in sorted(self._jobs.items())]
         return (*jobs, *(f"{count} {what}" for what, count in sorted(self._tasks.items())))

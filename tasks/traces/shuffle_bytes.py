@@ -1,4 +1,4 @@
-"""How much a traced job shuffled: what its reduces fetched, which the maps' own counters do not say."""
+"""The shuffled bytes of a traced job: what its reduces fetched, since the maps' own counters do not show it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 def fetched_bytes(reduces: Sequence[TraceTask]) -> int | None:
-    """Return what all reduces fetched; those without a count take the mean of the others. None when none has one."""
+    """Return the bytes that all reduces fetched. Reduces without a count are given the mean; None if none has a
+    count."""
     known = [task.input_bytes for task in reduces if task.input_bytes is not None]
     return round(sum(known) / len(known) * len(reduces)) if known else None
 
 
 def sharing(maps: Sequence[TraceTask], fetched: int) -> tuple[TraceTask, ...]:
-    """Return the maps with outputs that add up to what was fetched, in the proportions of the outputs given.
+    """Return the maps with outputs that add up to what was fetched, in the proportions of their recorded outputs.
 
-    Counters of maps are before the combiner and compression (Hadoop's map output bytes), or count each spill and
-    the index of every partition (bytes written to local files). Maps without a count take the mean of the others.
+    Counters of maps are from before the combiner and compression (Hadoop's map output bytes), or include each spill
+    and the index of every partition (bytes written to local files). Maps without a count get the mean of the others.
     """
     known = [task.output_bytes for task in maps if task.output_bytes is not None]
     whole = sum(known) / len(known) * len(maps) if known else 0.0

@@ -1,7 +1,7 @@
-"""SLS's SYNTH specification: workloads with classes of jobs and distributions, from which jobs are drawn by its seed.
+"""SLS's SYNTH specification: workloads with classes of jobs and distributions, from which jobs are drawn by a seed.
 
-As SLS draws them: a workload, a class and a span of time by weight, numbers of tasks, times and deadlines from
-lognormal (or normal, or discrete) distributions. The random numbers are ours, so a seed gives other jobs than SLS's.
+Drawn as by SLS: a workload, a class and a span of time by weight, numbers of tasks, times and deadlines from
+lognormal (or normal, or discrete) distributions. The random numbers are ours, so a seed gives other jobs than in SLS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEVIATION = 1 / 6  # of the mean, where the deviation is 0, as SLS has it
 
 
 def draw(spec: Fields) -> Trace:
-    """Return the jobs that a specification describes, in order of submission; BadInput names the part that is wrong."""
+    """Return the jobs drawn from a specification, in order of submission. Raises BadInput that names a wrong part."""
     workloads = spec.objects("workloads")
     count, seed = spec.whole("num_jobs", 0, JOBS_MAX), spec.whole("rand_seed", 0, 2**53)
     if not workloads or not count:
@@ -74,7 +74,8 @@ def _drawn(kind: Fields, name: str, coin: Coin) -> float:
 
 
 def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
-    """Maps and reduces: of the newer form's tasks all that are no reduces are maps; a job has one map at least."""
+    """Return maps and reduces. In the newer form all tasks that are not reduces are maps. A job has at least one
+    map."""
     found: dict[bool, list[TraceTask]] = {False: [], True: []}
     if "tasks" in kind:
         for task in kind.objects("tasks"):
@@ -101,7 +102,7 @@ def _whole(fields: Fields, number: float) -> int:
 
 
 def _submit_s(workload: Fields, coin: Coin) -> float:
-    """Somewhere in the chosen span, which lasts until the next one begins."""
+    """Return a random time in the chosen span, which lasts until the next one begins."""
     spans = _some(workload, "time_distribution")
     chosen = _pick_index(spans, "weight", coin)
     start = spans[chosen].number("time")
@@ -132,7 +133,7 @@ def _old(fields: Fields, name: str, coin: Coin) -> float:
 
 
 def _sample(fields: Fields, key: str, coin: Coin) -> float:
-    """Return a number, `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
+    """Return a number given as such, or drawn from `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
     value: Any = fields.raw.get(key)
     if not isinstance(value, dict):
         return fields.number(key)

@@ -1,4 +1,4 @@
-"""Machines of a trace onto nodes of ours: the same every time, racks kept together where there are enough."""
+"""Mapping of a trace's machines to nodes: always the same, with racks kept together if there are enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.traces.trace import Host
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
     """Return a node for each host: sorted hosts dealt in turn, those of one traced rack inside one rack of ours.
 
-    `nodes` maps each node to its rack. A trace with fewer racks than we have is dealt over all nodes.
+    `nodes` maps each node to its rack. If the trace has fewer racks, hosts are dealt over all nodes.
     """
     ordered = sorted(set(hosts))
     traced, ours = sorted({rack for rack, _ in ordered}), list(dict.fromkeys(nodes.values()))
@@ -30,7 +30,7 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
 def replica_nodes(
     hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
 ) -> tuple[NodeId, ...]:
-    """`count` different nodes for one block: those of its hosts, then the ones that follow them.
+    """Return `count` different nodes for one block: those of its hosts, then the ones that follow them.
 
     A block without hosts begins at node number `start`.
     """

@@ -1,4 +1,4 @@
-"""A trace in neutral form: jobs and tasks as some cluster once ran them, before anything is scaled or assumed."""
+"""A trace in neutral form: jobs and tasks as recorded on some cluster, before scaling and assumptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Host = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTask:
-    """One task; None where the trace does not say.
+    """One task; None for what the trace does not show.
 
-    `work_s` is the time the task worked by itself: of a reduce, what follows its shuffle. `shuffle_s` is the part of a
+    `work_s` is the time of the task's own work: of a reduce, what follows its shuffle. `shuffle_s` is the part of a
     reduce's shuffle after all maps of the job had ended.
     """
 
@@ -32,7 +32,7 @@ class TraceTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """One job. Without tasks (`maps` empty) only the three totals are known, as in SWIM's format."""
+    """One job. Without tasks (`maps` empty) only three totals are known, as in SWIM's format."""
 
     name: str
     submit_s: float  # since the trace's first job, after `sorted_jobs`; else on the trace's own clock
@@ -60,13 +60,13 @@ class Topology:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the racks' names, sorted."""
+        """Return the names of the racks, sorted."""
         return tuple(sorted({rack for rack, _ in self.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedMachine:
-    """The traced cluster, as far as the trace says: nodes, and processors of all of them."""
+    """The traced cluster as far as it is known: number of nodes, and of processors in all of them."""
 
     nodes: int
     processors: int
@@ -75,7 +75,7 @@ class TracedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a file holds. `warnings` say what the trace lacks; what is assumed instead, the workload says."""
+    """The content of a trace file. `warnings` say what the trace lacks; the workload says what is assumed instead."""
 
     format: str  # the name of a module of `formats`
     jobs: tuple[TraceJob, ...] = ()
@@ -92,10 +92,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """One way to write traces, declared as `FORMAT` by a module of `formats`; the module's name is the format's.
+    """A trace format, declared as `FORMAT` by a module of `formats`; the module's name is the format's.
 
-    `looks_like` judges the first 20,000 characters of a file. With `last_resort` the format is asked after all others,
-    since files of other formats look so as well.
+    `looks_like` judges the first 20,000 characters of a file. A format with `last_resort` is tried after all others,
+    since files of other formats look similar.
     """
 
     read: Callable[[Path], Trace]

@@ -1,1 +1,1 @@
-"""Workloads as they are planned: drawn from a seed, taken from a trace, with generated inputs."""
+"""Planned workloads: drawn from a seed, taken from a trace, with generated inputs."""

@@ -1,6 +1,6 @@
 """Workloads drawn from a seed: arrivals, sizes, shared inputs, deadlines, and samples of a trace.
 
-What is drawn depends on the seed and the arguments only, and on nothing that was drawn before.
+Each draw depends on the seed and the arguments only, and not on earlier draws.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob
 
 
 def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
-    """`count` times in order, the gaps between them (and before the first) exponential with that mean."""
+    """Return `count` times in order. The gaps between them (and before the first) are exponential with that mean."""
     _above_zero(mean_gap_s=mean_gap_s)
     coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
     for _ in range(count):
@@ -30,8 +30,8 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
     """Return the submit time of each (load, seconds) such that the sum of loads stays within `threshold`.
 
-    Jobs come in their order, each as soon as there is room for it; one above the threshold comes when nothing else runs
-    (verma2011, 7.2, where the load is the share of slots that a job's minimum allocation takes).
+    Jobs are submitted in order, each as soon as there is room; a job above the threshold when nothing else runs
+    (verma2011, 7.2, where the load is the share of slots of a job's minimum allocation).
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []
@@ -46,7 +46,8 @@ def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) ->
 
 
 def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int) -> list[float]:
-    """Sizes after a bounded Pareto law: the share of those above x falls as x^-shape; about 1 is usual for jobs."""
+    """Return sizes by a bounded Pareto law: the share above x falls as x^-shape. A shape of about 1 is usual for
+    jobs."""
     _above_zero(shape=shape, least=least)
     if most < least:
         raise BadInput(f"heavy-tailed sizes from {least:g} to {most:g}: expected a range")
@@ -57,7 +58,7 @@ def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int)
 def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
     """Return which of `files` files each job reads: the file of rank r is chosen in proportion to r^-exponent (Zipf).
 
-    Which file has which rank is drawn as well; an exponent of 0 makes all equally popular.
+    The ranks of the files are drawn as well. With exponent 0 all files are equally popular.
     """
     if files < 1 or exponent < 0:
         raise BadInput(
@@ -70,7 +71,7 @@ def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Jobs to draw: Poisson arrivals, heavy-tailed inputs, and what is shuffled and written as shares of the input."""
+    """Jobs to draw: Poisson arrivals, heavy-tailed inputs, and shuffled and written bytes as shares of the input."""
 
     jobs: int
     mean_gap_s: float
@@ -84,7 +85,7 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a trace of jobs of which totals are known, as `tasks.workloads.from_trace.synthesize` takes it."""
+    """Return a trace of jobs with known totals, for `tasks.workloads.from_trace.synthesize`."""
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -104,9 +105,9 @@ def drawn_trace(wanted: Drawn) -> Trace:
 
 
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
-    """Return about how long a job takes with these slots for itself: the mean of verma2011's bounds (2.1).
+    """Return the approximate time of a job alone on these slots: the mean of verma2011's bounds (2.1).
 
-    Tasks take what `task_seconds` says; slots are cores.
+    Tasks take the times of `task_seconds`; slots are cores.
     """
     _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
     maps, reduces = task_seconds(job, io_rate)
@@ -114,7 +115,8 @@ def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: fl
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return about how long each map and each reduce takes: as traced, or its CPU time and bytes at `io_rate`."""
+    """Return the approximate time of each map and each reduce: as traced, else its CPU time plus its bytes at
+    `io_rate`."""
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
     return maps, [_task_s(cost, fetched, io_rate) for cost in job.reduces]
@@ -127,7 +129,8 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with deadlines: time alone times a factor uniform in [least, most] (verma2011: [1, 3])."""
+    """Return the jobs with deadlines: time alone times a factor that is uniform in [least, most] (verma2011: [1,
+    3])."""
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
     factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]

@@ -1,9 +1,9 @@
-"""From a trace to synthetic jobs: what is taken, how it shrinks to a smaller cluster, what is assumed.
+"""Conversion of a trace to synthetic jobs: selection, shrinking to a smaller cluster, assumptions.
 
-Assumptions, each a field of `Assume`: SWIM gives a job's bytes only, so it gets a map a block of input (a map-only
-job a map a block of what it writes, if that is more), a reduce for each `reduce_bytes` of shuffle (of output, if
-that is more), and CPU time of 1 s and what its bytes take at `cpu_rate`. A Rumen task keeps its own CPU time;
-without one, its working time less its bytes at `io_rate`, at least a tenth of it.
+Assumptions are fields of `Assume`. SWIM gives only a job's bytes, so the job gets a map per block of input (a
+map-only job a map per block of its output, if that is more), a reduce per `reduce_bytes` of shuffle (of output, if
+that is more), and CPU time of 1 s plus its bytes at `cpu_rate`. A Rumen task keeps its own CPU time; without one it
+gets its working time minus its bytes at `io_rate`, at least a tenth of it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _WORK_SHARE_MIN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """What a trace is read with; sizes and rates are the traced cluster's, before any scale.
+    """The assumptions with which a trace is converted. Sizes and rates are the traced cluster's, before any scale.
 
-    `share` is the share of a job's tasks that is kept (our nodes / traced nodes), bytes a task staying as they are.
-    `users` deals the jobs to that many users: 0 only when the trace names none, then to five.
+    `share` is the share of a job's tasks that is kept (our nodes / traced nodes); bytes per task stay as they are.
+    `users` deals the jobs to that many users; 0 uses the trace's users, or five if it names none.
     """
 
     block_bytes: int = 64 * 2**20
@@ -43,7 +43,7 @@ class Assume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticJob:
-    """A job of a trace as costs of its tasks; `hosts` are the traced machines that held each map's input."""
+    """A job of a trace with the costs of its tasks. `hosts` are the traced machines that held each map's input."""
 
     name: str
     user: str
@@ -61,9 +61,10 @@ class SyntheticJob:
 def select(
     jobs: Sequence[TraceJob], count: int | None, from_s: float, until_s: float | None
 ) -> list[TraceJob]:
-    """Jobs submitted in [from, until) of trace time, the first `count` of them, from_s (or the first) as 0.
+    """Return the first `count` jobs submitted in [from, until) of trace time, with from_s (or the first job) as time
+    0.
 
-    Trace time counts from the trace's first job when its clock is the time of day.
+    Trace time counts from the trace's first job if its clock is the time of day.
     """
     if not jobs:
         return []
@@ -85,7 +86,7 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """Return the selected jobs of a trace as synthetic ones, and what was assumed or cut, in a line each."""
+    """Return the selected jobs of a trace as synthetic ones, and one line for each assumption or cut."""
     made = list(synthetic_jobs(jobs, assume))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
@@ -117,7 +118,7 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
 
 
 def _supposed(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Tasks of a job of which only totals are known."""
+    """Return the maps and reduces of a job with known totals only."""
     map_only = job.shuffle_bytes == 0
     written = job.output_bytes if map_only else job.shuffle_bytes
     per_map = assume.block_bytes if map_only else assume.reduce_bytes
@@ -142,7 +143,7 @@ def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Tasks as the trace has them; one of which something is unknown gets the mean of its job's others.
+    """Return the maps and reduces as recorded. Unknown values are the mean of the job's other tasks.
 
     Maps of which only the hosts of their input are known read a block.
     """
@@ -156,7 +157,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Tell whether the trace says where a job's input was, but not how much."""
+    """Return whether the trace shows the location of a job's input, but not its size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -191,7 +192,7 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
 
 
 def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
-    """Return how long each worked (a reduce: after its shuffle); None for all when the trace timed none of them."""
+    """Return how long each task worked (a reduce: after its shuffle); None for all if the trace timed none."""
     known = [task.work_s for task in tasks]
     return _filled(known) if any(value is not None for value in known) else known
 
@@ -209,7 +210,7 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return which of the tasks are kept, evenly over all: at least one; a share above 1 repeats some."""
+    """Return the indices of the kept tasks, spread evenly, at least one. A share above 1 repeats some."""
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -223,7 +224,7 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the kept reduces; where relatively more of them than of maps are kept, each fetches and does less."""
+    """Return the kept reduces. If a larger share of them than of maps is kept, each fetches and does less."""
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))
@@ -249,7 +250,7 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Shrink the tasks themselves where even one moves more than the limit."""
+    """Return the tasks, shrunk if they move more than the limit."""
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)
@@ -267,7 +268,7 @@ def _user(number: int, job: TraceJob, assume: Assume) -> str:
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
-    """Return what was assumed or cut to make that many tasks of the jobs, in a line each."""
+    """Return one line for each assumption or cut in making that many tasks of the jobs."""
     lines = []
     if assume.users or any(job.user is None for job in jobs):
         lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")

@@ -1,7 +1,7 @@
-"""Generated input that several applications read: text with Zipf's words, 100-byte records as teragen's, documents.
+"""Generated input shared by several applications: text with Zipf's words, 100-byte records as teragen's, documents.
 
-Documents are pages in a line each, `title<TAB>label<TAB>text`, whose words depend on the label. An application may
-bring a kind of its own (`tasks.appkit.app.App.generate`), made of the same words and numbers.
+Documents are pages, one per line, `title<TAB>label<TAB>text`, whose words depend on the label. An application may
+have a kind of its own (`tasks.appkit.app.App.generate`), made of the same words and numbers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def records(count: int, first: int, seed: int) -> Iterator[bytes]:
 
 
 def _record_rows(first: int, count: int, rng: np.random.Generator) -> bytes:
-    """As teragen: 10 random key bytes, 00 11, the row's number in 32 hex digits, 88 99 AA BB, filler, CC DD EE FF."""
+    """Return records as teragen's: 10 random key bytes, 00 11, the row's number in 32 hex digits, 88 99 AA BB,
+    filler, CC DD EE FF."""
     rows = np.empty((count, RECORD_BYTES), dtype=np.uint8)
     rows[:, :KEY_BYTES] = np.frombuffer(rng.bytes(count * KEY_BYTES), dtype=np.uint8).reshape(
         count, KEY_BYTES
@@ -115,7 +116,7 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 
 @cache
 def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
-    """Return the words of generated text, most frequent first; always the same. Frequent words are short."""
+    """Return the words of generated text, most frequent first, always the same. Frequent words are short."""
     coin = chance(0, "vocabulary")
     weights = [0.88**rank for rank in range(len(LETTERS))]
     words: dict[bytes, None] = {}
@@ -141,7 +142,7 @@ def piece_sizes(size: int, piece: int) -> Iterator[int]:
 
 
 class Vocabulary:
-    """Words as rows of one array, padded with zero bytes, so that picking and joining them is numpy's work.
+    """Words as rows of one array, padded with zero bytes, so that numpy picks and joins them.
 
     `lengths` include the separator that follows a word.
     """
@@ -153,7 +154,8 @@ class Vocabulary:
         self._rows = np.frombuffer(padded, dtype=np.uint8).reshape(len(words), width)
 
     def draw(self, table: Numbers, rng: np.random.Generator, wanted: int) -> tuple[Numbers, Numbers]:
-        """Numbers of words, drawn through the table, an even many, and where each ends: at `wanted` bytes or beyond."""
+        """Return an even number of words drawn through the table, and the end of each; the last is at `wanted` bytes
+        or beyond."""
         mean = float(self.lengths[table[:: SLOTS // 8192]].mean())
         count = int(wanted / mean * 1.02) // 2 * 2 + 200
         while True:

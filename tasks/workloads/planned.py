@@ -1,6 +1,6 @@
-"""A workload as it is planned before there is a cluster: input files to create and jobs that read them.
+"""A workload as planned before there is a cluster: input files to create and jobs that read them.
 
-Everything is resolved (seconds, bytes, `scale` applied); only where the blocks are is still unknown.
+Everything is resolved (seconds, bytes, `scale` applied), except the locations of blocks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Locate = Callable[[str], Sequence[BlockRange]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file to put into the block store before the run.
+    """A file to upload into the block store before the run.
 
     `source` is `file` (a real file, whole), `generate` (a kind of `tasks.workloads.input_data`) or `filler` (bytes
-    that only synthetic tasks read). `blocks` are the block lengths in order; `preferred` names the nodes
-    that shall hold each block (from a trace), None leaves it to the placement.
+    that only synthetic tasks read). `blocks` are the block lengths in order. `preferred` names the nodes for each
+    block (from a trace); None leaves that to the placement.
     """
 
     path: str  # in the block store, /in/...
@@ -38,20 +38,20 @@ class InputFile:
 
     @property
     def is_program(self) -> bool:
-        """Return whether the file belongs to a user's application, and is no data."""
+        """Return whether the file belongs to a user's application and is not data."""
         return self.path.startswith(PROGRAMS)
 
     @property
     def length(self) -> int:
-        """Return bytes of the whole file."""
+        """Return the length of the file in bytes."""
         return sum(self.blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job that waits for its input to be placed; fields as in JobSpec.
+    """A job whose input is not placed yet; fields as in JobSpec.
 
-    With `input`, map i reads block i, or what the maps before it have left where synthetic jobs of different sizes
+    With `input`, map i reads block i, or the range after the maps before it if synthetic jobs of different sizes
     share a file. Without, the job has `maps` maps and no file.
     """
 
@@ -74,15 +74,15 @@ class PlannedJob:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the block-store paths of all that the job reads: its input, and the files of its application."""
+        """Return the block-store paths that the job reads: its input, and the files of its application."""
         own = tuple(file.path for file in files_of(self.params) if file.length)
         return own if self.input is None else (self.input, *own)
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
-    """Return the job as it is submitted, once its input is placed; `params` are added to the planned ones.
+    """Return the job for submission, after its input is placed. `params` are added to the planned ones.
 
-    (The driver adds sort's `boundaries` so.) ValueError when the file has not the planned blocks.
+    (The driver adds sort's `boundaries` this way.) Raises ValueError if the file does not have the planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -127,14 +127,14 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
 
 
 def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
-    """Return whether each map finds in its own block what it reads."""
+    """Return whether each map can read all its bytes from its own block."""
     return len(blocks) == planned.maps and all(
         cost.read_bytes <= block.length for cost, block in zip(planned.map_costs, blocks, strict=True)
     )
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job that shares a file of another size: range after range from its start."""
+    """Return the splits of a synthetic job that shares a file of another size: consecutive ranges from its start."""
     starts = [block.offset for block in blocks]
     end = blocks[-1].offset + blocks[-1].length
     if sum(cost.read_bytes for cost in planned.map_costs) > end:
@@ -157,16 +157,16 @@ def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tup
 
 
 def cut(length: int, block_bytes: int) -> tuple[int, ...]:
-    """Block lengths of a file: full blocks and a rest; an empty file is one empty block."""
+    """Return the block lengths of a file: full blocks and a rest. An empty file is one empty block."""
     full, rest = divmod(length, block_bytes)
     return (block_bytes,) * full + ((rest,) if rest or not full else ())
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """Return a task of another size: CPU, duration and written bytes times one lognormal factor.
+    """Return a task of another size: CPU time, duration and written bytes times one lognormal factor.
 
-    The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a
-    map reads stays, since blocks are equal.
+    The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a map reads
+    is not changed, since blocks are equal.
     """
     if variation <= 0:
         return cost

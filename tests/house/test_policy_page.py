@@ -18,8 +18,8 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
 def test_each_field_has_its_row() -> None:
     made = tables()
     assert "| `now_s` | `float` | Seconds since the run's start" in made["View"]
-    assert "| `any_reduce()` | `TaskView \\| None` | Any unstarted reduce" in made["JobView"]
-    assert "| `preempt(view)` | Attempts to stop now" in made["Hooks"]
+    assert "| `any_reduce()` | `TaskView \\| None` | Return any unstarted reduce" in made["JobView"]
+    assert "| `preempt(view)` | Return attempts to stop now" in made["Hooks"]
     assert "| `aria` |  | yes | yes |" in made["sizes"]
 
 

@@ -1,1 +1,2 @@
-"""The limits of attempts on hosts without control groups: what they use is sampled, and who has too much is stopped."""
+"""Limits of attempts on hosts without control groups: their use is sampled, and attempts above their share are
+stopped."""

@@ -1,4 +1,4 @@
-"""An attempt's process with everything that it has started: what that uses by /proc, and signals to all of it."""
+"""An attempt's process and all processes started from it: their use by /proc, and signals to all of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ROUNDS = 8  # of signals: what is forked meanwhile gets it in the next
 
 
 class Seen(NamedTuple):
-    """A process at one moment: CPU time of its own and of the children it has waited for, what it holds in memory,
-    shared pages included, how many threads it has, and when it started."""
+    """A process at one moment: its own CPU time, that of its waited-for children, resident memory including shared
+    pages, threads, start time."""
 
     own_s: float
     waited_s: float
@@ -27,10 +27,10 @@ class Seen(NamedTuple):
 
 
 class ProcessTree:
-    """The processes below `root`, itself included. Attempts are subreapers: what they start stays below them.
+    """The processes below `root`, including it. Attempts are subreapers, so their descendants stay below them.
 
-    `used_s` is the CPU time of all since `root` was forked, `resident_bytes` what they hold at most, both as of the
-    last `look`. What a child used between that and its end is missed only when nobody waits for it.
+    `used_s` is the CPU time of all since `root` was forked, `resident_bytes` their memory at most, both as of the
+    last `look`. The use of a child between that and its end is missed only if nobody waits for it.
     """
 
     def __init__(self, root: int) -> None:
@@ -43,7 +43,7 @@ class ProcessTree:
         self._inherited_s = 0.0
 
     def look(self) -> bool:
-        """Looks at all of them; whether the root is still there, else everything stays as it was."""
+        """Measure all processes. Return False, and change nothing, if the root has ended."""
         found = self._find()
         if not found:
             return False
@@ -63,11 +63,11 @@ class ProcessTree:
         return True
 
     def held_bytes(self) -> int:
-        """Return what they hold, files aside; each has its part of the pages that it shares with others."""
+        """Return the memory of all processes without files. Shared pages are divided among their users."""
         return sum(map(_own_bytes, self._find()))
 
     def signal(self, number: int) -> None:
-        """Sends a signal to all, those included that are forked while it goes round."""
+        """Send a signal to all processes, including those forked meanwhile."""
         told: set[int] = set()
         for _ in range(ROUNDS):
             new = self._find().keys() - told
@@ -79,7 +79,7 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """Return all processes of the tree; none when the root has ended, since its pid may be reused."""
+        """Return all processes of the tree; none if the root has ended, since its pid may be reused."""
         found: dict[int, Seen] = {}
         todo = [self.root]
         for pid in todo:  # grows on the way
@@ -111,7 +111,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Return a file below /proc in one piece: this is read many times a second."""
+    """Return a file below /proc by a single read, since this is done many times a second."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)

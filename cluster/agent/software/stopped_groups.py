@@ -1,9 +1,9 @@
 """Limits without control groups: each attempt's processes are sampled, and stopped while they have used too much.
 
-Attempts pace themselves (`tasks.pacing`), to the millisecond. This holds what does not: children, other threads, code
-that stops its pacer. It acts when an attempt has used `MARGIN_S` more than its share, which one that paces itself does
-in a long call into native code at most. Then it lets its processes run for `SLICE_S` at a time, and says in the
-attempt's folder for how long it has stopped them, so that the pacer does not make it wait for the same again.
+Attempts pace themselves (`tasks.pacing`), to the millisecond. This module limits what does not: children, other
+threads, code that stops its pacer. It acts when an attempt has used `MARGIN_S` more than its share, which an attempt
+that paces itself reaches only in a long call into native code. Then the processes run for `SLICE_S` at a time. A file
+in the attempt's folder holds the time for which they were stopped, so that the pacer does not make them wait again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SLACK_BYTES = 16 * 2**20  # its copies of pages that it shared with the process 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One attempt at a time."""
+    """The state of a place, which runs one attempt at a time."""
 
     tree: ProcessTree
     memory_bytes: int = 0
@@ -51,7 +51,8 @@ class _Place:
 
 
 class StoppedGroups:
-    """As `NodeGroups`, for the same attempts in places by the same names; inside a running event loop."""
+    """Mirrors `NodeGroups` for the same attempts and names of places. It differs in that it stops processes instead
+    of setting quotas, and needs a running event loop."""
 
     version = 0
     controllers = frozenset({"cpu", "memory"})
@@ -71,18 +72,20 @@ class StoppedGroups:
         self._kills = dict.fromkeys(names, 0)
 
     def join(self, name: str, pid: int) -> None:
-        """A fork will run an attempt there."""
+        """Note the fork that will run an attempt in the place."""
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
-        """Its attempt is known; in the new file `withheld` it reads for how long it was stopped. Raises OSError."""
+        """Set the memory limit of the next attempt, and make the file `withheld` that holds the time of its stops.
+        Raises OSError."""
         place = self._places[name]
         place.memory_bytes = memory_bytes
         place.withheld = os.open(withheld, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
 
     def hold(self, name: str) -> None:
-        """The attempt is about to begin; its fork has nothing to lay down."""
+        """Start limiting the attempt that is about to begin. Mirrors `NodeGroups.hold`; its fork has nothing to
+        apply."""
         place = self._places[name]
         place.tree.look()
         place.resident_bytes = place.tree.resident_bytes
@@ -96,14 +99,14 @@ class StoppedGroups:
         self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
-        """The attempt's own code says that it has ended: its report shall not wait."""
+        """End limiting an attempt whose own code claims to have ended, except to a large share, for its report."""
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
         place.share, place.debt_s = max(self._core_speed, END_SHARE), 0.0
         self._release(place)
 
     def free(self, name: str) -> None:
-        """Nothing runs there any more."""
+        """Release the place, since nothing runs there any more."""
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         if (place := self._places.pop(name, None)) is None:
@@ -123,11 +126,12 @@ class StoppedGroups:
         self._put(self._shares.set_factor(factor))
 
     def oom_kills(self, name: str) -> int:
-        """Return how often an attempt was killed there because it held too much."""
+        """Return how often an attempt was killed in the place because of its memory."""
         return self._kills[name]
 
     def cpu_s(self, name: str) -> float | None:
-        """CPU time of the attempt that is or was there last, in core-seconds of the host; None before any."""
+        """Return the CPU time of the current or last attempt in the place, in core-seconds of the host; None without
+        any."""
         place = self._places.get(name)
         if place is None:
             return None
@@ -137,7 +141,7 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return the CPU seconds each place has used, less what it still owes for running beyond its share."""
+        """Return the CPU seconds used in each place, minus its debt for running beyond its share."""
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
             if self._shares.crowded:  # what one used until its last look says little of now
@@ -175,14 +179,15 @@ class StoppedGroups:
             place.margin_s = MARGIN_S
 
     def _count(self, place: _Place) -> float:
-        """Brings the debt up to date after a look at the processes; returns what they have used since the last."""
+        """Add the use since the last call to the place's debt, after a look at the processes. Return it."""
         used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
         place.debt_s += used_s
         self._pass_time(place)
         return used_s
 
     def _pass_time(self, place: _Place) -> None:
-        """Takes off the debt what the time since the last call allows, and tells the pacer if it was stopped."""
+        """Subtract what the share allows for the time since the last call from the debt. Tell the pacer about stopped
+        time."""
         now_s = self._clock()
         elapsed_s, place.looked_s = now_s - place.looked_s, now_s
         place.debt_s = max(-BANK_S * place.share, place.debt_s - place.share * elapsed_s)
@@ -206,7 +211,7 @@ class StoppedGroups:
     # ----------------------------------------------------------------- memory
 
     def _check_memory(self, name: str, place: _Place) -> None:
-        """Ends an attempt whose processes hold too much together; RLIMIT_DATA holds what each has alone."""
+        """Kill an attempt whose processes together hold too much memory. RLIMIT_DATA limits single processes."""
         limit = place.memory_bytes + SLACK_BYTES
         more = place.tree.resident_bytes - place.resident_bytes
         if more > limit and place.tree.held_bytes() > limit:

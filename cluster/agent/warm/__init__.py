@@ -1,1 +1,1 @@
-"""The warm process of a node, and how its forks become attempts."""
+"""The warm process of a node, and the forks of it that become attempts."""

@@ -1,9 +1,9 @@
-"""What a fork of the zygote does: leaves the zygote's things behind, waits for its attempt, runs it.
+"""The life of a fork of the zygote: drop the zygote's resources, wait for an attempt, run it.
 
-It has a line to the agent. With its order comes the limit that it lays upon itself just before the attempt's own code
-begins, which it says there as `begin`: no message goes back and forth in between, and what setting up costs is not the
-attempt's. It says `done` when that code has ended, and `ended` when its report is written. What it says is believed as
-little as its report: code that speaks in its place only hurts its own attempt.
+The fork has a socket to the agent. Its order contains the limit that the fork applies to itself just before the
+attempt's own code. It then sends `begin`, so that no message goes back and forth and setup costs are not the
+attempt's. It sends `done` when that code has ended, and `ended` when its report is written. These messages are
+trusted as little as its report: code that sends them falsely only harms its own attempt.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ EXIT_SETUP = 70  # an attempt that did not get as far as its first line
 
 @dataclass(slots=True)
 class ForkSetup:
-    """What every fork needs: the runner, the node (what it learns of its run comes with each order), whether memory
-    is limited, and how many processes an attempt that is a user of its own may have."""
+    """The parameters of every fork: runner, node, whether memory is limited, and the most processes of an attempt
+    with a user of its own.
+
+    What the node learns of its run comes with each order.
+    """
 
     run: Run
     node: NodeContext
@@ -52,7 +55,8 @@ class ForkSetup:
 
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
-    """A session and a user of its own, death with the zygote, none of its descriptors or signal handlers."""
+    """Turn a fork into an attempt: own session and user, death with the zygote, and none of its descriptors and
+    signal handlers."""
     os.setsid()
     _go_first()
     if uid is not None:
@@ -71,13 +75,14 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 
 def _go_first() -> None:
-    """Have an attempt go where memory ends, not the agent. A process that may not be traced cannot say so as a user."""
+    """Make the kernel kill attempts before the agent when memory runs out. Must be done before the process becomes
+    untraceable."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """Wait for the order of a spare fork and obey it; return 0 when the connection closes first."""
+    """Wait for the order of a spare fork and carry it out. Return 0 if the connection closes first."""
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
         text, descriptors = _hear(line)
@@ -98,7 +103,7 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the one line that comes, empty when the other end has closed, and the descriptors with it."""
+    """Return the next line, empty if the other end has closed, and the descriptors sent with it."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
@@ -111,7 +116,7 @@ def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
 def _run(
     setup: ForkSetup, spec: Message, limited: AbstractContextManager[None], data_bytes: int | None
 ) -> int:
-    """Runs the attempt, its output in its log, within its memory; the exit code."""
+    """Run the attempt with its output in its log and its memory limited. Return the exit code."""
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
     )
@@ -126,7 +131,8 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Around the attempt's own code. OSError when it cannot be limited."""
+    """Apply the limit and report the begin and end of the attempt's own code (the block). Raises OSError if it cannot
+    be limited."""
     take_turns()
     if quota is not None:
         lay_down(quota)
@@ -152,7 +158,7 @@ def _peak_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return what RLIMIT_DATA counts: this process's private writable memory."""
+    """Return this process's private writable memory in bytes, as RLIMIT_DATA counts it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""The agent's end of a socket to a process of its own: lines of JSON, sent at once, with descriptors where need be."""
+"""The agent's end of a socket to a process of its own: lines of JSON, optionally with a descriptor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ READ_BYTES = 1 << 16
 
 
 class JsonLine:
-    """Both ways over one socket, which it closes. Never blocks: what the other end does not take waits here.
+    """JSON messages in both directions over one socket, which this class closes. Inside a running event loop only.
 
-    `on_message` gets each object that comes, `on_end` is called once when the other end has closed, or has sent what is
-    no line of JSON of at most `limit` bytes. Only inside a running event loop.
+    Never blocks: messages that the other end does not take are queued. `on_message` gets each received object.
+    `on_end` is called once when the other end has closed, or has sent a line that is no JSON or is longer than
+    `limit` bytes.
     """
 
     def __init__(
@@ -40,7 +41,8 @@ class JsonLine:
         self._loop.add_reader(end.fileno(), self._read)
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Sends an object, and with it a descriptor, which is closed here. One that has gone hears nothing."""
+        """Send an object and optionally a descriptor, which is closed here. Does nothing if the other end has
+        closed."""
         if self._socket.fileno() < 0:
             _close(descriptor)
             return
@@ -49,7 +51,7 @@ class JsonLine:
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
     def close(self) -> None:
-        """Closes the socket; nothing is told any more."""
+        """Close the socket. `on_message` and `on_end` are not called any more."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket.fileno())
@@ -59,7 +61,7 @@ class JsonLine:
             _close(self._unsent.popleft()[1])
 
     def _write(self) -> bool:
-        """Sends what waits; whether that was all."""
+        """Send queued messages. Return whether all were sent."""
         try:
             while self._unsent:
                 data, descriptor = self._unsent[0]

@@ -1,9 +1,10 @@
-"""What an attempt may do on its host: as root it becomes a user of its own before its own code runs.
+"""The rights of an attempt on its host: if the agent is root, each attempt gets a user of its own before its own code
+runs.
 
-A foreign user can write no file of a control group, signal no process of the agent and trace none. It keeps one
-capability, to read: Python and its packages may lie below a home that is closed to others, as may the run's folder.
-What it may write is what it owns: its own folder, and map outputs. Where the agent is not root nothing is dropped, and
-limits that such an attempt could lay down itself say that they hold for cooperating code only.
+Such a user can write no file of a control group, and cannot signal or trace processes of the agent. It keeps one
+capability, to read: Python and its packages, as well as the run's folder, may be below a home that is closed to
+others. It can write only what it owns: its own folder, and map outputs. If the agent is not root, nothing is dropped,
+and limits that such an attempt could remove itself are reported as valid for cooperating code only.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_drop() -> bool:
-    """Tell whether this process can make users of attempts."""
+    """Return whether this process can give attempts users of their own."""
     needed = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
     return os.geteuid() == 0 and _may(needed)
 
 
 def attempt_uid(agent_pid: int, place: int) -> int:
-    """Return the user of the attempts in that place of that agent's node: no two that live at a time share one."""
+    """Return the user id of attempts in that place of that agent's node. No two attempts that live at the same time
+    share one."""
     return UID_BASE + agent_pid % 2**22 * PLACES + place % PLACES
 
 
 def drop_to(uid: int, processes: int) -> None:
-    """Become that user, with its group, for good, with a bound on its processes. Raises OSError."""
+    """Become that user, with its group, permanently, with a limit on its processes. Raises OSError."""
     readable = _may([CAP_DAC_READ_SEARCH])
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
     prctl(PR_SET_KEEPCAPS, 1)
@@ -54,7 +56,7 @@ def drop_to(uid: int, processes: int) -> None:
 
 
 def prctl(option: int, *arguments: int) -> None:
-    """The system call. Raises OSError."""
+    """Call the system call prctl. Raises OSError."""
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     if _libc.prctl(option, *padded):
         number = ctypes.get_errno()
@@ -62,13 +64,13 @@ def prctl(option: int, *arguments: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set what `ps -o comm` shows, 15 bytes at most: forks have the command line of their template."""
+    """Set the name that `ps -o comm` shows, at most 15 bytes. The command line of a fork is that of its template."""
     text = ctypes.create_string_buffer(name.encode()[:COMM_BYTES])
     prctl(PR_SET_NAME, ctypes.addressof(text))
 
 
 def _may(capabilities: Iterable[int]) -> bool:
-    """Tell whether this process has all of these capabilities."""
+    """Return whether this process has all of these capabilities."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)
@@ -77,7 +79,7 @@ def _may(capabilities: Iterable[int]) -> bool:
 
 
 def _set_capabilities(kept: int) -> None:
-    """Keeps these capabilities and no other."""
+    """Keep only these capabilities."""
     header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
     data = struct.pack("=6I", kept, kept, kept, 0, 0, 0)
     if _libc.capset(header, data):

@@ -1,4 +1,4 @@
-"""The places of a node, each for one attempt at a time: in each lives a fork that waits, runs an attempt, or dies."""
+"""The places of a node, each for one attempt at a time. In each place a fork waits, runs an attempt, or dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINE_BYTES = 4096  # what a fork may say at a time
 
 @dataclass(eq=False)
 class Spare:
-    """A fork in its place; `uid` is its user where it has one of its own."""
+    """A fork in its place. `uid` is its user, if it has one of its own."""
 
     place: int
     uid: int | None
@@ -38,7 +38,7 @@ class Spare:
     error: str = ""  # why it cannot be used
 
     def order(self, attempt: str, order: Mapping[str, Any], quota: Quota | None) -> None:
-        """Lets it become this attempt, under that limit."""
+        """Order the fork to become this attempt, under that limit."""
         self.attempt = attempt
         assert self.line is not None
         text, descriptor = (None, None) if quota is None else (quota.text, quota.descriptor)
@@ -46,10 +46,10 @@ class Spare:
 
 
 class Spares:
-    """Keeps as many forks waiting as the node has slots, as far as there are places.
+    """Keeps as many forks waiting as the node has slots, if there are free places.
 
-    `on_ready` is called when one more waits; `on_said(spare, message)` with what an attempt says, each type once and in
-    its order; `on_reaped(spare, message)` when its process has ended, or could not be forked.
+    `on_ready` is called when another fork waits. `on_said(spare, message)` is called with an attempt's messages, each
+    type once and in order. `on_reaped(spare, message)` is called when its process has ended, or could not be forked.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Spares:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, link: ZygoteLink) -> None:
-        """Has a zygote fork for all slots."""
+        """Make the zygote fork a spare for each slot."""
         self._link = link
         for _ in range(self._limits.slots):
             self._park()
 
     def take(self) -> Spare | None:
-        """Return a fork that waits, no longer kept here; another follows soon. None when there is none."""
+        """Return a waiting fork, which is then no longer kept here; another follows soon. None if none waits."""
         while self._idle:
             spare = self._idle.pop(0)
             if spare.pid in self._living and spare.line is not None:
@@ -90,17 +90,17 @@ class Spares:
         return None
 
     def kill(self, spare: Spare) -> None:
-        """SIGKILL to the fork and its session; `on_reaped` follows."""
+        """Kill (SIGKILL) the fork and its session. `on_reaped` follows."""
         if self._link is not None and spare.pid in self._living:
             self._link.send({"type": "kill", "pid": spare.pid})
 
     def kill_strays(self) -> None:
-        """SIGKILL to what attempts have let go of and which still runs."""
+        """Kill (SIGKILL) processes that attempts left behind."""
         if self._link is not None:
             self._link.send({"type": "strays"})
 
     def hear(self, message: Message) -> None:
-        """Take what the zygote says."""
+        """Process a message of the zygote."""
         if message["type"] == "parked":
             self._parked(self._asked.pop(0), message)
         elif spare := self._living.pop(message["pid"], None):
@@ -108,7 +108,7 @@ class Spares:
             self._on_reaped(spare, message)
 
     def lost(self) -> None:
-        """The zygote has died and all forks with it."""
+        """Drop all forks after the death of the zygote."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             self._gone(spare)
@@ -116,7 +116,7 @@ class Spares:
         self._living.clear()
 
     async def close(self) -> None:
-        """Ends what goes on here; call when the zygote has gone."""
+        """Cancel all activity. Must be called after the zygote has ended."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             if spare.line is not None:
@@ -129,7 +129,7 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Has a spare forked in a free place, if any is and too few wait."""
+        """Request a spare in a free place, if there is one and too few spares wait."""
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)
@@ -152,7 +152,7 @@ class Spares:
         self._start(self._join(spare))
 
     async def _join(self, spare: Spare) -> None:
-        """Moves the fork into its groups; then it can be used."""
+        """Move the fork into its groups. Then it can be used."""
         assert spare.pid is not None
         try:
             loop = asyncio.get_running_loop()
@@ -174,7 +174,7 @@ class Spares:
         self._on_said(spare, message)
 
     def _gone(self, spare: Spare) -> None:
-        """Its process is dead: what that has left must be as well before the place is another's."""
+        """Clean up after the death of a fork. Its remaining processes must die before the place is used again."""
         _hang_up(spare)
         if spare in self._idle:
             self._idle.remove(spare)

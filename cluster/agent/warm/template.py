@@ -1,9 +1,9 @@
-"""A process that has imported what agents and their zygotes need, of which the agents of a host are forked.
+"""A process that has imported what agents and zygotes need, and from which the agents of a host are forked.
 
 `python -m schedbed.cluster.agent.warm.template FD`: single-threaded, driven by the messages below on that socket, one
-answer each. A fork shares the imported modules (copy on write) and takes some milliseconds, where a new interpreter
-that imports them takes half a second of CPU time. An agent stays a zombie until its end has been asked for, so that
-its id is nobody else's before. The template ends when the socket closes; agents have their own standard input.
+answer each. A fork shares the imported modules (copy on write) and takes some milliseconds; a new interpreter that
+imports them takes half a second of CPU time. An ended agent stays a zombie until its exit status has been requested,
+so that its pid is not reused before. The template ends when the socket closes; agents have their own standard input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MESSAGE_BYTES = 64
 
 
 def serve(line: socket.socket) -> int | None:
-    """Work until the line closes. Return the exit code of an agent in each fork, None in the template."""
+    """Serve until the socket closes. Return the exit code of an agent in each fork, None in the template."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 3)
         if not message:
@@ -70,7 +70,7 @@ def _status(pid: int, options: int) -> bytes:
 
 
 def _live(descriptors: list[int]) -> int:
-    """Be an agent with these standard streams, and no other descriptor."""
+    """Run an agent with these standard streams and no other descriptor. Return the exit code."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, OPEN_MAX)
@@ -80,7 +80,7 @@ def _live(descriptors: list[int]) -> int:
 
 
 def main() -> int:
-    """Import the applications, then serve; see the module."""
+    """Import the applications, then serve; see the module docstring."""
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds the socket
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it

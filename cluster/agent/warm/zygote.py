@@ -1,8 +1,8 @@
 """The warm process of a node: numpy and the applications imported once, every attempt a fork of it.
 
 Single-threaded, driven by JSON lines on the socket to its agent. A fork takes 2-3 ms, and moving it into a control
-group up to 10 ms in the kernel, so that the agent has spares forked which wait for their attempts; each has a line of
-its own to the agent, whose end came with the order to fork it. When the agent goes, so do all attempts and the zygote.
+group up to 10 ms in the kernel. The agent therefore requests spares that wait for attempts. Each has its own socket
+to the agent, whose end came with the order to fork. When the agent ends, so do all attempts and the zygote.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def context_from_json(raw: Message) -> NodeContext:
 
 
 def load(runner: str) -> Run:
-    """Return the function `module:name`, with numpy and all applications imported beside it.
+    """Return the function `module:name`, after importing numpy and all applications.
 
-    An application that cannot be imported is left cold: its attempts say why when they try.
+    An application that cannot be imported is skipped; its attempts will report the error.
     """
     module, _, name = runner.partition(":")
     run: Run = getattr(importlib.import_module(module), name)
@@ -64,7 +64,7 @@ def load(runner: str) -> Run:
 
 
 class Zygote:
-    """Forks, kills and reaps as told on `agent`."""
+    """Forks, kills and reaps on orders from `agent`."""
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
@@ -82,7 +82,7 @@ class Zygote:
         privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
 
     def serve(self) -> None:
-        """Works until the agent closes the socket, then kills what runs and returns."""
+        """Serve until the agent closes the socket, then kill all forks and return."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
@@ -98,7 +98,7 @@ class Zygote:
     # ------------------------------------------------------------ the agent
 
     def _read(self) -> bool:
-        """Handles the lines that have come; False when the agent is gone."""
+        """Process the received lines. Return False if the agent has gone."""
         size = array.array("i").itemsize
         try:
             data, brought, _, _ = self._agent.recvmsg(1 << 20, socket.CMSG_SPACE(FDS_MAX * size))
@@ -138,7 +138,7 @@ class Zygote:
     # ---------------------------------------------------------------- forks
 
     def _park(self, line: int, uid: int | None) -> None:
-        """Forks a spare with its end of the line."""
+        """Fork a spare with its end of the socket."""
         assert self._setup is not None
         with socket.socket(fileno=line) as theirs:
             try:
@@ -150,7 +150,8 @@ class Zygote:
         self._tell({"type": "parked", "pid": pid})
 
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
-        """The child waits for its attempt and exits with what that returns, or says why not on stderr."""
+        """Fork and return the pid. The child waits for its attempt and exits with its result, or with an error on
+        stderr."""
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -168,7 +169,7 @@ class Zygote:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Takes leave of each child that has ended, and kills what it left in its session and what came to us of it."""
+        """Report each child that has ended. Kill the rest of its session and its orphans."""
         some = False
         while True:
             try:
@@ -189,7 +190,8 @@ class Zygote:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Kill what attempts have left: the orphans of each come to itself while it lives, then to us."""
+        """Kill the orphans that attempts left. While an attempt lives, its orphans become its own children, later the
+        zygote's."""
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
             for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):
@@ -197,7 +199,7 @@ class Zygote:
                     _kill_session(pid)
 
     def _end(self) -> None:
-        """Kills all children and waits for them."""
+        """Kill all children and wait for them."""
         for pid in self._children:
             _kill_session(pid)
         for pid in self._children:
@@ -212,14 +214,14 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """SIGKILL to the process group of a child of ours, or to itself while it has none yet."""
+    """Kill (SIGKILL) the process group of a child, or only the child while it has none of its own."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
-    """Be the zygote in a fork of its agent, with nothing of that but the standard output and the descriptor `lock`."""
+    """Become the zygote in a fork of its agent. Only standard error and the descriptor `lock` are kept."""
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -239,7 +241,7 @@ def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
 
 
 def main() -> None:
-    """`python -m schedbed.cluster.agent.warm.zygote FD`: serve the agent on that inherited socket."""
+    """Serve the agent on an inherited socket: `python -m schedbed.cluster.agent.warm.zygote FD`."""
     gc.disable()
     with socket.socket(fileno=int(sys.argv[1])) as agent:
         Zygote(agent).serve()

@@ -1,4 +1,4 @@
-"""The agent's end of the zygote: starts it, speaks to it, and says when it has gone."""
+"""The agent's end of the zygote: starts it, talks to it, and reports its end."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Child(Protocol):
-    """A process that was started here, as `subprocess.Popen` has them."""
+    """A child process, with methods as in `subprocess.Popen`."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Return the exit code once it has ended."""
+        """Return the exit code; None while the process runs."""
         ...
 
     def kill(self) -> None:
-        """Send SIGKILL, unless its end has been seen."""
+        """Send SIGKILL, unless the end of the process has been seen."""
         ...
 
     def wait(self) -> int:
-        """Return the exit code, when it has ended."""
+        """Wait for the end of the process. Return the exit code."""
         ...
 
 
 class Forked:
-    """A `Child` that was forked."""
+    """A `Child` that was made by fork."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -70,11 +70,11 @@ class Forked:
 
 
 class ZygoteDied(Exception):
-    """The warm process ended before it was ready; its reason is in the agent's log."""
+    """The warm process ended before it was ready. The reason is in the agent's log."""
 
 
 class ZygoteLink:
-    """One zygote. `on_message` gets what it says, `on_end` is called once when it is gone."""
+    """A running zygote. `on_message` gets its messages; `on_end` is called once when it has ended."""
 
     def __init__(self, process: Child, ours: socket.socket) -> None:
         self._process = process
@@ -83,7 +83,7 @@ class ZygoteLink:
 
     @staticmethod
     def start(lock: int) -> ZygoteLink:
-        """Start a new interpreter; `lock` is a descriptor that the zygote shall hold as long as it lives."""
+        """Start the zygote in a new interpreter. `lock` is a descriptor that it keeps open while it lives."""
         ours, theirs = socket.socketpair()
         arguments = [sys.executable, "-P", "-m", zygote.__name__, str(theirs.fileno())]
         environment = {**os.environ, **ONE_THREAD}
@@ -95,7 +95,8 @@ class ZygoteLink:
 
     @staticmethod
     def fork(lock: int) -> ZygoteLink:
-        """Fork this process, which has imported all that a zygote needs and has one thread; `lock` as in `start`."""
+        """Fork the zygote from this process, which must have one thread and all modules that a zygote needs. `lock`
+        as in `start`."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if not pid:
@@ -105,13 +106,13 @@ class ZygoteLink:
 
     @property
     def pid(self) -> int:
-        """Return its process."""
+        """Return the zygote's process id."""
         return self._process.pid
 
     async def connect(
         self, setup: Message, on_message: Callable[[Message], None], on_end: Callable[[], None]
     ) -> None:
-        """Sets the zygote up and waits until it is warm. Raises ZygoteDied."""
+        """Configure the zygote and wait until it is warm. Raises ZygoteDied."""
         warm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def heard(message: Message) -> None:
@@ -132,12 +133,13 @@ class ZygoteLink:
             raise ZygoteDied("the warm process ended while it imported numpy and the applications")
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Sends at once, with a descriptor, which is closed here; one that is gone hears nothing, `on_end` tells."""
+        """Send a message and optionally a descriptor, which is closed here. Does nothing if the zygote has ended;
+        `on_end` reports that."""
         if self._line is not None:
             self._line.send(message, descriptor)
 
     async def close(self) -> None:
-        """Ends the zygote and with it all attempts; returns when they are gone."""
+        """End the zygote with all attempts, and wait for its end."""
         if self._line is not None:
             self._line.close()
         self._socket.close()

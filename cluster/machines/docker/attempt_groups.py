@@ -1,7 +1,7 @@
-"""The control groups of a container node's attempts, made on the host: the container has none that it could write.
+"""The control groups of a container node's attempts, created on the host, since the container cannot write any.
 
-The agent stays in the container's own group, so that what the node declares is for attempts alone. It moves each
-attempt into a group here and limits it, through files that it is handed over (`group_handover`).
+The agent stays in the container's own group, so that the declared resources are for attempts alone. It moves each
+attempt into one of these groups and limits it, through files that are passed to it (`group_handover`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROCESSES = 512  # of all attempts of a node
 
 
 class AttemptGroups:
-    """The groups of one life of a node, from `make` to `remove`."""
+    """The groups of one incarnation of a node, from `make` to `remove`."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._run_id = agent.run_id
@@ -38,7 +38,7 @@ class AttemptGroups:
         self._handover: GroupHandover | None = None
 
     def make(self) -> None:
-        """Make and limit the groups and wait for the agent. Raises CgroupError."""
+        """Create and limit the groups and wait for the agent. Raises CgroupError."""
         if os.geteuid() != 0:
             raise CgroupError("control groups for a container's processes need root")
         slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
@@ -55,7 +55,7 @@ class AttemptGroups:
             raise CgroupError(f"cgroup v{files.version}: {error}") from error
 
     def remove(self) -> None:
-        """Remove the groups, and kill what is left in them."""
+        """Remove the groups and kill remaining processes."""
         handover, self._handover = self._handover, None
         files, self._files = self._files, None
         self.counters = None
@@ -66,7 +66,8 @@ class AttemptGroups:
 
 
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
-    """Hold all attempts of a node to its memory, without swap, and to a number of processes. Raises OSError."""
+    """Limit all attempts of a node together to its memory, without swap, and to a number of processes. Raises
+    OSError."""
     # Each attempt's limit leaves it that much beside what it was declared, so the node's does, too.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:

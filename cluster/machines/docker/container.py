@@ -1,12 +1,15 @@
-"""A machine that is a container: an agent as its main process, a volume for its files, an address of its own.
+"""A container as a machine: an agent as its main process, a volume for its files, an address of its own.
 
-The agent hears its configuration on standard input and ends when that closes, so a container ends with the process
-that holds it, and the engine removes it. What enforces what: the container's CPU quota holds the node, software pacing
-inside it each attempt (the quota leaves the agent's own work room, an attempt must not get that); the container's
-memory limit holds the node, RLIMIT_DATA each attempt; tc holds the NIC; disk is a software budget, since the
-kernel's block throttle does not hold buffered writes. Where nodes lie on several hosts, the engine publishes each
-agent's port on its host's address; what passes there bears other addresses than the nodes', so that tc could not tell
-data from heartbeats: there the NIC is a software budget, too.
+The agent reads its configuration from standard input and ends when that closes. So a container ends with its owner
+process, and the engine removes it.
+
+Enforcement: the container's CPU quota limits the node, software pacing each attempt (the quota includes room for the
+agent's own work, which an attempt must not use); the container's memory limit limits the node, RLIMIT_DATA each
+attempt; tc limits the NIC; the disk is a software budget, since the kernel's block throttle does not limit buffered
+writes.
+
+If nodes are on several hosts, the engine publishes each agent's port on its host's address. Packets there do not have
+the nodes' addresses, so tc could not distinguish data from heartbeats, and the NIC is a software budget too.
 """
 
 from __future__ import annotations
@@ -65,10 +68,11 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """One life of a node; the agent's `root` on this host only keeps its log. The volume outlives it, until `dispose`.
+    """One incarnation of a node. The agent's `root` on this host only holds its log; the volume remains until
+    `dispose`.
 
-    `owner` is the mark (`owner_mark`) of the process for which all is made; the agent's `listen` the address of this
-    host by which other hosts reach its nodes, or the loopback interface when there are none.
+    `owner` is the mark (`owner_mark`) of the process for which everything is made. The agent's `listen` is the
+    address of this host by which other hosts reach its nodes, or the loopback interface if there are none.
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
@@ -99,11 +103,11 @@ class DockerMachine:
 
     @property
     def node(self) -> NodeSpec:
-        """Return the node that this machine is."""
+        """Return the specification of the node."""
         return self._config.node
 
     async def start(self) -> Hello:
-        """Creates and starts the container and waits until its agent serves. Raises BadInput or MachineFailed."""
+        """Create and start the container and wait until its agent serves. Raises BadInput or MachineFailed."""
         try:
             return await asyncio.to_thread(self._start)
         except BaseException as error:
@@ -113,7 +117,7 @@ class DockerMachine:
             raise
 
     async def stop(self) -> None:
-        """Closes the agent's standard input, which ends it and its container; kills it when it does not end."""
+        """Close the agent's standard input, which ends it and its container. Kill it if it does not end."""
         if self._streams is not None:
             await self.thaw()
             self._streams.close_input()
@@ -121,7 +125,7 @@ class DockerMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """SIGKILL to everything in the container, which is removed; its disk stays."""
+        """Kill (SIGKILL) everything in the container, which is removed. Its disk stays."""
         self._dead = True
         streams, self._streams = self._streams, None
         client, self._client = self._client, None
@@ -133,24 +137,26 @@ class DockerMachine:
                 await asyncio.to_thread(streams.close)
 
     async def dispose(self) -> None:
-        """Removes the volume, and the network of the run after its last container on this host; call after `stop`."""
+        """Remove the volume, and after the last container on this host the run's network. Must be called after
+        `stop`."""
         await asyncio.to_thread(self._dispose)
 
     async def freeze(self) -> None:
-        """The kernel's freezer stops everything in the container."""
+        """Stop everything in the container by the kernel's freezer."""
         if self.is_alive() and not self._paused:
             self._paused = True
             await asyncio.to_thread(self._api.pause, self._name)
 
     async def thaw(self) -> None:
-        """End `freeze`."""
+        """Continue the container after `freeze`."""
         if self._paused:
             self._paused = False
             with contextlib.suppress(APIError):  # it may have died
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """A fault: multiplies the rates of the container's disk and NIC; the agent does so with its attempts' CPU."""
+        """Inject a fault: multiply the rates of the container's disk and NIC. The agent does so with its attempts'
+        CPU."""
         del cpu
         if self._kernel and self.is_alive():
             await asyncio.to_thread(self._limits.set_rates, disk, network)
@@ -160,7 +166,7 @@ class DockerMachine:
         return self._limits.totals()
 
     def is_alive(self) -> bool:
-        """Tell whether the agent runs."""
+        """Return whether the agent runs."""
         return self._streams is not None and not self._streams.ended.is_set()
 
     def _dispose(self) -> None:
@@ -215,18 +221,18 @@ class DockerMachine:
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
-        """Return the image and the run's network, made by whichever node of this host comes first; the image's tag."""
+        """Return the image's tag. The first node of this host builds the image and creates the run's network."""
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host's address, and the ports of which the engine takes a free one where they are limited."""
+        """Return the host's address, and the ports of which the engine takes a free one if they are restricted."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
-        """Return where other hosts reach the agent; empty when there are none."""
+        """Return the URL by which other hosts reach the agent; empty without other hosts."""
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
@@ -246,7 +252,7 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """Return what the agent is to do: with the groups that it is handed over, else in software."""
+        """Return the agent's mode of limits: by the groups passed to it, else in software."""
         if self._config.limits == "off":
             return "off"
         return "software" if self._limits.groups is None else "cgroup"
@@ -295,7 +301,7 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """Return what the kernel enforces, by resource. Raises BadInput when it must and cannot."""
+        """Return what the kernel enforces, by resource. Raises BadInput if it must but cannot."""
         held = self._limits.hold(api, self._image)
         (self._root / HOST_PID).write_text(str(self._limits.pid))
         if self._kernel and self._limits.groups is None:
@@ -308,7 +314,7 @@ class DockerMachine:
 
 
 def _check_reachable(url: str) -> None:
-    """Raise BadInput when the containers' addresses lead nowhere from here."""
+    """Raise BadInput if the containers' addresses cannot be reached from this host."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
@@ -322,7 +328,7 @@ def _check_reachable(url: str) -> None:
 def prepare_network(
     client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
 ) -> None:
-    """Makes the run's own bridge network; nothing leads outside from an internal one. Raises BadInput when that is
+    """Create the run's own bridge network, without access to the outside if `internal`. Raises BadInput if that is
     impossible."""
     try:
         client.api.inspect_network(run_name(run_id))

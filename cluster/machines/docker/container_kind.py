@@ -1,4 +1,4 @@
-"""Containers as a kind of machine. The engine's library is imported with the first container, not before."""
+"""Containers as a kind of machine. The engine's library is imported with the first container."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The Docker engine: reaching it, the labels of what a run makes there, and removing that again.
+"""The Docker engine: the connection, labels of everything that a run creates there, and its removal.
 
-Containers, networks and volumes carry the run, the user, and the process for which they were made (`owner_mark`), so
-that what a dead owner left is known and nothing of anybody else is touched.
+Containers, networks and volumes are labelled with the run, the user, and the owner process (`owner_mark`), so that
+leftovers of a dead owner are found and nothing else is touched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Labels = dict[str, str]
 
 
 def connect() -> docker.DockerClient:
-    """Return a client of the engine at DOCKER_HOST or its usual socket. Raises BadInput saying what to do."""
+    """Return a client of the engine at DOCKER_HOST or its usual socket. Raises BadInput that says what to do."""
     if why := docker_why():
         raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
     try:
@@ -37,7 +37,7 @@ def connect() -> docker.DockerClient:
 
 
 def require_local(client: docker.DockerClient) -> None:
-    """Raise BadInput when the engine runs in a virtual machine of its own."""
+    """Raise BadInput if the engine runs in a virtual machine of its own."""
     if client.info().get("OperatingSystem") == "Docker Desktop":
         raise BadInput(
             "--machines docker: Docker Desktop keeps containers in a virtual machine whose networks cannot be reached "
@@ -52,24 +52,27 @@ def _advice(why: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Return what the engine said, without the client's wrapping."""
+    """Return the engine's error message without the client's wrapping."""
     text = getattr(error, "explanation", None) or str(error)
     return " ".join(str(text).split())
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """Return what everything of a run bears."""
+    """Return the labels of everything that belongs to a run."""
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 
 def run_name(run_id: str) -> str:
-    """Return the bridge network of a run on this host; names of its nodes begin with it."""
+    """Return the name of a run's bridge network on this host; the names of its nodes begin with it."""
     return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
 
 
 def sweep_containers(all: bool = False) -> list[str]:
-    """Removes what dead owners of this user left on this host; with `all` also what living ones have. Returns the
-    names; nothing when no engine answers."""
+    """Remove leftovers of dead owners of this user on this host; with `all` also what live owners have. Return the
+    names.
+
+    Returns nothing if no engine answers.
+    """
     host, user = socket.gethostname(), str(os.getuid())
     return remove_labelled(
         lambda found: (
@@ -80,13 +83,14 @@ def sweep_containers(all: bool = False) -> list[str]:
 
 
 def remove_owned() -> list[str]:
-    """Removes what was made for this process; returns the names."""
+    """Remove everything that was made for this process. Return the names."""
     host, me = socket.gethostname(), owner_mark()
     return remove_labelled(lambda found: found.get(HOST) == host and found.get(OWNER) == me)
 
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Removes what bears a run's label and is doomed by its labels; nothing when no engine answers."""
+    """Remove everything with a run's label and for which `doomed(labels)` is true. Return the names; none if no
+    engine answers."""
     if docker_why():
         return []
     with contextlib.closing(connect()) as client:
@@ -94,7 +98,7 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Containers first: networks and volumes that are in use cannot be removed."""
+    """Remove containers first, since networks and volumes in use cannot be removed. Return the names."""
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):
@@ -107,7 +111,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Kind, name and labels of all that bears a run's label."""
+    """Yield kind, name and labels of everything with a run's label."""
     only = {"label": RUN}
     for found in api.containers(all=True, filters=only):
         yield "container", found["Names"][0].lstrip("/") if found["Names"] else found["Id"], found["Labels"]
@@ -118,7 +122,7 @@ def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 def remove_container(api: Any, name: str) -> None:
-    """Kills and removes a container and returns when it is gone; one that is gone already is no error."""
+    """Kill and remove a container, and wait until it is gone. Does nothing if it is gone already."""
     try:
         api.remove_container(name, force=True, v=True)
     except NotFound:

@@ -1,7 +1,7 @@
-"""Hands the files of a node's control groups to its agent in the container: opened here as root, over a Unix socket.
+"""Passes the files of a node's control groups to its agent in the container: opened here as root, over a Unix socket.
 
-The kernel checks who opened a file of a control group, not who writes to it. The agent alone gets the descriptors, and
-in the container there is no file by which an attempt could reach its group.
+The kernel checks who opened a file of a control group, not who writes to it. Only the agent gets the descriptors, and
+the container has no file by which an attempt could reach its group.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ Opened = list[tuple[str, str, int]]
 
 
 class GroupHandover:
-    """Waits at `path` for the agent, which shows the run's token, and serves it once."""
+    """Waits at `path` for the agent, which must show the run's token, and serves it once."""
 
     def __init__(
         self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
     ) -> None:
-        """`folders` is the node's group by controller, `slots` the groups in it. Raises OSError."""
+        """Open the files and start listening.
+
+        `folders`: the node's group by controller. `slots`: the groups in it. Raises OSError.
+        """
         self._token = token
         self._about = {"version": version, "controllers": sorted(folders)}
         self._files = _open_all(version, folders, slots)
@@ -66,7 +69,7 @@ class GroupHandover:
         threading.Thread(target=self._serve, daemon=True, name="group handover").start()
 
     def close(self) -> None:
-        """Wait no longer; what was handed over stays with the agent."""
+        """Stop waiting. The agent keeps the descriptors that it has received."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -93,7 +96,7 @@ class GroupHandover:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Bind below a descriptor of the folder: a socket's path may have 107 bytes only."""
+    """Bind and listen by a descriptor of the folder, since a socket's path is limited to 107 bytes."""
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listening = socket.socket(socket.AF_UNIX)
@@ -129,7 +132,7 @@ def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -
 def _open_some(
     opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
 ) -> None:
-    """Open what there is: older kernels lack some files."""
+    """Open the files that exist; older kernels lack some."""
     for controller, wanted in names.items():
         for name in wanted if controller in folders else ():
             with contextlib.suppress(FileNotFoundError):

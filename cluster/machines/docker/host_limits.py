@@ -1,7 +1,7 @@
-"""What the kernel of this host holds a container node to, set from outside of the container: its
-attempts' control groups, its disk and its NIC.
+"""The limits that the host's kernel enforces on a container node from outside: its attempts' control groups, disk and
+NIC.
 
-Each falls back to a software budget, which holds cooperating code only, where this host or user cannot have it.
+Where this host or user cannot use one of them, a software budget replaces it, which limits cooperating code only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class HostLimits:
-    """The limits of one life of a node, from `prepare`, before its container, to `release`, after it."""
+    """The limits of one incarnation of a node, from `prepare`, before its container, to `release`, after it."""
 
     def __init__(self, agent: AgentConfig, name: str, labels: Labels, user: str) -> None:
         self._node = agent.node
@@ -46,12 +46,12 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """Return the socket where the agent gets the files of its attempts' groups; None when there are none."""
+        """Return the socket where the agent gets the files of its attempts' groups; None without groups."""
         return None if self._groups.counters is None else self._groups.socket
 
     def prepare(self, api: Any) -> None:
-        """Make the attempts' groups, and the node's volume: on a disk of its own, else in the engine's folder. Raises
-        BadInput."""
+        """Create the attempts' groups and the node's volume: on a disk of its own, else in the engine's folder.
+        Raises BadInput."""
         if self._wanted:
             try:
                 self._groups.make()
@@ -70,7 +70,7 @@ class HostLimits:
         api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
 
     def hold(self, api: Any, image: str) -> dict[str, str]:
-        """Put the limits on the container, which has started; return what holds by resource. Raises BadInput."""
+        """Apply the limits to the started container. Return what enforces each resource. Raises BadInput."""
         held: dict[str, str] = {}
         self._pid = api.inspect_container(self._name)["State"]["Pid"]
         if self._disk.name:
@@ -94,11 +94,11 @@ class HostLimits:
 
     @property
     def pid(self) -> int:
-        """Return the container's first process, as this host numbers it; 0 before `hold`."""
+        """Return the pid of the container's first process on this host; 0 before `hold`."""
         return self._pid
 
     def set_rates(self, disk: float, network: float) -> None:
-        """A fault: multiply the declared rates. Raises OSError, MachineFailed."""
+        """Inject a fault: multiply the declared rates. Raises OSError, MachineFailed."""
         if self._disk.name:
             self._disk.set_factor(disk)
         if self._nic is not None:
@@ -121,7 +121,7 @@ class HostLimits:
         )
 
     def release(self, api: Any) -> None:
-        """Give back what the host lent, after the container has gone; the disk's image stays."""
+        """Release the host's resources after the container has gone. The disk's image stays."""
         self._groups.remove()
         if self._disk.name:
             with contextlib.suppress(APIError):  # a sweep was faster

@@ -1,6 +1,7 @@
-"""The engine around a whole command: image built, leftovers swept before and after, and a watch in case it is killed.
+"""The Docker engine around a command: the image is built, leftovers are removed before and after, and also if the
+command is killed.
 
-`python -m schedbed.cluster.machines.docker.housekeeping` is the watch, which removes what dead owners have left.
+`python -m schedbed.cluster.machines.docker.housekeeping` is the process that removes leftovers of dead owners.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SETTLE_S = 2.0
 
 
 def check_engine() -> None:
-    """Raises BadInput saying what to do when there is no engine that can be used, or no base image."""
+    """Raise BadInput that says what to do if there is no usable engine or no base image."""
     from schedbed.cluster.machines.docker.engine import connect, require_local
     from schedbed.cluster.machines.docker.image import base_image
 
@@ -27,7 +28,7 @@ def check_engine() -> None:
 
 
 def describe_engine() -> str:
-    """In a line: which engine answers, and whether container nodes can be had of it."""
+    """Return a line about the engine, and whether container nodes work with it."""
     from schedbed.cluster.machines.docker.engine import connect
 
     try:
@@ -42,7 +43,7 @@ def describe_engine() -> str:
 
 @contextmanager
 def engine_ready() -> Iterator[None]:
-    """Builds the nodes' image; afterwards nothing of this process is left at the engine. Raises BadInput."""
+    """Build the nodes' image; at the end remove everything that this process made at the engine. Raises BadInput."""
     from schedbed.cluster.machines.docker.engine import connect, remove_owned, sweep_containers
     from schedbed.cluster.machines.docker.image import node_image
 
@@ -57,7 +58,7 @@ def engine_ready() -> Iterator[None]:
 
 
 def main() -> None:
-    """Clean up after an owner that has died."""
+    """Clean up after the owner has died."""
     await_owner()
     from schedbed.cluster.machines.docker.engine import sweep_containers
 

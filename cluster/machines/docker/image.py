@@ -1,4 +1,4 @@
-"""The image of a container node: our two packages on the base image, built again whenever their sources change."""
+"""The image of a container node: our two packages on the base image, rebuilt whenever their sources change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LABEL {LABEL}=node
 
 
 def base_image(client: docker.DockerClient) -> str:
-    """Return the id of the base image. Raises BadInput when there is none."""
+    """Return the id of the base image. Raises BadInput if there is none."""
     try:
         return str(client.images.get(BASE).id)
     except ImageNotFound:
@@ -38,9 +38,9 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """Return the tag of the image for the present sources, built when missing; remove those of older sources.
+    """Return the tag of the image for the current sources, built if missing. Remove images of older sources.
 
-    Raises BadInput when there is no base image or the build fails, saying what to do.
+    Raises BadInput that says what to do if there is no base image or the build fails.
     """
     sources, base = _sources(), base_image(client)
     tag = f"{NODE}:{_hash(sources, base)}"
@@ -59,7 +59,8 @@ def node_image(client: docker.DockerClient) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the files that a node needs, by their path in the image: the package's door and its two lower rooms."""
+    """Return the files that a node needs, by their path in the image: the package's `__init__` and its two lower
+    rooms."""
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}
     for room in ("cluster", "tasks"):
@@ -91,7 +92,7 @@ def _context(sources: dict[str, bytes]) -> io.BytesIO:
 
 
 def _remove_older(client: docker.DockerClient, tag: str) -> None:
-    """Images of older sources that no container uses."""
+    """Remove images of older sources that no container uses."""
     images: list[Any] = client.images.list(name=NODE)
     for image in images:
         for old in image.tags:

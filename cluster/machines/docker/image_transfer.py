@@ -1,4 +1,4 @@
-"""The base image on its way from one engine to another, in bounded pieces."""
+"""Transfer of the base image from one engine to another, in bounded pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE_BYTES = 4 * 2**20
 
 
 def base_is_missing() -> bool:
-    """Return whether this host's engine lacks the base image. Raises BadInput when there is no engine."""
+    """Return whether this host's engine lacks the base image. Raises BadInput if there is no engine."""
     with contextlib.closing(connect()) as client:
         try:
             client.images.get(BASE)
@@ -31,7 +31,7 @@ def saved_base() -> Iterator[bytes]:
 
 
 def load_base(pieces: Iterator[bytes]) -> None:
-    """Take in what `saved_base` yields at another host. Raises BadInput when the engine does not take it."""
+    """Load the pieces that `saved_base` yields on another host. Raises BadInput if the engine refuses them."""
     with contextlib.closing(connect()) as client:
         try:
             for _ in client.api.load_image(pieces):

@@ -1,8 +1,8 @@
-"""A loop device of our own for each image: made, bound to a file, and gone with the last that has it open.
+"""Loop devices: a new device for each image, bound to a file, and removed with the last process that has it open.
 
-The kernel unbinds such a device by itself (`LO_FLAGS_AUTOCLEAR`), so that one whose maker was killed is soon nobody's.
-Devices are added for us and removed again: what was set for a device (throttles, dirty limits) goes with it, and the
-devices of other users are never asked for.
+The kernel unbinds such a device by itself (`LO_FLAGS_AUTOCLEAR`), so that one whose maker was killed is soon free.
+Devices are added and removed for this purpose: settings of a device (throttles, dirty limits) go with it, and devices
+of other users are not touched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ TRIES = 5  # another process may take a device that was just added
 
 
 def attach(image: Path) -> tuple[str, int]:
-    """Bind a new loop device to a file; return its name, `loop8`, and a descriptor: once this and each mount of the
-    device are closed, the device is unbound. Raises OSError.
+    """Bind a new loop device to a file. Return its name, such as `loop8`, and a descriptor. Raises OSError.
 
-    The file's own page cache stays in use: writes to the device are even there where the host's disk is not.
+    The device is unbound once this descriptor and each mount of the device are closed. The file's page cache stays in
+    use: writes to the device proceed evenly even if the host's disk does not.
     """
     for attempt in range(1, TRIES + 1):
         name = f"loop{_control(ADD, ANY)}"
@@ -45,7 +45,8 @@ def attach(image: Path) -> tuple[str, int]:
 
 
 def discard(name: str, patience_s: float = 0.0) -> None:
-    """Remove a loop device that nothing is bound to, waiting for that so long; one that stays in use stays."""
+    """Remove an unbound loop device, waiting up to `patience_s` seconds for that. A device that stays in use is
+    left."""
     give_up = time.monotonic() + patience_s
     while True:
         try:

@@ -1,9 +1,9 @@
-"""The NIC of a container node: what tc is told to hold both directions to the declared rate.
+"""The NIC of a container node: tc commands that limit both directions to the declared rate.
 
-An HTB class on `eth0` for what is sent, and one on an `ifb` device, to which all that arrives is redirected, for what
-is received. What goes to and comes from the bridge's own address is the emulation's (heartbeats, the input's upload)
-and stays free, and so do acknowledgements, which would wait behind what the node itself sends. The rate counts whole
-frames, so the payload's declared rate gets its headers on top.
+An HTB class on `eth0` limits what is sent, and one on an `ifb` device, to which all arriving packets are redirected,
+what is received. Traffic with the bridge's own address (heartbeats, upload of the input) is the emulation's and stays
+unlimited, as do acknowledgements, which would wait behind what the node itself sends. The rate counts whole frames,
+so headers are added to the payload's declared rate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """Return a shell script, run once inside the node's network namespace with NET_ADMIN; bytes/s each way."""
+    """Return a shell script that limits both directions to this rate (bytes/s). Run once in the node's network
+    namespace with NET_ADMIN."""
     return "\n".join(
         [
             "set -e",

@@ -1,4 +1,5 @@
-"""Holds the NIC of a container to its rate: runs tc inside the node's network namespace, from here or beside it."""
+"""Limits the NIC of a container to its rate by running tc in the node's network namespace, from the host or from a
+helper container."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from schedbed.cluster.machines.machine import MachineFailed
 
 
 class NicShaper:
-    """tc for the container `name`; `image` and `labels` are those of a helper container where we are not root."""
+    """tc for the container `name`. `image` and `labels` are those of a helper container, used if this process is not
+    root."""
 
     def __init__(self, api: Any, name: str, *, image: str, labels: Labels) -> None:
         self._api = api
@@ -23,7 +25,7 @@ class NicShaper:
         self._labels = labels
 
     def shape(self, rate_bps: float, run_network: str) -> None:
-        """Shape both directions to the rate, but for the bridge's own address. Raises MachineFailed."""
+        """Limit both directions to the rate, except for the bridge's own address. Raises MachineFailed."""
         found = self._api.inspect_network(run_network)
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
         self._tell(network.shape(rate_bps, gateway))
@@ -33,8 +35,10 @@ class NicShaper:
         self._tell(network.change(rate_bps))
 
     def _tell(self, script: str) -> None:
-        """Run a script in the node's network namespace: from here where we are root and tc is at hand, which costs a
-        tenth, else from a container. Raises MachineFailed with its last line."""
+        """Run a script in the node's network namespace. Raises MachineFailed with its last line.
+
+        As root and with tc installed it runs directly, which costs a tenth, else in a helper container.
+        """
         inside = Path(self._api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
         if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
             enter = ["nsenter", f"--net={inside}", "sh", "-c", script]
@@ -46,8 +50,8 @@ class NicShaper:
             raise MachineFailed(f"{self._name}: tc: {said.splitlines()[-1] if said else 'failed'}")
 
     def _beside(self, script: str) -> tuple[int, str]:
-        """Run a script as root with NET_ADMIN alone, in a container that shares the node's network and nothing else;
-        return its exit code, and what it said."""
+        """Run a script as root with only NET_ADMIN in a container that shares only the node's network. Return exit
+        code and output."""
         name = f"{self._name}-tc"
         remove_container(self._api, name)
         host = self._api.create_host_config(

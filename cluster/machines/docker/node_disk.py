@@ -1,11 +1,11 @@
-"""The disk of a container node: a file system of its own on a loop device that the kernel holds to the node's rate.
+"""The disk of a container node: a file system on a loop device that the kernel limits to the node's rate.
 
-Whatever writes (children, shells, O_DIRECT, the page cache's flusher) passes the device's own throttle. In version 1 a
-throttle counts for one group alone, and the flusher is in the root group: the node's processes are put there as well,
-for the block controller only, so that all share one rate. In version 2 the throttle is on the run's group, which all
-of the node's groups lie in. Reads and writes have the rate each. Needs root, as the NIC's tc does.
-
-The image is a sparse file below the node's folder on this host and outlives the container, as a disk does a power cut.
+Whatever writes (children, shells, O_DIRECT, the page cache's flusher) passes the device's own throttle. In version 1
+a throttle applies to one group alone, and the flusher is in the root group: the node's processes are moved there as
+well, for the block controller only, so that all share one rate. In version 2 the throttle is on the run's group,
+which contains all of the node's groups. Reads and writes have the rate each. Needs root, as the NIC's tc does. The
+image is a sparse file below the node's folder on this host and survives the container, as a disk survives a power
+cut.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ BLKIO = "blkio"
 
 
 class DiskError(Exception):
-    """This host cannot hold a node's disk to its rate: one line saying why."""
+    """This host cannot limit a node's disk to its rate. The message is one line."""
 
 
 class NodeDisk:
-    """One life of a node's disk, on an `image` that is made when it is missing; its top folder is the `owner`'s."""
+    """The disk of one incarnation of a node, on an `image` that is created if missing. `owner` owns its top
+    folder."""
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
         self._image = image
@@ -52,11 +53,12 @@ class NodeDisk:
 
     @property
     def volume(self) -> dict[str, str]:
-        """Options of a local volume that mounts the disk."""
+        """Return the options of a local volume that mounts the disk."""
         return {"type": "ext4", "device": f"/dev/{self.name}", "o": MOUNT}
 
     def attach(self) -> None:
-        """Bind a loop device to the image, held to the rate; `settle` once it is mounted. Raises DiskError."""
+        """Bind a loop device to the image and limit it to the rate. Raises DiskError. `settle` must follow once it is
+        mounted."""
         if why := disk_why_not():
             raise DiskError(why)
         self._throttle = blkio_root()
@@ -70,8 +72,11 @@ class NodeDisk:
             raise DiskError(f"{self._image}: {_said(error)}") from error
 
     def settle(self, pid: int) -> None:
-        """Leave the device to its mount, which the container of that process holds, and put the container's processes
-        under the throttle. The device is unbound when the mount ends, whoever has died meanwhile. Raises OSError."""
+        """Leave the device to its mount in the container of that process, and put the container's processes under the
+        throttle.
+
+        The device is unbound when the mount ends, even if this process has died. Raises OSError.
+        """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
         within = next(
@@ -81,7 +86,7 @@ class NodeDisk:
             move_all(self._throttle / within.lstrip("/"), self._throttle)
 
     def set_factor(self, factor: float) -> None:
-        """Hold reads and writes to the declared rate times `factor` each. Raises OSError."""
+        """Limit reads and writes each to the declared rate times `factor`. Raises OSError."""
         rate = max(1, round(self._rate_bps * factor))
         dirty = max(DIRTY_MIN_BYTES, round(rate * DIRTY_S))
         for way in ("read", "write"):
@@ -91,7 +96,7 @@ class NodeDisk:
         (dirty_limits / "max_bytes").write_text(str(dirty))
 
     def release(self) -> None:
-        """Give the device back once nothing mounts it any more; its limits go with it. The image stays."""
+        """Remove the device, with its limits, once it is unmounted. The image stays."""
         self._let_go()
         name, self.name, self.number = self.name, "", ""
         if name:
@@ -115,7 +120,7 @@ class NodeDisk:
 
 
 def disk_why_not() -> str:
-    """Why this host cannot hold a node's disk to its rate; empty when it can."""
+    """Return why this host cannot limit a node's disk to its rate; empty if it can."""
     if os.geteuid() != 0:
         return "loop devices and the block controller need root"
     if not CONTROL.exists():
@@ -127,7 +132,7 @@ def disk_why_not() -> str:
 
 
 def blkio_root(mountinfo: Path = MOUNTS) -> Path:
-    """Return the root group of version 1's block controller. Raises DiskError when it cannot be seen from here."""
+    """Return the root group of version 1's block controller. Raises DiskError if it is not visible."""
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(maxsplit=2)
@@ -138,7 +143,7 @@ def blkio_root(mountinfo: Path = MOUNTS) -> Path:
 
 
 def move_all(of: Path, to: Path) -> None:
-    """Move all processes of a control group into another one; also those that are forked meanwhile. Raises OSError."""
+    """Move all processes of a control group, also those forked meanwhile, into another group. Raises OSError."""
     while pids := (of / "cgroup.procs").read_text().split():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What goes in and out of a container: its standard streams, held open for as long as it lives."""
+"""The standard streams of a container, kept open while it lives."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ END_S = 10.0  # for the engine to let go of a stream
 
 
 class Streams:
-    """The standard streams of one container; what it says on standard error goes to a file on this host."""
+    """The standard streams of one container. Its standard error goes to a file on this host."""
 
     def __init__(self, api: Any, container: str, log: Path) -> None:
-        """Attaches to a container that is not started yet, so that nothing is missed."""
+        """Attach to a container before its start, so that no output is missed."""
         self._stream = api.attach_socket(
             container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1, "logs": 0}
         )
@@ -30,23 +30,23 @@ class Streams:
         threading.Thread(target=self._pump, daemon=True, name=f"{container} output").start()
 
     def send(self, text: str) -> None:
-        """Writes to standard input; a container that has died already is seen by its silence."""
+        """Write to standard input. Errors are ignored, since a dead container shows by its silence."""
         with contextlib.suppress(OSError):
             self._socket.sendall(text.encode())
 
     def first(self, patience_s: float) -> bytes:
-        """Return the first line of standard output; empty when it ended or took longer."""
+        """Return the first line of standard output; empty if it ended or took longer than `patience_s` seconds."""
         with contextlib.suppress(queue.Empty):
             return self._lines.get(timeout=patience_s)
         return b""
 
     def close_input(self) -> None:
-        """End of file on standard input."""
+        """Close standard input."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Lets go of the streams."""
+        """Close all streams."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(END_S)

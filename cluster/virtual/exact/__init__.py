@@ -1,1 +1,1 @@
-"""Attempts that do not contend, in virtual time."""
+"""Attempts without contention, in virtual time."""

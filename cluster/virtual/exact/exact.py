@@ -1,6 +1,6 @@
-"""Attempts that do not contend: each takes the time that its plan says, or its phases at full rates.
+"""Attempts without contention: each takes the time of its plan, or its phases at full rates.
 
-For traces and profiles, at great speed; in `fluid` attempts share what a node has.
+Fast; for traces and profiles. In `fluid` attempts share the node's resources.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
 class ExactEmulation:
-    """An Emulation without contention; see the module. `advance` is the only source of happenings.
+    """An Emulation without contention; see the module. Only `advance` returns happenings.
 
-    With `keeps_consumed` it remembers whose output each ended reduce has read, until that is popped.
+    With `keeps_consumed` it remembers whose outputs each ended reduce has read, until `pop_consumed`.
     """
 
     def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
@@ -53,14 +53,14 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """A node begins a life, with nothing on it."""
+        """Start an incarnation of a node, with nothing on it."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)
         self._costs.specs[node.node] = node
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """A node is gone with all that ran and lay there."""
+        """Remove a node with all its attempts and outputs."""
         self._catch_up(now_s)
         self._end_life(node)
 
@@ -74,7 +74,8 @@ class ExactEmulation:
             run.due_s = math.nan  # equals nothing in the heap
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Make what is left to do take 1/`cpu` of its time from now on; `disk` and `network` play no part."""
+        """Set the speed of the node's remaining work to `cpu` times the full one. `disk` and `network` are
+        ignored."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -89,16 +90,16 @@ class ExactEmulation:
                 self._schedule(run)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Only nodes of one group reach each other; () ends it."""
+        """Let nodes reach only nodes of their own group; () ends the partition."""
         self._catch_up(now_s)
         self._partition = self._costs.partition = Partition(groups)
         self._accidents = True
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Nothing: how long attempts take is known."""
+        """Do nothing, since the durations of attempts are given."""
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Nothing more can be written there, or again: attempts that have written fail at their end."""
+        """Note whether the node's disk is full. Attempts with written output then fail at their end."""
         self._catch_up(now_s)
         if (where := self._nodes.get(node)) is not None:
             where.full = full
@@ -106,7 +107,7 @@ class ExactEmulation:
     # ------------------------------------------------------------- attempts
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """An attempt starts; on a node that is down nothing happens."""
+        """Start an attempt. Does nothing on a node that is down."""
         where = self._nodes.get(node)
         if where is None or plan.attempt in where.runs:
             return
@@ -124,11 +125,11 @@ class ExactEmulation:
         self._go(run)
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
+        """Fail an attempt as by an accident. Does nothing if it has ended."""
         self._stop(now_s, node, attempt, "failed", CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """An attempt is stopped and reported as killed; nothing happens when it has ended."""
+        """Kill an attempt. Does nothing if it has ended."""
         self._stop(now_s, node, attempt, "killed", reason)
 
     def _stop(self, now_s: float, node: NodeId, attempt: str, state: str, reason: str) -> None:
@@ -147,7 +148,7 @@ class ExactEmulation:
         self._told.append((node, report))
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node of its maps."""
+        """Tell the job's reduces on the node about map outputs."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -163,14 +164,14 @@ class ExactEmulation:
                     self._try_reduce(now_s, run)
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """The job's map outputs on the node are deleted, and what was told of others."""
+        """Delete the job's map outputs on the node, and what was told of others."""
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
             where.outputs.pop(job, None)
 
     def _try_reduce(self, now_s: float, run: ExactRun) -> None:
-        """Let a reduce go on when it knows all map outputs and can have them."""
+        """Start a waiting reduce if it knows all map outputs and can fetch them."""
         board = run.node.boards.get(run.plan.job)
         if board is None or not board.complete:
             run.due_s = math.inf
@@ -187,7 +188,7 @@ class ExactEmulation:
         self._go(run)
 
     def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
-        """Return the map outputs that cannot be fetched from that node."""
+        """Return the map outputs that the node cannot fetch."""
         missing: list[str] = []
         for output in board.latest.values():
             source = self._nodes.get(output.node)
@@ -214,7 +215,7 @@ class ExactEmulation:
     # ----------------------------------------------------------------- time
 
     def _go(self, run: ExactRun) -> None:
-        """Schedule the end of work whose extent is known, or where it fails before."""
+        """Schedule the end of an attempt with known work, or its earlier failure."""
         plan, counters, work_s = run.plan, run.counters, run.work_s
         if counters is not None and work_s:
             run.cpu = counters.cpu_s / work_s
@@ -237,7 +238,7 @@ class ExactEmulation:
         heappush(self._heap, (run.due_s, self._serial, run))
 
     def next_s(self) -> float:
-        """Return when something happens next; infinite when nothing does."""
+        """Return the time of the next event; infinity if there is none."""
         if self._told:
             return self._now_s
         heap = self._heap
@@ -246,7 +247,7 @@ class ExactEmulation:
         return heap[0][0] if heap else math.inf
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return what has happened up to now and was not yet told, in order."""
+        """Return the happenings until now that were not returned before, in order."""
         self._catch_up(now_s)
         told, self._told = self._told, []
         return told
@@ -301,7 +302,8 @@ class ExactEmulation:
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return what the node used since it was last asked; each attempt the same at any time of its work."""
+        """Return the node's use of resources since the last call. Each attempt uses the same at any time of its
+        work."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None or now_s <= where.asked_s:
@@ -322,7 +324,7 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return, and forget, whose output of each map an ended reduce has read (with `keeps_consumed`)."""
         return self._consumed.pop(attempt, {})
 
 

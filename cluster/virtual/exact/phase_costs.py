@@ -1,4 +1,4 @@
-"""How long attempts take that do not contend, and what they count: arithmetic on plans."""
+"""Durations and counters of attempts without contention: arithmetic on plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import Counters, NodeId
 
 
 class NoReplica(Exception):
-    """No node that can be reached holds the block."""
+    """No reachable node holds the block."""
 
     def __init__(self, block: str) -> None:
         super().__init__(block)
@@ -28,7 +28,7 @@ class ExactCosts:
         self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Raise NoReplica."""
+        """Return the seconds and counters of a map. Raises NoReplica."""
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)
@@ -55,7 +55,8 @@ class ExactCosts:
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
     ) -> tuple[float, Counters]:
-        """From `begin_s` on, when the last map's output is there."""
+        """Return the seconds, from `begin_s` on, and counters of a reduce. All map outputs must exist at
+        `begin_s`."""
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)
@@ -108,7 +109,7 @@ class ExactCosts:
         return counters
 
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """Return what an attempt has counted that got so far."""
+        """Return the counters of an attempt that did that share of its work."""
         if whole is None:
             return Counters()
         return Counters(
@@ -122,12 +123,12 @@ class ExactCosts:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return how long the node's disk takes for the output file."""
+    """Return the seconds that the node's disk takes for the output file."""
     return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
 
 
 def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return how long the node's NIC takes for what goes to the output's other replicas."""
+    """Return the seconds that the node's NIC takes for the output's other replicas."""
     if plan.output is None or plan.replication < 2:
         return 0.0
     return plan.cost.output_bytes / node.network_bps

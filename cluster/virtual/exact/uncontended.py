@@ -1,4 +1,4 @@
-"""What the emulation without contention keeps of an attempt and of a node."""
+"""The state of an attempt and of a node without contention."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from schedbed.tasks.specs import Counters
 
 
 class ExactRun:
-    """An attempt. `left_s` of its work is to do since `since_s`, at the node's speed; it ends at `due_s`.
-
-    One that fails early leaves `beyond_s` of its work undone.
-    """
+    """An attempt. `left_s` of its work remained at `since_s`, at the node's speed; it ends at `due_s`. An attempt
+    that fails early leaves `beyond_s` of its work undone."""
 
     __slots__ = (
         "beyond_s",
@@ -48,7 +46,7 @@ class ExactRun:
         self.consumed: dict[int, str] | None = None
 
     def done(self, now_s: float) -> float:
-        """Return the share of its work that is done."""
+        """Return the completed share of its work."""
         if not self.work_s:
             return 0.0
         left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
@@ -56,7 +54,7 @@ class ExactRun:
 
 
 class ExactNode:
-    """A node in one life, at the share `speed` of its declared one."""
+    """A node in one incarnation, at `speed` times its declared speed."""
 
     __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 
@@ -71,7 +69,7 @@ class ExactNode:
         self.outputs: dict[str, dict[str, None]] = {}  # by job, the attempts
 
     def count(self, now_s: float, run: ExactRun) -> None:
-        """Add what an attempt used at the present speed since the node was asked."""
+        """Add what an attempt used at the current speed since the node's use was last read."""
         worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
         if worked_s > 0.0:
             self.cpu_s += run.cpu * worked_s

@@ -1,1 +1,1 @@
-"""Attempts that share CPU, disk and network max-min fair, in virtual time."""
+"""Attempts that share CPU, disk and network by max-min fairness, in virtual time."""

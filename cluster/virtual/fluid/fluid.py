@@ -1,7 +1,7 @@
-"""Attempts that share what their nodes have: CPU, disk and network, max-min fair, in virtual time.
+"""Attempts with contention: CPU, disk and network of nodes are shared by max-min fairness, in virtual time.
 
-A transfer is bound at both ends. Between racks the uplink of the sender's rack, the core switch and the downlink of the
-receiver's rack bind it as well. See `running` for what an attempt does, `max_min` for the rates.
+A transfer is limited at both ends. Between racks the uplink of the sender's rack, the core switch and the downlink of
+the receiver's rack limit it as well. See `running` for the phases of an attempt, `max_min` for the rates.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class FluidEmulation:
-    """An Emulation in which attempts contend; see the module.
+    """An Emulation with contention; see the module.
 
-    `links` are the rates between racks, and `fetch_bps` is what one reduce fetches at most (0: no limit). With
-    `keeps_consumed` it remembers whose output each ended reduce has read, until that is popped.
+    `links` are the rates between racks. `fetch_bps` is the most that one reduce fetches (0: no limit). With
+    `keeps_consumed` it remembers whose outputs each ended reduce has read, until `pop_consumed`.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class FluidEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """A node begins a life, with nothing on it."""
+        """Start an incarnation of a node, with nothing on it."""
         self.node_down(now_s, node.node)
         self._world.add(node, self)
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """A node is gone with all that ran and lay there; transfers from and to it fail."""
+        """Remove a node with all its attempts and outputs. Transfers from and to it fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.pop(node, None)
         if host is None:
@@ -58,7 +58,7 @@ class FluidEmulation:
         self._lose(host, (READ, FETCH, WRITE))
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """The node has these shares of its declared rates from now on; a frozen one has 0."""
+        """Set the node's shares of its declared rates; 0 if it is frozen."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -75,17 +75,18 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Only nodes of one group reach each other; () ends it. Transfers under way go on, as live."""
+        """Let nodes reach only nodes of their own group; () ends the partition. Transfers in progress continue, as in
+        a live run."""
         self._world.sharing.advance(now_s)
         self._world.partition = Partition(groups)
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """New connections from and to these nodes come about so much later (s), or not (that share of them)."""
+        """Set the delays (seconds) and loss shares of new connections from and to these nodes."""
         self._world.sharing.advance(now_s)
         self._world.delays, self._world.losses = dict(delays), dict(losses)
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Nothing more can be written there, or again. What is being written when the disk fills fails."""
+        """Note whether the node's disk is full. Writes in progress then fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -98,7 +99,7 @@ class FluidEmulation:
                 run.disk_filled(flow, host)
 
     def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
-        """Transfers of other nodes' attempts through this one have failed."""
+        """Fail the transfers of other nodes' attempts through a lost or frozen node."""
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
             assert isinstance(run, RunningAttempt)
@@ -110,7 +111,7 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Return the time after which readers give up a node that stands still."""
+        """Handle the end of the time after which readers give up a frozen node."""
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))
@@ -118,7 +119,7 @@ class FluidEmulation:
     # ------------------------------------------------------------- attempts
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """An attempt starts; on a node that is down nothing happens."""
+        """Start an attempt. Does nothing on a node that is down."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None and plan.attempt not in host.runs:
@@ -126,7 +127,7 @@ class FluidEmulation:
             self._world.enter(host, make(self._world, host, plan))
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """An attempt's process dies by accident and is reported as failed; nothing happens when it has ended."""
+        """Fail an attempt as by an accident. Does nothing if it has ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         run = host.runs.get(attempt) if host is not None else None
@@ -134,14 +135,14 @@ class FluidEmulation:
             run.fail(CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """An attempt is stopped and reported as killed; nothing happens when it has ended."""
+        """Kill an attempt. Does nothing if it has ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None and (run := host.runs.get(attempt)):
             run.kill(reason)
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node of its maps."""
+        """Tell the job's reduces on the node about map outputs."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -152,7 +153,7 @@ class FluidEmulation:
                 run.hear(list(news.outputs))
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """The job's map outputs on the node are deleted, and what was told of others."""
+        """Delete the job's map outputs on the node, and what was told of others."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None:
@@ -162,7 +163,7 @@ class FluidEmulation:
     # ----------------------------------------------------------------- time
 
     def next_s(self) -> float:
-        """Return when something happens next; infinite when nothing does."""
+        """Return the time of the next event; infinity if there is none."""
         world = self._world
         if world.told:
             return world.agenda.now_s
@@ -171,7 +172,7 @@ class FluidEmulation:
         return world.agenda.next_s()
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return what has happened up to now and was not yet told, in order."""
+        """Return the happenings until now that were not returned before, in order."""
         world = self._world
         world.sharing.advance(now_s)
         told, world.told = world.told, []
@@ -179,7 +180,7 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return how often rates were solved, and how often not as far as flows were tied to each other."""
+        """Return how often rates were computed, and how often the computation was limited by `REACH`."""
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
@@ -191,7 +192,7 @@ class FluidEmulation:
         return [run.status(now_s) for run in host.runs.values()] if host else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return what the node used since it was last asked, as shares of the declared rates."""
+        """Return the node's use of resources since the last call, as shares of the declared rates."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return host.usage(now_s) if host else Usage()
@@ -202,5 +203,5 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return which attempt's output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return, and forget, whose output of each map an ended reduce has read (with `keeps_consumed`)."""
         return self._world.consumed.pop(attempt, {})

@@ -1,4 +1,4 @@
-"""A map in the fluid emulation: reads and computes, then sorts and spills, or writes a file."""
+"""A map with contention: it reads and computes, then sorts and spills, or writes a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from schedbed.tasks.specs import NodeId
 
 
 class MapRun(RunningAttempt):
-    """Without CPU for a sort it computes, reads and writes side by side, as the synthetic application does."""
+    """A map. Without CPU time for a sort it computes, reads and writes concurrently, as the synthetic application
+    does."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
@@ -27,7 +28,7 @@ class MapRun(RunningAttempt):
         self.read_all = False  # where the rest takes a known time
 
     def start(self) -> None:
-        """Read and compute."""
+        """Start reading and computing."""
         plan, cost, spec, share = self.plan, self.plan.cost, self.host.spec, self.share
         blocks = plan.blocks
         self.input_bytes = sum(length for _, length in blocks) * share
@@ -61,13 +62,13 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return bytes written as map output and spills, and those of the spills that are read again."""
+        """Return the bytes written as map output and spills, and the bytes of spills that are read again."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Sort after reading; end after the sort, or when there is none."""
+        """Start the sort after reading. End the map after the sort, or if there is none."""
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
             self.succeed()
@@ -99,7 +100,7 @@ class MapRun(RunningAttempt):
         return self.world.source(self.host, block, self.plan.index, self.tried)
 
     def _read_next(self) -> None:
-        """Begin with the present block."""
+        """Start reading the current block."""
         self.left = self.plan.blocks[self.block][1] * self.share
         self.tried, self.waits = [], 0
         self._read()
@@ -127,12 +128,12 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Look again for replicas."""
+        """Look for replicas again."""
         self.tried = []
         self._read()
 
     def over(self, flow: Flow) -> None:
-        """The next block, after one."""
+        """Start the next block at the end of one."""
         if flow.role == READ:
             self._block_over()
         else:
@@ -148,7 +149,7 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def source_lost(self, flow: Flow) -> None:
-        """The node that is read from does not answer any more: on with another replica."""
+        """Continue with another replica when the source does not answer any more."""
         source = flow.detail
         assert isinstance(source, SharedNode)
         self.left = flow.left_at(self.world.agenda.now_s)
@@ -158,7 +159,7 @@ class MapRun(RunningAttempt):
         self._read()
 
     def _read_known(self) -> None:
-        """With a known duration only what comes from elsewhere takes time to read."""
+        """Start reading with a known duration, where only remote blocks take time."""
         self.streams = 1
         blocks = self.plan.blocks
         if not blocks:
@@ -175,7 +176,7 @@ class MapRun(RunningAttempt):
     # ------------------------------------------------------------- accounts
 
     def progress(self, now_s: float) -> float:
-        """Return the map's own share, 0.95 while a sort is to follow."""
+        """Return the progress: the share of the map's own work, at most 0.95 while a sort will follow."""
         if self.plan.cost.duration_s is not None:
             return self.done(now_s) if self.read_all else 0.0
         if self.phase == "sort":
@@ -183,7 +184,7 @@ class MapRun(RunningAttempt):
         return self.done(now_s) * (0.95 if self.plan.cost.sort_cpu_s else 1.0)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return what is served to the reduces from now on."""
+        """Publish the map's output and return the bytes of its partitions."""
         plan = self.plan
         sizes = self.world.sizes.of(plan)
         if sizes:

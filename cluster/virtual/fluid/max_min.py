@@ -1,10 +1,9 @@
-"""Max-min fair shares of rates, kept up while flows come and go.
+"""Max-min fair rates of flows, updated as flows come and go.
 
-A flow has a cap of its own and passes resources, each of which has a capacity; its rate is the largest that takes
-nothing from a flow with a smaller one. Only resources whose flows could together use more than the capacity tie
-flows to each other, so that a change is felt along these alone. What has changed at one instant is solved together
-where it hangs together. Beyond `REACH` flows from the change, rates are left as they are until something changes near
-them; capacities hold all the same.
+A flow has a cap of its own and passes resources, each with a capacity. Its rate is the largest that takes nothing
+from a flow with a smaller rate. Only resources whose flows could together exceed the capacity connect flows, so a
+change spreads only along these. All changes of one instant are solved together where they are connected. Beyond
+`REACH` flows from the change, rates stay until something changes near them; capacities are never exceeded.
 """
 
 from __future__ import annotations
@@ -24,9 +23,11 @@ _by_cap = attrgetter("cap")
 
 
 class Resource:
-    """Something that flows share: `capacity` units a second now, `declared` when nothing slows it. With `seek`
-    each further flow costs: `n` of them get 1 / (1 + seek x (n - 1)) of it together. A flow that passes it several
-    times (`Flow.repeated`) counts as often."""
+    """A shared resource: `capacity` units per second now, `declared` if nothing slows it.
+
+    With `seek` each further flow costs: `n` flows get 1 / (1 + seek x (n - 1)) of the capacity together. A flow that
+    passes it several times (`Flow.repeated`) counts as many times.
+    """
 
     __slots__ = (
         "_due",
@@ -57,7 +58,7 @@ class Resource:
         self._unfixed = 0
 
     def given(self) -> float:
-        """Units a second that all flows together can get now."""
+        """Return the units per second that all flows together can get now."""
         if not self.seek or not self.flows:
             return self.capacity
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
@@ -69,15 +70,15 @@ class Resource:
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """Return all units so far."""
+        """Return all units moved so far."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
-    """`total` units to be moved through all `resources` at once, at most `cap` a second.
+    """A flow of `total` units through all `resources` at once, at most `cap` per second.
 
-    When it is done, its owner's `fire` is called with it. `detail` is the owner's. `repeated` are the resources that
-    it passes again, as a block's replicas do that go to one disk.
+    When it is complete, `fire` of its owner is called with it. `detail` belongs to the owner. `repeated` are
+    resources that it passes again, as a block's replicas do that go to one disk.
     """
 
     __slots__ = (
@@ -116,19 +117,19 @@ class Flow(Item):
         self._fair = 0.0
 
     def left_at(self, now_s: float) -> float:
-        """Units still to move."""
+        """Return the units still to move."""
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
 class Solved(NamedTuple):
-    """How often rates were solved, and how often flows beyond the reach kept their rates."""
+    """How often rates were computed, and how often flows beyond `REACH` kept their rates."""
 
     times: int = 0
     cut_short: int = 0
 
 
 class Sharing:
-    """Starts and stops flows, and gives each its rate. Changes of one instant are solved together, by `settle`."""
+    """Starts and stops flows and computes their rates. `settle` processes all changes of one instant together."""
 
     def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
         self._agenda = agenda
@@ -143,7 +144,7 @@ class Sharing:
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
-        """The flow begins now."""
+        """Start a flow."""
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
@@ -160,7 +161,7 @@ class Sharing:
             self._agenda.at(now_s + flow.left / cap, flow)
 
     def stop(self, flow: Flow) -> None:
-        """The flow ends now, done or not; `left` says how much was not moved."""
+        """Stop a flow, complete or not. `left` is the amount that was not moved."""
         now_s, cap = self._agenda.now_s, flow.cap
         left = flow.left - flow.rate * (now_s - flow.at_s)
         flow.left = left = left if left > 0.0 else 0.0
@@ -180,13 +181,13 @@ class Sharing:
                 resource._over = demand > resource.given() * _ROUNDING
 
     def resize(self, resource: Resource, capacity: float) -> None:
-        """The resource has this capacity from now on."""
+        """Change a resource's capacity."""
         resource.capacity = capacity
         resource._over = resource.demand > resource.given() * _ROUNDING
         self._dirty.append(resource)
 
     def recap(self, flow: Flow, cap: float) -> None:
-        """The flow has this cap from now on."""
+        """Change a flow's cap."""
         for resource in flow.resources:
             resource.demand += cap - flow.cap
             resource._over = resource.demand > resource.given() * _ROUNDING
@@ -196,7 +197,7 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Fire all that is due up to now, in order, with rates settled before time goes on."""
+        """Fire all items that are due until now, in order, and settle rates before time advances."""
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -212,11 +213,11 @@ class Sharing:
 
     @property
     def settled(self) -> bool:
-        """Tell whether all rates are as they should be now."""
+        """Return whether all rates are up to date."""
         return not self._dirty
 
     def settle(self) -> None:
-        """Give flows their rates after the changes of this instant."""
+        """Recompute the rates after the changes of this instant."""
         dirty, self._dirty = self._dirty, []
         self._stamp += 1
         instant = self._stamp
@@ -238,7 +239,7 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """Return the flows that a change at `start` concerns, and the resources that bind them."""
+        """Return the flows that a change at `start` affects, and the resources that limit them."""
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []
@@ -280,19 +281,19 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return what is passed again, without the first time."""
+    """Return the resources that occur again, without their first occurrence."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Of a resource that binds nothing: can none of its flows go faster, as far as is not known of this instant?"""
+    """Return whether no flow of a resource that limits nothing can go faster, as far as known at this instant."""
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Shares of one resource: who wants less than an equal share gets it, the others divide the rest."""
+    """Compute the shares of one resource: a flow below the equal share gets its cap, the others divide the rest."""
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)
@@ -301,7 +302,8 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Progressive filling: all rates rise together; a flow stops at its cap or where a resource is used up."""
+    """Compute rates by progressive filling: all rise together; a flow stops at its cap or at an exhausted
+    resource."""
     order = sorted(flows, key=_by_cap)
     for flow in order:
         flow._fair = -1.0

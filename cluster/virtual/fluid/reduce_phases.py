@@ -1,4 +1,4 @@
-"""A reduce in the fluid emulation: fetches its share of each map's output, merges, computes and writes a file."""
+"""A reduce with contention: it fetches its part of each map's output, merges, computes and writes a file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(limit_bytes: int) -> int:
-    """Return what a reduce with that memory limit (0: none) keeps of what it fetched; the rest goes to its disk."""
+    """Return the bytes of fetched data that a reduce keeps in memory, given its memory limit (0: none); the rest goes
+    to disk."""
     if not limit_bytes:
         return BUFFER_MAX_BYTES
     return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
 
 
 class Batch:
-    """Map outputs of one node, fetched one after another over one connection; a single flow."""
+    """Map outputs of one node, fetched one after another over one connection, as a single flow."""
 
     __slots__ = ("outputs", "source", "total")
 
@@ -37,9 +38,9 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """While maps still run it fetches what there is, at most `PARALLEL_COPIES` batches at a time.
+    """A reduce. While maps still run it fetches what exists, at most `PARALLEL_COPIES` batches at a time.
 
-    These share `intake`, where the framework limits what one reduce fetches; the compiled loop has no such runs.
+    These share `intake` if the framework limits what one reduce fetches; the compiled loop has no such runs.
     """
 
     __slots__ = (
@@ -78,11 +79,11 @@ class ReduceRun(RunningAttempt):
     # -------------------------------------------------------------- shuffle
 
     def start(self) -> None:
-        """Fetch what is known already."""
+        """Start fetching the outputs that are already known."""
         self.hear(list(self.host.board(self.plan.job).latest.values()))
 
     def hear(self, news: list[MapOutput]) -> None:
-        """Map outputs that are new, or replace others."""
+        """Queue map outputs that are new or replace others."""
         if self.started_s is None or self.copied or self.report is not None:
             return
         fetched, pending, known = self.fetched, self.pending, self.known
@@ -102,7 +103,7 @@ class ReduceRun(RunningAttempt):
         self._fetch()
 
     def _abandon(self, index: int) -> None:
-        """Wait no longer for what something newer replaces."""
+        """Drop an output that was replaced."""
         self.retry.pop(index, None)
         for source, outputs in list(self.pending.items()):
             kept = [output for output in outputs if output.index != index]
@@ -116,7 +117,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Also fetches of nothing, which are no flows."""
+        """Cancel everything, also fetches of zero bytes, which are not flows."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
@@ -129,7 +130,7 @@ class ReduceRun(RunningAttempt):
             self.world.agenda.cancel(item)
 
     def _fetch(self) -> None:
-        """Begin fetches while fewer than `PARALLEL_COPIES` are under way."""
+        """Start fetches up to `PARALLEL_COPIES`."""
         pending = self.pending
         while pending and len(self.fetching) < PARALLEL_COPIES:
             sources = list(pending)
@@ -170,7 +171,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """So much CPU time for what is fetched, beside it."""
+        """Add CPU time for fetched data, used concurrently with the fetches."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -181,7 +182,7 @@ class ReduceRun(RunningAttempt):
         self.handling = self.compute_at(owed_s, self.world.latencies.core_share)
 
     def over(self, flow: Flow) -> None:
-        """As any attempt; CPU time that has come up meanwhile goes on in the same stream."""
+        """Process the end of a flow as any attempt does. CPU time added meanwhile continues in the same stream."""
         if flow is self.handling and self.owed_s > 0.0:
             self._handle_owed()
             return
@@ -190,7 +191,7 @@ class ReduceRun(RunningAttempt):
         super().over(flow)
 
     def fire(self, item: Item) -> None:
-        """As any attempt; fetches are the reduce's own."""
+        """Process the end of a fetch; other items as any attempt does."""
         if item.role != FETCH:
             super().fire(item)
             return
@@ -201,7 +202,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Keep what a batch brought, in memory as far as it fits."""
+        """Keep fetched data, in memory as far as it fits."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -217,7 +218,7 @@ class ReduceRun(RunningAttempt):
             self.flow(COPY, over, self.host.disk.declared, self.host.drive)
 
     def _look(self) -> None:
-        """The end of the shuffle, when all outputs that there will be are here."""
+        """End the shuffle if all outputs have been fetched."""
         board = self.host.board(self.plan.job)
         if (
             board.all_done
@@ -231,7 +232,7 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """The node that is fetched from does not answer any more."""
+        """Handle the loss of a node that is fetched from."""
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:
@@ -241,7 +242,8 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _failed(self, output: MapOutput) -> None:
-        """An output could not be fetched: again later; told from the second time on, as live."""
+        """Schedule another fetch of an output that could not be fetched; report from the second failure on, as in a
+        live run."""
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
         if count > FAILURES_MAX:
@@ -255,7 +257,7 @@ class ReduceRun(RunningAttempt):
         self.world.agenda.at(min(self.retry.values()), self.timer)
 
     def waited(self) -> None:
-        """Try again what failed long enough ago."""
+        """Retry failed fetches whose waiting time is over."""
         now_s, latest = self.world.agenda.now_s, self.host.board(self.plan.job).latest
         for index in [index for index, at_s in self.retry.items() if at_s <= now_s]:
             del self.retry[index]
@@ -269,7 +271,7 @@ class ReduceRun(RunningAttempt):
     # ----------------------------------------------------------- after that
 
     def phase_over(self) -> None:
-        """Of shuffle (copies to disk), sort or reduce."""
+        """Start the phase after shuffle (copies to disk) or sort, or end the reduce."""
         if self.phase == "shuffle":
             self._look()
         elif self.phase == "sort":
@@ -312,7 +314,7 @@ class ReduceRun(RunningAttempt):
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """None; but whose outputs it has read can be asked for."""
+        """Return (); note whose outputs were read, if that is remembered."""
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched
         return ()

@@ -1,8 +1,8 @@
-"""An attempt at work in the fluid emulation: what maps and reduces have in common.
+"""An attempt with contention: the common part of maps and reduces.
 
-A phase is a set of streams side by side (CPU, reads, writes) and is over when all are. A live attempt alternates
-between them in small steps, so that none runs ahead of the slowest: a stream's rate is capped at what it would need
-if nothing contended. Live they overlap because a stream makes up for the time between its pieces (`tasks.pacing`).
+A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between them in small steps, so
+that none runs ahead of the slowest: a stream's rate is capped at what it would need without contention. See
+`tasks.pacing`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt between its launch and its report. Of one that fails early only `share` of the work is done."""
+    """An attempt between its launch and its report. If it fails early, only `share` of the work is done."""
 
     __slots__ = (
         "began_s",
@@ -83,7 +83,7 @@ class RunningAttempt:
     # --------------------------------------------------------------- events
 
     def fire(self, item: Item) -> None:
-        """A stream has come to its end, or a time has come."""
+        """Process the end of a stream, or a timer."""
         role = item.role
         if isinstance(item, Flow):
             self.drop(item)
@@ -101,26 +101,26 @@ class RunningAttempt:
             self.waited()
 
     def start(self) -> None:
-        """The first line of task code."""
+        """Start the first phase."""
         raise NotImplementedError
 
     def phase_over(self) -> None:
-        """All streams of the phase have ended."""
+        """Start the next phase after all streams have ended, or end the attempt."""
         raise NotImplementedError
 
     def source_lost(self, flow: Flow) -> None:
-        """The node at the other end of a read or fetch does not answer any more."""
+        """Handle the loss of the node at the other end of a read or fetch."""
         raise NotImplementedError
 
     def waited(self) -> None:
-        """The timer that this attempt has set to `WAIT` is due."""
+        """Handle the attempt's timer `WAIT`."""
 
     def over(self, flow: Flow) -> None:
-        """A flow has ended; here each is a stream of its own."""
+        """Process the end of a flow. Here each flow is a stream."""
         self.stream_over()
 
     def stream_over(self) -> None:
-        """One stream of the phase less."""
+        """Count one stream of the phase less. Ends the phase after the last one."""
         self.streams -= 1
         if not self.streams:
             self.phase_over()
@@ -135,41 +135,41 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of this attempt; one that a fault delays goes so much slower instead."""
+        """Start a flow of this attempt. A delay by a fault lowers its rate."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
 
     def drop(self, flow: Flow) -> None:
-        """The flow is no more."""
+        """Remove a flow."""
         self.world.sharing.stop(flow)
         del self.flows[flow]
         if flow.role == KNOWN:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the rate that a stream of the phase never exceeds."""
+        """Return the highest rate of a stream of the phase."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """Return how long an emulated core of its own takes for that much CPU time."""
+        """Return the seconds that an emulated core of its own takes for that much CPU time."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
-        """The phase's CPU time (on one emulated core) as a stream; none when it is 0."""
+        """Start a stream for the phase's CPU time (on one emulated core); none for 0."""
         if cpu_s > 0:
             self.streams += 1
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` that gets at most `rate` of the node's cores; as `KNOWN` the flow shares nothing."""
+        """Start a flow of `cpu_s` with at most `rate` of the node's cores; as `KNOWN` it shares nothing."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Work of known duration as a stream, which shares nothing; its length is the node's CPU's matter."""
+        """Start a stream of known duration, which shares nothing; only the speed of the node's CPU changes it."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Reading and writing local files as one stream; `back_bytes` are read but not counted."""
+        """Start a stream that reads and writes local files. `back_bytes` are read but not counted."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -192,17 +192,17 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """Return how long an idle disk takes for the output file."""
+        """Return the seconds that an idle disk takes for the output file."""
         written = self.plan.cost.output_bytes * self.share
         return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
 
     def send_seconds(self) -> float:
-        """Return how long an idle NIC takes for what goes to the output's other replicas."""
+        """Return the seconds that an idle NIC takes for the output's other replicas."""
         alone = self.plan.output is None or self.plan.replication < 2
         return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
     def write_output(self) -> None:
-        """The output file as a stream, block after block."""
+        """Start a stream that writes the output file, block after block."""
         if self.plan.output is None or self.report is not None:
             return
         total = int(self.plan.cost.output_bytes * self.share)
@@ -237,7 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """A node of the pipeline is gone: the block goes on to those before it."""
+        """Handle the loss of a node of the write pipeline: the block continues to the nodes before it."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -249,7 +249,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Tell whether the flow needs room on that node's disk."""
+        """Return whether the flow needs room on that node's disk."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
@@ -257,7 +257,7 @@ class RunningAttempt:
         return flow.role == COPY
 
     def disk_filled(self, flow: Flow, host: SharedNode) -> None:
-        """The disk on which the flow writes is full."""
+        """Handle a full disk that the flow writes to."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)
         else:
@@ -289,7 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the share of the phase that is done: its slowest stream's."""
+        """Return the completed share of the phase: that of its slowest stream."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
@@ -299,18 +299,18 @@ class RunningAttempt:
         return min(share, moved / self.phase_bytes) if self.phase_bytes else share
 
     def progress(self, now_s: float) -> float:
-        """0 to 1, as live attempts count it."""
+        """Return the progress from 0 to 1, as live attempts count it."""
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return what the node says of it while it runs."""
+        """Return the status that the node reports while the attempt runs."""
         progress = 0.0 if self.started_s is None else self.progress(now_s)
         return AttemptStatus(
             attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
         )
 
     def memory_bytes(self, now_s: float) -> int:
-        """Return what it holds, taken to grow with its work."""
+        """Return the attempt's memory in bytes, which is assumed to grow with its work."""
         if self.report is not None or self.started_s is None:
             return 0
         return int(self.plan.cost.memory_peak_bytes * self.progress(now_s) * self.share)
@@ -318,12 +318,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """The attempt fails now; its report follows."""
+        """Fail the attempt now. Its report follows."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """The last line of task code, unless it was to fail here; its report follows."""
+        """End the attempt's task code successfully, unless it must fail. Its report follows."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
@@ -341,24 +341,24 @@ class RunningAttempt:
         self._tell_later(now_s)
 
     def kill(self, reason: str) -> None:
-        """Stop and report at once; one that has ended already is left alone."""
+        """Kill the attempt and report it immediately. Does nothing if it has ended."""
         if self.report is None:
             self._end("killed", reason)
             self._tell()
 
     def vanish(self) -> None:
-        """Its node is gone: nothing of it is left."""
+        """Drop the attempt without a report, since its node is gone."""
         self.world.agenda.cancel(self.timer)
         self.clear()
 
     def clear(self) -> None:
-        """Stop all that is under way; what it has moved counts."""
+        """Stop all flows. What they have moved counts."""
         for flow in list(self.flows):
             self.drop(flow)
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return the bytes of each reduce's share, of a map that has succeeded."""
+        """Return the bytes of each reduce's part, for a map that succeeded."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

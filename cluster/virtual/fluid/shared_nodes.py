@@ -1,4 +1,4 @@
-"""Nodes of the fluid emulation, whose attempts share CPU, disk and network, and the links between racks."""
+"""Nodes with contention, whose attempts share CPU, disk and network, and the links between racks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ STALL_S = 20.0  # without one byte from another node, then a reader gives it up
 
 
 class Hosted(Protocol):
-    """An attempt at work on a node, as the node and the fluid model see it (`running.RunningAttempt`)."""
+    """An attempt as seen by its node and the contention model (`running.RunningAttempt`)."""
 
     plan: AttemptPlan
     report: AttemptReport | None
 
     def memory_bytes(self, now_s: float) -> int:
-        """Return the memory that the attempt holds now."""
+        """Return the attempt's current memory in bytes."""
         ...
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return what the node says of the running attempt."""
+        """Return the status of the running attempt as the node reports it."""
         ...
 
     def fail(self, reason: str) -> None:
@@ -49,7 +49,7 @@ class Hosted(Protocol):
 
 
 class Stall(Item):
-    """When the readers of a node that stands still give it up."""
+    """The time at which readers give up a frozen node."""
 
     __slots__ = ("host",)
 
@@ -59,8 +59,10 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """The links that limit a rack's traffic with other racks, None without a limit: `up` out of the rack, `core`
-    between racks, `down` into the rack."""
+    """The links that limit a rack's traffic with other racks; None without a limit.
+
+    `up`: out of the rack. `core`: between racks. `down`: into the rack.
+    """
 
     up: Resource | None
     down: Resource | None
@@ -68,8 +70,11 @@ class RackLinks(NamedTuple):
 
 
 class SharedNode:
-    """A node in one life. CPU is in seconds of one emulated core, the rest in bytes. What goes to its disk or comes
-    from there passes `drive`: its own share of the disk, which faults and paging slow, and the disk that it shares."""
+    """A node in one incarnation. CPU is in seconds of one emulated core, the rest in bytes.
+
+    Traffic of its disk passes `drive`: its own share of the disk, which faults and paging slow, and the disk that it
+    shares.
+    """
 
     __slots__ = (
         "boards",
@@ -118,7 +123,7 @@ class SharedNode:
         self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # time and units moved, when usage was last asked for
 
     def disk_bps(self) -> float:
-        """Return what its disk gives now, under faults and with what its attempts declare of its memory."""
+        """Return the disk's current rate in bytes/s, under faults and with the memory that its attempts declare."""
         bps = self.disk.declared * self.disk_factor
         if not self.spec.paging:
             return bps
@@ -126,31 +131,34 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Tell whether the node is frozen and sends nothing."""
+        """Return whether the node is frozen and sends nothing."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> Board:
-        """Return what was told of the job's map outputs."""
+        """Return the known map outputs of the job."""
         board = self.boards.get(job)
         if board is None:
             board = self.boards[job] = Board()
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
-        """Return what bytes pass on their way to another node: between racks, the uplink of the rack that they leave,
-        the core switch, and the downlink of the rack that they enter, as live."""
+        """Return the resources that bytes to another node pass.
+
+        Between racks these include the uplink of the first rack, the core switch, and the downlink of the second, as
+        in a live run.
+        """
         if self.links.up is not None and self.spec.rack != other.spec.rack:
             return [self.tx, self.links.up, *other.way_in(self)]
         return [self.tx, *other.way_in(self)]
 
     def way_in(self, other: SharedNode) -> list[Resource]:
-        """Return what bytes from another node pass once they have left that node and its rack."""
+        """Return the resources that bytes from another node pass after leaving that node and its rack."""
         if self.spec.rack == other.spec.rack:
             return [self.rx]
         return [*(link for link in (self.links.core, self.links.down) if link is not None), self.rx]
 
     def usage(self, now_s: float) -> Usage:
-        """Shares of the declared rates since the last call."""
+        """Return the use of resources since the last call, as shares of the declared rates."""
         resources = self.cpu, self.disk, self.tx, self.rx
         cpu, disk, tx, rx = (resource.moved_until(now_s) for resource in resources)
         before_s, cpu_before, disk_before, tx_before, rx_before = self.seen
@@ -167,7 +175,7 @@ class SharedNode:
 
 
 class World:
-    """All nodes with what their attempts need in common."""
+    """All nodes, with the state that their attempts share."""
 
     def __init__(
         self,
@@ -198,7 +206,7 @@ class World:
         self._disks: dict[str, Resource] = {}  # that nodes share
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """A node begins a life."""
+        """Add a node at the start of an incarnation."""
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
@@ -213,22 +221,22 @@ class World:
         self.racks[spec.node] = spec.rack
 
     def enter(self, host: SharedNode, run: Hosted) -> None:
-        """An attempt is on the node from now on."""
+        """Add an attempt to the node."""
         host.runs[run.plan.attempt] = run
         self._page(host)
 
     def leave(self, host: SharedNode, run: Hosted) -> None:
-        """It is there no more."""
+        """Remove an attempt from the node."""
         del host.runs[run.plan.attempt]
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """The node's disk is as fast as the memory that attempts declare lets it be."""
+        """Set the rate of the node's disk by the memory that its attempts declare."""
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """Return the other node, if it lives and a connection to it comes about."""
+        """Return the other node, if it is live and a connection to it succeeds; else None."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -244,7 +252,7 @@ class World:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """Return how much later a flow between a node and another (or a pipeline of them) begins."""
+        """Return the seconds by which a flow between a node and another (or a pipeline of them) is delayed."""
         if not self.delays:
             return 0.0
         others = detail if isinstance(detail, list) else [detail]
@@ -253,12 +261,12 @@ class World:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Those who read from a node that stands still will give it up; the agenda looks at it then."""
+        """Schedule the time at which readers of a frozen node give it up."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
     def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
-        """Return the nearest node to read the block from that was not tried yet."""
+        """Return the nearest node with the block that was not tried yet; None if there is none."""
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
             return host
@@ -268,7 +276,7 @@ class World:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the nodes of a block's pipeline that can be reached; empty when the first cannot."""
+        """Return the reachable nodes of a block's pipeline; empty if the first is unreachable."""
         first = self.reached_from(writer, names[0])
         if first is None:
             return []
@@ -284,8 +292,11 @@ def _link(rate_bps: float | None) -> Resource | None:
 
 
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
-    """Return what a block's bytes pass: each node's disk, and the network between them. On their way out the writer's
-    own node and rack charge nothing, as live. A disk that nodes share is passed once for each of them."""
+    """Return the resources that a block's bytes pass: each node's disk, and the network between them.
+
+    As in a live run, the writer's own node and rack charge nothing on the way out. A disk that nodes share is passed
+    once for each of them.
+    """
     way: list[Resource] = []
     if chain[0] is not writer:
         way += chain[0].way_in(writer)

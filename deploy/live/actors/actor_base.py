@@ -1,4 +1,4 @@
-"""What the actors share."""
+"""The base of all actors."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 @dataclass(frozen=True, slots=True)
 class MasterService:
-    """A master's service of one run: the calls that its door allows, and its end."""
+    """A master's service of one run: its calls, and its end."""
 
     calls: Mapping[str, Method]
     stop: Callable[[], Awaitable[None]]
 
 
 class RunActor:
-    """What the actors share."""
+    """The base of all actors."""
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
         go_first()
 
     async def ready(self) -> int:
-        """Answer once the actor is up; return its process id."""
+        """Return this process's id once the actor is up."""
         return os.getpid()
 
     async def listeners(self) -> list[Listener]:
-        """Return what listens in this process and in those that it has started, but for Ray's where it is guarded."""
+        """Return the listeners of this process and its children, without Ray's guarded ones."""
         from schedbed.deploy.security.listeners import listeners_of
         from schedbed.deploy.security.start_check import without_guarded_ray
 
@@ -54,7 +54,7 @@ class RunActor:
 
 
 class MasterActor(RunActor, ABC):
-    """A master, which makes its service on the first call after a (re)start."""
+    """A master. It makes its service at the first call after a start or restart."""
 
     NAME = ""
     DOOR: type[Any]
@@ -69,7 +69,7 @@ class MasterActor(RunActor, ABC):
         self._service: MasterService | None = None
 
     async def endpoint(self) -> Endpoint:
-        """Return where the master serves its door; it begins to when it is first asked."""
+        """Return the master's endpoint. It starts serving at the first call."""
         async with self._listening:
             if self._serves_at is None:
                 self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
@@ -77,11 +77,12 @@ class MasterActor(RunActor, ABC):
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Answer a call that has come through the door."""
+        """Answer a call that came through the door."""
         return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> MasterService:
-        """Return the service, begun on the first call. Raises MasterGone while a fault keeps the master down."""
+        """Return the service, which is started at the first call. Raises MasterGone while a fault keeps the master
+        down."""
         if self._service is None:
             if is_held_down(self._control, self.NAME, time.time()):
                 raise MasterGone("a fault keeps it down")
@@ -90,7 +91,7 @@ class MasterActor(RunActor, ABC):
 
     @abstractmethod
     async def _make(self, config: RunConfig) -> MasterService:
-        """Make the service of a run."""
+        """Return a new service for a run."""
 
     def _config(self) -> RunConfig:
         config = RunConfig.load(self._control)
@@ -99,7 +100,7 @@ class MasterActor(RunActor, ABC):
         return config
 
     async def begin(self) -> None:
-        """Make the service of the current run."""
+        """Start the service of the current run."""
         self._service = await self._make(self._config())
 
     async def end(self) -> None:

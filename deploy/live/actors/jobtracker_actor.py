@@ -1,4 +1,4 @@
-"""The JobTracker's actor."""
+"""The actor of the JobTracker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedbed.scheduler.sizes import make_sizes
 
 
 class JobTrackerActor(MasterActor):
-    """The JobTracker; after a restart it goes on from its journal at the first call that comes."""
+    """The JobTracker. After a restart it continues from its journal at the first call."""
 
     NAME = "jobtracker"
     DOOR = DriverDoor
@@ -51,7 +51,7 @@ class JobTrackerActor(MasterActor):
         return MasterService(make_table(DriverDoor, door), tracker.stop)
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Answer a call; the first after a restart finds a JobTracker that goes on with its journal."""
+        """Answer a call. The first one after a restart makes the JobTracker continue from its journal."""
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()
         return await super()._call(method, arguments)

@@ -1,4 +1,4 @@
-"""The NameNode's actor."""
+"""The actor of the NameNode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 
 
 class NameNodeActor(MasterActor):
-    """The NameNode; after a restart its namespace comes from its journal, its replicas from block reports."""
+    """The NameNode. After a restart its namespace comes from its journal, its replicas from block reports."""
 
     NAME = "namenode"
     DOOR = NameNodeDoor
@@ -31,7 +31,7 @@ class NameNodeActor(MasterActor):
         return MasterService(make_table(NameNodeDoor, served), served.stop)
 
     async def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the loopback interface until the run's end; return the URL of its root."""
+        """Serve WebHDFS on the loopback interface until the run's end. Return its root URL."""
         from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
 
         config = self._config()

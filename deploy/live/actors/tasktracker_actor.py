@@ -25,9 +25,9 @@ FOLLOW_S = 0.05
 
 
 class TaskTrackerActor(RunActor):
-    """The TaskTrackers of a host, each with what it owns; they share this process and its sockets to the masters.
+    """The TaskTrackers of a host, which share this process and its connections to the masters.
 
-    `far` says that the masters are on another host, with another clock, which is then compared all the time.
+    `far`: the masters are on another host, with another clock, which is then measured continuously.
     """
 
     def __init__(self, nodes: Sequence[NodeId], masters: Masters, *, far: bool = False) -> None:
@@ -40,7 +40,8 @@ class TaskTrackerActor(RunActor):
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
 
     async def ready(self) -> int:
-        """Implement `RunActor`; makes room for one call of each node that blocks, as the start of a machine does."""
+        """Implement `RunActor`. Also prepares threads for one blocking call per node, such as the start of a
+        machine."""
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
         )
@@ -53,7 +54,7 @@ class TaskTrackerActor(RunActor):
         return tracker
 
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
-        """Start a node; return its name, the agent's URL and how limits are enforced."""
+        """Start a node. Return its name, the agent's URL and how limits are enforced."""
         node = config.cluster.node(name)
         self._follow(config)
         tracker = TaskTracker(
@@ -74,15 +75,15 @@ class TaskTrackerActor(RunActor):
     async def introduce(
         self, node: NodeId, peers: dict[str, str], racks: dict[str, str], epoch_s: float
     ) -> None:
-        """Tell a node where the others are and when the run began."""
+        """Tell a node the addresses of the others and the run's start."""
         await self._begun(node).introduce(peers, racks, epoch_s)
 
     async def where(self) -> dict[NodeId, str | None]:
-        """Return the present URL of each node's agent; None for a node that has not been begun, or not again."""
+        """Return the current URL of each node's agent; None for a node that is not running."""
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """From a run's first node on, compare the host's clock with the NameNode's, and follow the run's stretch."""
+        """Start comparing clocks with the NameNode and following the run's stretch, at a run's first node."""
         if config.run_id == self._run_id:
             return
         self._stop_following()
@@ -95,7 +96,7 @@ class TaskTrackerActor(RunActor):
             self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
     async def _follow_stretch(self, clock: RunClock) -> None:
-        """Tell the nodes of each change of the stretch, without an end."""
+        """Report each change of the stretch to the nodes, endlessly."""
         told = clock.kept
         while True:
             await asyncio.sleep(FOLLOW_S)
@@ -114,15 +115,15 @@ class TaskTrackerActor(RunActor):
         self._following, self._run_id = [], ""
 
     async def clock_readings(self) -> list[ClockReading]:
-        """Return how far the host's clock was ahead of the masters' in the course of the run."""
+        """Return the measured lead of the host's clock over the masters' during the run."""
         return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
-        """Apply a fault to a node; return what `TaskTracker.fault` says the fault has hit."""
+        """Apply a fault to a node. Return what was hit."""
         return await self._begun(node).fault(kind, **arguments)
 
     async def kill(self, node: NodeId) -> None:
-        """Have one node's TaskTracker die with all that it knows; the node is then one that has not been begun."""
+        """Kill one node's TaskTracker with its whole state. The node can then be started again."""
         tracker = self._begun(node)
         try:
             await tracker.die()
@@ -139,7 +140,7 @@ class TaskTrackerActor(RunActor):
 
 
 class NodeHandle:
-    """A node's TaskTracker in another process. Each method returns a call that goes on (`RayCluster.wait`)."""
+    """A node's TaskTracker in another process. Each method returns a pending call (`RayCluster.wait`)."""
 
     def __init__(self, actor: Any, node: NodeId) -> None:
         self._actor = actor
@@ -150,7 +151,7 @@ class NodeHandle:
         return self._actor.begin.remote(self._node, config)
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
-        """Tell the node where the others are: see `TaskTrackerActor.introduce`."""
+        """Tell the node the addresses of the others: see `TaskTrackerActor.introduce`."""
         return self._actor.introduce.remote(self._node, peers, racks, epoch_s)
 
     def fault(self, kind: str, arguments: dict[str, Any]) -> Any:
@@ -158,7 +159,7 @@ class NodeHandle:
         return self._actor.fault.remote(self._node, kind, arguments)
 
     def kill(self) -> Any:
-        """Have the TaskTracker die: see `TaskTrackerActor.kill`."""
+        """Kill the TaskTracker: see `TaskTrackerActor.kill`."""
         return self._actor.kill.remote(self._node)
 
     def end(self) -> Any:

@@ -1,1 +1,1 @@
-"""A stretch that rises while something else takes the host's CPU."""
+"""A stretch that rises while other processes take the host's CPU."""

@@ -1,4 +1,4 @@
-"""Measure the host CPU that other processes use: all that /proc/stat counts, without this command's processes."""
+"""Measurement of the host CPU used by others: everything in /proc/stat without this command's processes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ PLAIN_NICE = 0
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process's parent, its niceness, when it started, its CPU time and that of children it has waited for; in
-    ticks."""
+    """A process: its parent, niceness, start time, CPU time and that of its waited-for children, in ticks."""
 
     parent: int
     nice: int
@@ -26,14 +25,14 @@ class Process:
 
 
 def parse_process(text: str) -> Process:
-    """Return what /proc/PID/stat says; raise ValueError or IndexError on anything else."""
+    """Return the fields of /proc/PID/stat. Raises ValueError or IndexError for other text."""
     fields = text.rpartition(")")[2].split()
     own, children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
     return Process(int(fields[1]), int(fields[16]), int(fields[19]), own, children)
 
 
 def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
-    """Return these processes and all that descend from them."""
+    """Return these processes and all their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -48,7 +47,7 @@ def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
 
 
 def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
-    """Return all processes that this one sees."""
+    """Return all processes visible to this one."""
     found: dict[int, Process] = {}
     for folder in proc.iterdir():
         if folder.name.isdigit():
@@ -59,10 +58,10 @@ def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
 
 
 def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
-    """Return what these processes, which are there after, used between two readings, with children that have ended.
+    """Return the CPU ticks of these processes between two readings, including ended children.
 
-    A child that was there before has its earlier time in its parent's account once the parent has waited for it; that
-    time was not used now. Of a child that nobody waits for, what it used since the first reading is not known.
+    A child that existed before has its earlier time in its parent's account once the parent has waited for it; that
+    time is subtracted. The time of a child that nobody waits for is unknown.
     """
     same = {
         pid: process
@@ -84,8 +83,10 @@ def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids
 
 
 class OthersUse:
-    """The host cores that others used between two readings: all but what descends from the processes `roots`.
-    Processes of a lower priority than attempts do not count: they give way."""
+    """The host cores that others used between two readings: everything except descendants of the processes `roots`.
+
+    Processes of a lower priority than attempts are ignored, since they give way.
+    """
 
     def __init__(
         self, roots: Callable[[], Iterable[int]], clock: Callable[[], float], proc: Path = Path("/proc")
@@ -96,7 +97,7 @@ class OthersUse:
         self._last: tuple[float, float, Mapping[int, Process]] | None = None
 
     def read(self) -> float:
-        """Return what others used since the last reading, 0 the first time."""
+        """Return the cores that others used since the last reading; 0 the first time."""
         now_s = self._clock()
         busy_s = HostClock.read(self._proc / "stat").busy_s
         processes = read_processes(self._proc)

@@ -1,1 +1,2 @@
-"""The plain case of a simulation as a compiled loop over arrays; it makes the very rows that the objects make."""
+"""The plain case of a simulation as a compiled loop over arrays. Its rows equal those of the objects in
+`scheduler.simulate`."""

@@ -1,7 +1,7 @@
-"""Tables and lines of the compiled loop: numpy arrays with the faces by which the type checker knows their columns.
+"""Tables and lines of the compiled loop: numpy arrays with typed faces, so that the type checker knows their columns.
 
-A class that is a `Record` names the columns of a table by its annotations; `table[place]` is read and written like
-an object of that class, by plain Python and by what numba compiles.
+A class derived from `Record` names the columns of a table by its annotations. `table[place]` is read and written like
+an object of that class, in plain Python and in code compiled by numba.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Arrays = dict[str, Any]
 
 
 class Record:
-    """A row; its annotations (`f8`, `i8`, `i4`, `i1`, or a `Pair`) are the columns, in their order."""
+    """A row of a table. Its annotations (`f8`, `i8`, `i4`, `i1`, or a `Pair`) are the columns, in order."""
 
 
 R = TypeVar("R", bound=Record)
@@ -35,7 +35,7 @@ V = TypeVar("V", int, float)
 
 
 class Line(Protocol[V]):
-    """Values by place."""
+    """An array of values by index."""
 
     @overload
     def __getitem__(self, place: int, /) -> V: ...
@@ -46,7 +46,7 @@ class Line(Protocol[V]):
 
 
 class Grid(Protocol):
-    """Whole numbers by row and place."""
+    """A two-dimensional array of whole numbers."""
 
     def __getitem__(self, place: tuple[int, int], /) -> int: ...
     def __setitem__(self, place: tuple[int, int], value: int, /) -> None: ...
@@ -55,7 +55,7 @@ class Grid(Protocol):
 
 
 class Table(Protocol[C]):
-    """Records by place, and their columns by name."""
+    """An array of records, with columns by name."""
 
     @overload
     def __getitem__(self, place: int, /) -> C: ...
@@ -67,7 +67,7 @@ class Table(Protocol[C]):
 
 
 class TableGrid(Protocol[C]):
-    """Records by row and place."""
+    """A two-dimensional array of records."""
 
     def __getitem__(self, place: tuple[int, int], /) -> C: ...
     @property
@@ -81,21 +81,21 @@ Pair = Annotated[Line[int], "i8", 2]
 
 
 def dtype_of(kind: type[Record]) -> np.dtype[Any]:
-    """Return the layout of a record."""
+    """Return the numpy layout of a record."""
     hints = get_type_hints(kind, include_extras=True)
     return np.dtype([(name, *hint.__metadata__) for name, hint in hints.items()], align=True)
 
 
 def records(count: int, kind: type[R]) -> Table[R]:
-    """Makes a table of zeros, with at least one row."""
+    """Return a table of zeros with at least one row."""
     return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
-    """Make a grid of zeros."""
+    """Return a grid of zeros."""
     return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))
 
 
 def record(kind: type[R]) -> R:
-    """Makes a single record of zeros, which compiled code changes in place."""
+    """Return a single record of zeros, which compiled code changes in place."""
     return records(1, kind)[0]

@@ -1,4 +1,8 @@
-"""What attempts do that do not contend, as in `cluster.virtual.exact.exact` and `phase_costs` (compiled)."""
+"""Attempts without contention (compiled).
+
+Mirrors `cluster.virtual.exact.exact` and `phase_costs`; differs in that each task has exactly one attempt, which
+succeeds.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ TASK_MASK = (1 << TASK_BITS) - 1
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.launch")
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """The attempt starts on the node."""
+    """Start the attempt on the node. Mirrors `ExactEmulation.launch`."""
     entry, run = state.nodes[node], state.tasks[task]
     run.start = now_s + entry.latency
     run.since = run.start
@@ -44,14 +48,14 @@ def _schedule(state: State, task: int, due_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Mirrors `phase_costs.write_seconds`, for an attempt that writes a file."""
+    """Return the disk seconds of the output file. Mirrors `phase_costs.write_seconds`."""
     return output_bytes / state.nodes[node].disk
 
 
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:send_seconds")
 @compiled
 def _send_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Mirrors `phase_costs.send_seconds`, for an attempt that writes a file."""
+    """Return the network seconds of the output file's replicas. Mirrors `phase_costs.send_seconds`."""
     return output_bytes / state.nodes[node].network if state.num.replication >= 2 else 0.0
 
 
@@ -61,7 +65,7 @@ def _send_seconds(state: State, node: int, output_bytes: int) -> float:
 )
 @compiled
 def _map_seconds(state: State, task: int, node: int) -> float:
-    """Mirrors `ExactCosts.of_map`; what it reads is noted."""
+    """Return the seconds of a map and note the bytes it reads. Mirrors `ExactCosts.of_map`."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     local, remote, remote_s = cost.read, 0, 0.0
@@ -94,7 +98,7 @@ def _map_seconds(state: State, task: int, node: int) -> float:
 )
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
-    """Mirrors `ExactCosts._source` with `nearest_first`: whose replica is read."""
+    """Return the node whose replica a map reads. Mirrors `ExactCosts._source` with `nearest_first`."""
     run = state.tasks[task]
     rack = state.nodes[node].rack
     beside = far = 0
@@ -122,7 +126,7 @@ def source_of(state: State, task: int, node: int) -> int:
 
 @compiled
 def _is_complete(state: State, node: int, job: int) -> bool:
-    """Were the job's reduces on the node told of all map outputs?"""
+    """Return whether the job's reduces on the node were told of all map outputs."""
     board = board_of(state, node, job)
     return board >= 0 and state.boards[board].all_done > 0
 
@@ -130,7 +134,8 @@ def _is_complete(state: State, node: int, job: int) -> bool:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.map_outputs")
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
-    """The node's reduces of the job hear that they know all map outputs: those that wait go on."""
+    """Note that the node's reduces of the job know all map outputs, and start the waiting ones. Mirrors
+    `ExactEmulation.map_outputs`."""
     state.boards[own_board(state, node, job)].all_done = 1
     for place in range(state.nodes[node].runs):
         task = state.runs[node, place]
@@ -144,7 +149,8 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`."""
+    """Schedule the end of a reduce that knows all map outputs. Mirrors `ExactEmulation._try_reduce` with
+    `ExactCosts.of_reduce`."""
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     run.waits = 0
@@ -176,14 +182,14 @@ def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
 
 @compiled
 def writes_file(state: State, task: int) -> bool:
-    """Tell whether the task leaves bytes in the block store."""
+    """Return whether the task writes a file to the block store."""
     run = state.tasks[task]
     return state.costs[run.cost].output > 0 and (not run.is_map or state.jobs[run.job].reduces == 0)
 
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """A step of a file, for the NameNode to take when the loop pauses."""
+    """Record a step of an output file. The NameNode processes recorded steps when the loop pauses."""
     row = state.file_rows[state.num.n_files]
     state.num.n_files += 1
     row.t = at_s
@@ -197,7 +203,8 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 )
 @compiled
 def take(state: State, now_s: float) -> None:
-    """Mirrors `Beats.take`: what has ended by now waits for its node's heartbeat, which is set off."""
+    """Queue the ends of attempts until `now_s` for their nodes' heartbeats, and schedule these. Mirrors
+    `Beats.take`."""
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
         heap_drop(state.end_s, state.end_code, state.num.ends)
@@ -223,7 +230,7 @@ def take(state: State, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Mirrors `_Node.count` of the emulation."""
+    """Add the resources that an attempt used until now to its node's counters. Mirrors `ExactNode.count`."""
     entry, run = state.nodes[node], state.tasks[task]
     worked_s = now_s - max(run.since, entry.asked)
     if worked_s <= 0.0 or run.waits or run.work == 0.0:
@@ -237,7 +244,8 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Mirrors `ExactEmulation.usage`: shares of CPU, disk and network, bytes of memory."""
+    """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
+    `ExactEmulation.usage`."""
     entry = state.nodes[node]
     if now_s <= entry.asked:
         return 0.0, 0.0, 0.0, 0

@@ -1,4 +1,4 @@
-"""Arrays of the compiled loop as columns of the tables."""
+"""Conversion of the compiled loop's arrays to columns of the tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("map", "reduce")
 
 
 class Said:
-    """Texts of nodes, racks, jobs and reasons, for one simulation."""
+    """Texts of nodes, racks, jobs and reasons of one simulation."""
 
     def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
         self.jobs = [job.job for job in jobs]
@@ -42,18 +42,18 @@ class Said:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Ids of tasks, "" for -1."""
+        """Return the ids of tasks; "" for -1."""
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:
-        """Ids of tasks, "" for -1, which most decisions may have."""
+        """Return the ids of tasks in coded form; "" for -1, which most decisions have."""
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
         codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
     def reasons(self, rows: Values) -> Text:
-        """Of decisions; each different one is written once."""
+        """Return the reasons of decisions in coded form. Each different reason is formatted once."""
         import pandas as pd
 
         places, values = pd.factorize(_tenths(rows["value"]))
@@ -64,21 +64,22 @@ class Said:
 
 
 def _tenths(values: Values) -> Values:
-    """Values that are written equally with one decimal; those that are nearly half way between two stay as they are."""
+    """Return the values rounded to one decimal, except those nearly half way between two, so that equal texts are
+    found."""
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
     return np.where(half_way, values, tenths / 10)
 
 
 def _ids(job: JobSpec) -> Iterator[str]:
-    """Of the job's tasks, maps first."""
+    """Yield the ids of the job's tasks, maps first."""
     for kind, count in ((TaskKind.MAP, job.maps), (TaskKind.REDUCE, job.reduces)):
         prefix = task_id(job.job, kind, 0)[:-6]
         yield from [f"{prefix}{number:06d}" for number in range(count)]
 
 
 def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
-    """Return rows of decisions from `low` to `high`."""
+    """Return the rows of decisions from `low` to `high` as columns."""
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -92,7 +93,7 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
 
 
 def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the first rows of heartbeats."""
+    """Return the first `count` rows of heartbeats as columns."""
     rows = state.beat_rows[:count]
     return {
         "t": rows["t"],
@@ -108,7 +109,8 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
 
 
 def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Return rows of those tasks' attempts, in that order; `splits` are all tasks' offsets and lengths."""
+    """Return the rows of those tasks' attempts as columns, in that order. `splits` are the offsets and lengths of all
+    tasks."""
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)
@@ -143,7 +145,7 @@ def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Val
 
 
 def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
-    """Offsets and lengths of all tasks' splits."""
+    """Return the offsets and lengths of all tasks' splits."""
     offsets: list[int] = []
     lengths: list[int] = []
     for job in jobs:

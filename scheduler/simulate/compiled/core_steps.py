@@ -1,4 +1,7 @@
-"""The core's steps for jobs and attempts that all succeed, as in `ledger` and `job_lifecycle` of `scheduler.core`."""
+"""The core's steps for jobs and attempts (compiled).
+
+Mirrors `ledger` and `job_lifecycle` of `scheduler.core`; differs in that every attempt succeeds.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 @twin_of("schedbed.scheduler.core.books:Books._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """Mirrors `Books._changed`."""
+    """Update a stage's readiness after a change. Mirrors `Books._changed`."""
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
     if ready != (entry.ready > 0):
@@ -40,7 +43,7 @@ def stage_changed(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.job_lifecycle:JobBooks._open_reduces")
 @compiled
 def open_reduces(state: State, job: int) -> None:
-    """Mirrors `JobBooks._open_reduces`."""
+    """Open the job's reduces if enough maps are done. Mirrors `JobBooks._open_reduces`."""
     reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
     if reduces.total > 0:
         opened = maps.done >= state.sec.slowstart * maps.total
@@ -55,7 +58,7 @@ def open_reduces(state: State, job: int) -> None:
 )
 @compiled
 def end_if_done(state: State, job: int) -> None:
-    """Mirrors `JobBooks._end_if_done` with `end_job`."""
+    """End the job if its last stage is done. Mirrors `JobBooks._end_if_done` with `end_job`."""
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
         return
@@ -76,7 +79,7 @@ def end_if_done(state: State, job: int) -> None:
 )
 @compiled
 def submit_due(state: State, now_s: float) -> None:
-    """Mirrors `Simulation.submit_due` with `JobBooks.add_job`."""
+    """Submit the jobs whose submit time has come. Mirrors `Simulation.submit_due` with `JobBooks.add_job`."""
     num = state.num
     while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
         job = num.next_job
@@ -96,7 +99,7 @@ def submit_due(state: State, now_s: float) -> None:
 
 @compiled
 def _record(state: State, task: int) -> None:
-    """The attempt has its row."""
+    """Append the attempt's row."""
     state.attempt_rows[state.num.n_attempts] = task
     state.num.n_attempts += 1
 
@@ -110,7 +113,7 @@ def _record(state: State, task: int) -> None:
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """Mirrors `Ledger.reported` for an attempt that has succeeded."""
+    """Process the report of an attempt's end. Mirrors `Ledger.reported` for an attempt that succeeded."""
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     kind = 0 if run.is_map else 1
@@ -138,7 +141,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
 @compiled
 def committed(state: State, task: int) -> None:
-    """Mirrors `Ledger.commit_succeeded`."""
+    """Mark a task as done. Mirrors `Ledger.commit_succeeded`."""
     job = state.tasks[task].job
     if attempt_steps.writes_file(state, task):
         attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
@@ -170,7 +173,7 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Mirrors `Composed.decide`: the task, its reason, and a value for that; or no task."""
+    """Return the chosen task (or -1), its reason, and the value in the reason's text. Mirrors `Composed.decide`."""
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
         base = kind * state.num.jobs + state.pools[pool].at
@@ -191,7 +194,7 @@ def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
-    """Mirrors `Ledger.launch`."""
+    """Launch a task. Mirrors `Ledger.launch`; differs in that the proposal needs no check."""
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
@@ -217,7 +220,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
 
 @compiled
 def _locality(state: State, task: int, node: int) -> int:
-    """2 on a node with its input, 1 in a rack with it, 0 elsewhere."""
+    """Return 2 on a node with the task's input, 1 in a rack with it, 0 elsewhere."""
     run, rack, found = state.tasks[task], state.nodes[node].rack, 0
     for at in range(run.hosts_at, run.hosts_end):
         host = state.host[at]
@@ -231,7 +234,7 @@ def _locality(state: State, task: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.core:Core._offer")
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
-    """Mirrors `Core._offer`."""
+    """Offer the node's free slots of one kind. Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
@@ -251,7 +254,7 @@ def _offer(state: State, node: int, kind: int) -> None:
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """Mirrors `Beats._count`."""
+    """Count the ends that the driver reports. Mirrors `Beats._count`."""
     state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
@@ -268,7 +271,7 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Mirrors `Beats._act`."""
+    """Carry out a reply. Mirrors `Beats._act`."""
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
         task = state.launched[place]
@@ -292,7 +295,7 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Ask what plays the attempts."""
+    """Return the node's use of resources from the model in use."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
@@ -315,7 +318,7 @@ def _write_beat(
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """Mirrors `Beats.note`."""
+    """Write the row of a skipped heartbeat. Mirrors `Beats.note`."""
     if state.num.writes_beats:
         used = _usage(state, node, now_s)
         _write_beat(state, node, state.nodes[node].running, used, now_s)
@@ -328,7 +331,7 @@ def note(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def beat(state: State, node: int, now_s: float) -> None:
-    """Mirrors `Beats._beat` with `Core.heartbeat`."""
+    """Process a heartbeat. Mirrors `Beats._beat` with `Core.heartbeat`."""
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     used = _usage(state, node, now_s) if num.writes_beats else (0.0, 0.0, 0.0, 0)

@@ -1,4 +1,4 @@
-"""Which simulations the compiled loop plays."""
+"""Which simulations the compiled loop covers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return why the compiled loop cannot play a simulation that has not begun; None when it may be tried."""
+    """Return why the compiled loop cannot run a simulation that has not begun; None if it may be tried."""
     setup = simulation.setup
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
@@ -53,7 +53,7 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """What the axes of a policy say of their compiled forms."""
+    """The compiled forms of a policy's axes, by name."""
 
     order: str | None
     locality: str | None
@@ -61,7 +61,7 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Asks the policy and its axes; None when the policy is more than its axes, or not made of any."""
+    """Return the compiled forms of the policy's axes; None if the policy is not exactly its axes."""
     if says(policy, "compiled_as") != "composed":
         return None
     assert isinstance(policy, Composed)

@@ -1,4 +1,4 @@
-"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows that come to be."""
+"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
-    """A node, as the core and the driver know it."""
+    """A node as the core and the driver know it."""
 
     number_0: f8  # `base_s`, as in `nodes.SimNode`, all in seconds
     grid: f8
@@ -37,7 +37,7 @@ class NodeEntry(Record):
 
 
 class JobEntry(Record):
-    """A job; its stages are beside it in `stages`."""
+    """A job. Its stages are in `stages`."""
 
     first: i8  # its first task; maps, then reduces
     maps: i8
@@ -68,7 +68,7 @@ class JobEntry(Record):
 
 
 class StageEntry(Record):
-    """A job's maps, or its reduces."""
+    """The maps or the reduces of a job."""
 
     total: i8
     unstarted: i8
@@ -83,7 +83,7 @@ class StageEntry(Record):
 
 
 class TaskEntry(Record):
-    """A task, with its one attempt."""
+    """A task with its only attempt."""
 
     job: i4
     cost: i4
@@ -111,7 +111,7 @@ class TaskEntry(Record):
 
 
 class CostEntry(Record):
-    """What a task does."""
+    """The costs of a task."""
 
     cpu: f8
     sort_cpu: f8
@@ -126,7 +126,7 @@ class CostEntry(Record):
 
 
 class PoolEntry(Record):
-    """A pool of jobs; FIFO is one."""
+    """A pool of jobs. FIFO is one pool."""
 
     weight: f8
     min_share: f8
@@ -138,7 +138,7 @@ class PoolEntry(Record):
 
 
 class PoolStageEntry(Record):
-    """A pool's maps, or its reduces."""
+    """The maps or the reduces of a pool."""
 
     running: i8
     ready: i8
@@ -149,7 +149,7 @@ class PoolStageEntry(Record):
 
 
 class NearEntry(Record):
-    """The maps of a job whose input is on one host, or in one rack."""
+    """The maps of a job with input on one host or in one rack."""
 
     where: i4
     cursor: i8
@@ -157,7 +157,7 @@ class NearEntry(Record):
 
 
 class FeedEntry(Record):
-    """What the core has told a node of the map outputs of a job, or how many of its reduces the driver knows there."""
+    """The map outputs of a job that the core told a node of, and the number of the job's reduces there."""
 
     job: i4
     reduces: i4
@@ -175,7 +175,7 @@ class ChainEntry(Record):
 
 
 class BoardEntry(Record):
-    """What a node knows of the map outputs of a job."""
+    """The map outputs of a job that a node knows."""
 
     job: i4
     next: i4
@@ -184,7 +184,7 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """Orders on their way to a node: a first index and a number of `reply_items`."""
+    """A reply on its way to a node: the first index and the number of its `reply_items`."""
 
     node: i4
     first: i8
@@ -192,7 +192,7 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """Map outputs of a job, by their place in `outputs`."""
+    """Map outputs of a job, by their positions in `outputs`."""
 
     job: i4
     all_done: i1
@@ -201,7 +201,7 @@ class NewsEntry(Record):
 
 
 class DecisionEntry(Record):
-    """A row of decisions."""
+    """A row of the decisions table."""
 
     t: f8
     value: f8
@@ -213,7 +213,7 @@ class DecisionEntry(Record):
 
 
 class FileEntry(Record):
-    """A step of a file: of a task, or of a job that is over."""
+    """A step of an output file of a task, or the end of a job."""
 
     t: f8
     number: i4
@@ -221,7 +221,7 @@ class FileEntry(Record):
 
 
 class BeatEntry(Record):
-    """A row of heartbeats."""
+    """A row of the heartbeats table."""
 
     t: f8
     node: i4

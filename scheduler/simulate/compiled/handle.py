@@ -1,4 +1,4 @@
-"""The state behind one pointer: compiled functions hand that on in no time, and are compiled in far less."""
+"""The state behind one pointer, which compiled functions pass on quickly, and with which they compile much faster."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ class HandleType(numba.types.StructRef):
     """The type of a Handle in compiled code."""
 
     def preprocess_fields(self, fields: Any) -> Any:
-        """As they are."""
+        """Return the fields unchanged."""
         return fields
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """Return a short name for symbols: with those of all fields, names would be most of what is compiled."""
+        """Return a short name for symbols. With the names of all fields, symbols would be most of the compiled
+        code."""
         return "Handle", ()
 
     def get_data_type(self) -> Any:
-        """Return the type of what is pointed to, which numba asks for at each access to a field."""
+        """Return the type of the target, which numba asks for at each access to a field."""
         return self._payload
 
     @cached_property
@@ -35,7 +36,7 @@ class HandleType(numba.types.StructRef):
 
 
 class Handle(structref.StructRefProxy):
-    """The fields of a State; made in compiled code only."""
+    """The fields of a State, made in compiled code only."""
 
 
 structref.define_proxy(Handle, HandleType, list(State._fields))
@@ -44,7 +45,7 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 
 
 def _make() -> Any:
-    """Return a constructor with as many arguments as a State has fields."""
+    """Return a constructor that takes one argument for each field of a State."""
     scope: dict[str, Any] = {"Handle": Handle}
     exec(_MADE, scope)  # numba takes no star arguments of a named tuple
     return scope["make"]

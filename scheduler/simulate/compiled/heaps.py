@@ -16,7 +16,7 @@ WORD = 32  # bits of a word of a ring
 
 @compiled
 def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> None:
-    """One more entry in a heap of `size`, ordered by time, then code."""
+    """Push an entry into a heap of `size` entries, ordered by time, then code."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1
@@ -32,7 +32,7 @@ def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> 
 
 @compiled
 def heap_drop(times: Floats, codes: Ints, size: int) -> None:
-    """Take the first entry out of a heap of `size`."""
+    """Remove the first entry of a heap of `size` entries."""
     last = size - 1
     at_s, code = times[last], codes[last]
     place = 0
@@ -57,7 +57,7 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Mirrors `event_queue.EventQueue.push`."""
+    """Push an event. Mirrors `EventQueue.push`."""
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
 
@@ -68,7 +68,7 @@ def push_event(state: State, at_s: float, kind: int, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.add")
 @compiled
 def ring_add(state: State, ring: int, node: int) -> None:
-    """A node enters."""
+    """Add a node to a ring."""
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
 
@@ -76,14 +76,14 @@ def ring_add(state: State, ring: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
-    """A node that is in leaves."""
+    """Remove a node from a ring."""
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
 
 
 @compiled
 def first_from(state: State, ring: int, rank: int) -> int:
-    """Return the first member from that rank on; -1 when there is none."""
+    """Return the first member with at least that rank; -1 if there is none."""
     words = state.bits.shape[1]
     word = rank // WORD
     if word >= words:
@@ -104,7 +104,7 @@ def first_from(state: State, ring: int, rank: int) -> int:
 
 @compiled
 def last_before(state: State, ring: int, rank: int) -> int:
-    """Return the last member before that rank; -1 when there is none."""
+    """Return the last member with a smaller rank; -1 if there is none."""
     word = rank // WORD
     words = state.bits.shape[1]
     found = 0
@@ -124,14 +124,14 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Mirrors `event_queue.EventQueue.passed`."""
+    """Return the last node whose timer has gone at this very time; -1 if none has. Mirrors `EventQueue.passed`."""
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
-    """Mirrors `tracked_nodes.next_grid_s`."""
+    """Return the node's next grid time. Mirrors `tracked_nodes.next_grid_s`."""
     interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s))
@@ -146,7 +146,7 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Mirrors `nodes.Ring.after`: when the next timer of a member goes and whose; (0.0, -1) when there is none."""
+    """Return the time of a member's next timer and the member; (0.0, -1) without members. Mirrors `Ring.after`."""
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
     while low < high:
@@ -182,7 +182,7 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Mirrors `wakes.Wakes.want`."""
+    """Schedule the node's next timer. Mirrors `Wakes.want`."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
@@ -192,7 +192,7 @@ def want(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Mirrors `wakes.Wakes.want_any`."""
+    """Schedule the next timer of any waiting node. Mirrors `Wakes.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
@@ -204,7 +204,7 @@ def want_any(state: State, now_s: float) -> None:
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """Mirrors `beats.Beats.set_off`."""
+    """Schedule a heartbeat outside of the node's timer. Mirrors `Beats.set_off`."""
     entry = state.nodes[node]
     if entry.event >= now_s:
         return

@@ -1,4 +1,4 @@
-"""Compiling functions; what was compiled is kept beside them, by what all of their sources say."""
+"""Compilation of functions. Compiled code is kept beside the sources, named by a hash of all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", 
 
 
 def _cache_dir() -> str | None:
-    """Return a folder that only serves these very sources; None where it cannot be written."""
+    """Return a folder that serves exactly these sources; None if it is not writable."""
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:
@@ -33,21 +33,23 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code, made when `entry` first reaches it; only compiled functions can call it."""
+    """Return the function as machine code, compiled when `entry` first reaches it. Only compiled functions can call
+    it."""
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
-    """Names what a compiled function mirrors, as `module:name`; whoever changes one end looks at the other.
+    """Declare which functions, as `module:name`, a compiled function mirrors, so that a change of one end is checked
+    at the other.
 
-    `tests.house.twins` keeps what both ends said when they were last held against each other.
+    `tests.house.twins` keeps a hash of both ends as of their last comparison.
     """
     assert all(":" in original for original in originals)
     return lambda function: function
 
 
 def entry(function: F) -> F:
-    """As `compiled`, kept on disk with all that it calls."""
+    """Return the function as machine code that Python can call, cached on disk with all functions that it calls."""
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:

@@ -1,4 +1,5 @@
-"""Which job comes first, as in `scheduler.order.fifo` and `fair` (compiled). FIFO is one pool of that order."""
+"""The order of jobs (compiled). Mirrors `scheduler.order.fifo` and `fair`; differs in that FIFO is one pool of that
+order, and ties by name are missing."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def touch(state: State, stage: int) -> None:
-    """The stage's counters have changed since the policy was asked."""
+    """Note that the stage's counters have changed since the last decision."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
@@ -18,7 +19,7 @@ def touch(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books.settle")
 @compiled
 def settle(state: State) -> None:
-    """Mirrors `Books.settle`."""
+    """Process all changed stages before a decision. Mirrors `Books.settle`."""
     count = state.num.dirty
     state.num.dirty = 0
     for place in range(count):
@@ -77,7 +78,7 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """In its pool's list, where its key belongs."""
+    """Sort the job into its pool's list by its key."""
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
     base = kind * state.num.jobs + state.pools[pool].at
@@ -123,7 +124,7 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Mirrors `Pool.key` where ties go by the oldest job; ties by name are not compiled."""
+    """Compute the pool's key. Mirrors `Pool.key`; differs in that ties by name are missing."""
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1

@@ -1,4 +1,4 @@
-"""The loop over all that happens, as in `scheduler.simulate.simulation` (compiled)."""
+"""The main loop over all events (compiled). Mirrors `scheduler.simulate.simulation`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _pass_timers(state: State, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
-    """Mirrors `Simulation.want_tick`, also when it is due at this very time."""
+    """Schedule a tick at the next multiple of the interval. Mirrors `Simulation.want_tick`."""
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
@@ -98,7 +98,8 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Return the orders of a reply, as in `Beats.on_reply`, from where it was interrupted; False when it is again."""
+    """Carry out the orders of a reply, from where they were interrupted. Mirrors `Beats.on_reply`; returns False to
+    pause again."""
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
     while num.at_item < reply.count:
@@ -128,7 +129,7 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """One event of the driver's queue."""
+    """Process one event of the driver's queue."""
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
     elif kind == BEAT_EVENT:
@@ -154,7 +155,7 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
-    """Goes on with what asks for blocks or room on its way; False when it does again."""
+    """Continue an event that paused for a block or for room. Return False if it pauses again."""
     if state.num.doing == TAKING:
         done = contended.take(state, now_s)
     else:
@@ -176,7 +177,7 @@ def _rows_are_full(state: State, slack: int) -> bool:
 
 @compiled
 def _has_room(state: State) -> bool:
-    """Do the queues hold what one more event may add?"""
+    """Return whether the queues have room for the largest possible next event."""
     num = state.num
     return (
         contended.has_room(state)
@@ -188,7 +189,7 @@ def _has_room(state: State) -> bool:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
 @compiled
 def _next(state: State) -> bool:
-    """Return the next event, of the driver's queue or of an attempt; False when there is none."""
+    """Process the next event of the driver's queue or of an attempt. Return False if there is none."""
     num, sec = state.num, state.sec
     if num.is_fluid:
         emulated_s = contended.next_s(state)
@@ -239,5 +240,6 @@ def _play(state: State, slack: int) -> int:
 
 @entry
 def play(arrays: State, slack: int) -> int:
-    """Plays until a table of rows has less than `slack` places left, a block or room is wanted, or to the end."""
+    """Run the simulation until a table has less than `slack` rows left, a block or room is needed, or the end. Return
+    which."""
     return _play(handle_of(arrays), slack)

@@ -1,6 +1,7 @@
-"""Which map of a job a node gets, as in `scheduler.core.index`, `locality.greedy` and `locality.delay` (compiled).
+"""The choice of a job's map for a node (compiled). Mirrors `scheduler.core.index`, `locality.greedy` and
+`locality.delay`.
 
-A pick is a task with its reason and a value for the reason's text. `NONE` is no answer, `WAITS` that the job waits.
+A pick is a task, its reason and the value in the reason's text. `NONE` means no answer, `WAITS` that the job waits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """Return the next unstarted map of one host's or rack's, between those places of `near`; -1 when there is none."""
+    """Return the next unstarted map of one host or rack, between those positions in `near`; -1 if there is none."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -47,21 +48,21 @@ def _near(state: State, low: int, high: int, where: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
 @compiled
 def local_map(state: State, job: int, node: int) -> int:
-    """Mirrors `TaskIndex.on_host`."""
+    """Return an unstarted map with input on the node. Mirrors `TaskIndex.on_host`."""
     return _near(state, state.jobs[job].hosts_at, state.jobs[job].hosts_end, node)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_rack")
 @compiled
 def rack_map(state: State, job: int, node: int) -> int:
-    """Mirrors `TaskIndex.on_rack`."""
+    """Return an unstarted map with input in the node's rack. Mirrors `TaskIndex.on_rack`."""
     return _near(state, state.jobs[job].racks_at, state.jobs[job].racks_end, state.nodes[node].rack)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.anywhere")
 @compiled
 def free_map(state: State, job: int) -> int:
-    """Mirrors `TaskIndex.anywhere`."""
+    """Return an unstarted map without hosts. Mirrors `TaskIndex.anywhere`."""
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
         task = state.tasks[entry.first + entry.free_cursor]
@@ -74,7 +75,8 @@ def free_map(state: State, job: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """Mirrors `TaskIndex.first`."""
+    """Return the first unstarted task. Mirrors `TaskIndex.first`; differs in that an index of tasks is a cursor,
+    since no task runs again."""
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
     while stage.cursor < stage.total:
@@ -87,7 +89,7 @@ def first_of(state: State, job: int, kind: int) -> int:
 @twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Mirrors `Greedy.pick`."""
+    """Return the nearest map of the job. Mirrors `Greedy.pick`."""
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -108,7 +110,7 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Mirrors `Delay.pick`."""
+    """Return a map of the job, or that the job waits. Mirrors `Delay.pick`."""
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_beat == state.num.beats:
         return NONE, 0, 0.0
@@ -140,14 +142,14 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
-    """Return how long a job of that level has to wait for a map anywhere."""
+    """Return the seconds that a job of that level has to wait for a map anywhere."""
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
-    """Mirrors `Delay.beat`."""
+    """Add the time since the last heartbeat to the waits of skipped jobs. Mirrors `Delay.beat`."""
     for place in range(state.num.skipped):
         job = state.jobs[state.skipped[place]]
         job.wait += now_s - job.skipped

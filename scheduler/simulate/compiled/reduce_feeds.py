@@ -1,4 +1,4 @@
-"""What the core has told the nodes of map outputs, for their reduces (compiled)."""
+"""Map outputs that the core told the nodes of, for their reduces (compiled)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
 @compiled
 def feed_more(state: State, node: int, job: int) -> None:
-    """Mirrors `Ledger._feed`, with the count of reduces."""
+    """Count another reduce of the job on the node. Mirrors `Ledger._feed`."""
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -26,7 +26,7 @@ def feed_more(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books._feed_less")
 @compiled
 def feed_less(state: State, node: int, job: int) -> None:
-    """Mirrors `Books._feed_less`."""
+    """Count one reduce of the job less on the node. Mirrors `Books._feed_less`."""
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -45,9 +45,9 @@ def feed_less(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
 def feed(state: State, node: int) -> int:
-    """Mirrors `core._feed`: of how many jobs there is news.
+    """Add news of map outputs to the reply; return the number of jobs with news. Mirrors `core._feed`.
 
-    Where nothing contends nobody waits but for all map outputs, so that no earlier news is told.
+    It differs without contention: reduces then wait for all map outputs, so earlier news is not told.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

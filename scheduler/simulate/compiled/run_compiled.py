@@ -1,4 +1,4 @@
-"""Plays a simulation in the compiled loop, when that can; its rows go where those of the objects would."""
+"""Runs a simulation in the compiled loop if that covers it. Its rows go to the same sinks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ATTEMPTS_AT_ONCE = 100_000
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """As `Simulation.run`, of one that has not begun; why not, and nothing has happened, when it is not covered."""
+    """Run a simulation that has not begun, as `Simulation.run` does. Return why not if it is not covered; then
+    nothing has happened."""
     why = covers.why_not(simulation)
     if why is not None:
         return why
@@ -34,7 +35,7 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
 
 
 class _Played:
-    """A simulation on its way."""
+    """A simulation in progress."""
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
@@ -45,7 +46,7 @@ class _Played:
         self._plans: dict[int, AttemptPlan] = {}
 
     def play(self, on_progress: OnProgress | None) -> None:
-        """To the end. Raises Stuck when there is none."""
+        """Run to the end. Raises Stuck if there is none."""
         for node in self._simulation.nodes:
             node.up = True
         while True:
@@ -69,7 +70,7 @@ class _Played:
                 return
 
     def _store_files(self) -> None:
-        """The NameNode takes the files that have come to be."""
+        """Report the recorded steps of files to the NameNode."""
         state, simulation = self._state, self._simulation
         storage, nodes = simulation.storage, simulation.nodes
         steps = state.file_rows[: int(state.num.n_files)]
@@ -94,7 +95,7 @@ class _Played:
         storage.names.take_replica_changes()
 
     def _find_targets(self) -> None:
-        """The nodes for the block that an attempt is about to write."""
+        """Find target nodes for the block that an attempt will write next."""
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
         plan = self._plan(int(work.task))
@@ -108,7 +109,7 @@ class _Played:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Of a task's attempt, as far as files go; kept until it commits."""
+        """Return the plan of a task's attempt, as far as files need it. Plans are kept until the commit."""
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)
         return self._plans[number]
@@ -139,7 +140,7 @@ class _Played:
         )
 
     def _hand_on(self) -> None:
-        """All rows that have come to be."""
+        """Pass all new rows to the sinks."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
         decided, beats = int(num.n_decisions), int(num.n_beats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):
@@ -160,7 +161,7 @@ class _Played:
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
-        """The simulation knows how far it is."""
+        """Update the simulation's time and statistics from the arrays."""
         simulation, num = self._simulation, self._state.num
         known = simulation.statistics
         simulation.queue.now_s = float(self._state.sec.now)

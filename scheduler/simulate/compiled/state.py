@@ -1,4 +1,5 @@
-"""All that the compiled loop knows: numbers by name, and tables of what `entity_records` and `flow_records` say."""
+"""The whole state of the compiled loop: named numbers, and tables of the records in `entity_records` and
+`flow_records`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.contended import flow_records as fluid
 
 
 class Seconds(Record):
-    """Times and lengths of time."""
+    """Times and durations, in seconds."""
 
     now: f8
     passed_at: f8
@@ -126,7 +127,8 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
 
 
 class State(NamedTuple):
-    """The arrays; see the records above. `stages` are two a job and `pool_stages` two a pool: maps, reduces."""
+    """The arrays; see the records above. `stages` has two entries per job and `pool_stages` two per pool: maps,
+    reduces."""
 
     sec: Seconds
     num: Numbers

@@ -1,4 +1,4 @@
-"""A simulation that is about to begin, as the arrays of the compiled loop."""
+"""Conversion of a simulation that has not begun to the arrays of the compiled loop."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ FILES = 1 << 14
 
 
 class NotCovered(Exception):
-    """The compiled loop does not play this; the message says why."""
+    """The compiled loop does not cover this simulation. The message says why."""
 
 
 class Costs:
-    """The cost of each task as a place in one table; equal objects are kept once."""
+    """The costs of all tasks, as rows of one table. Equal objects share a row."""
 
     def __init__(self) -> None:
         self._place: dict[int, int] = {}
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Return the row of the cost in the table; add it when it is new."""
+        """Return the row of the cost, added if it is new."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """Return all as records."""
+        """Return all costs as records."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
@@ -80,7 +80,8 @@ class Costs:
 
 
 class Inputs:
-    """Of each task: the nodes with its input, those whose replicas are read, and whether it reads a block."""
+    """The inputs of all tasks: the nodes that hold them, the nodes to read from, and whether a block is read at
+    all."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._node = {node.spec.node: node.index for node in simulation.nodes}
@@ -92,7 +93,7 @@ class Inputs:
         self.reads: list[bool] = []
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """One more job, its maps' costs. NotCovered when a map reads what nobody holds."""
+        """Add a job with the costs of its maps. Raises NotCovered if a map reads a block that no node holds."""
         place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
@@ -120,12 +121,12 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Return where parts of these sizes end that come after those before."""
+    """Yield the end positions of consecutive parts of these sizes, starting at `before`."""
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
 def make_state(simulation: Simulation) -> State:
-    """Return the arrays at the run's start. Raises NotCovered when a task is not plain."""
+    """Return the arrays at the run's start. Raises NotCovered for a task that is not plain."""
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -180,7 +181,7 @@ def make_state(simulation: Simulation) -> State:
 
 
 def _of_nodes(simulation: Simulation) -> Arrays:
-    """Return what is as wide as the widest node has slots, and the rows that one heartbeat may make."""
+    """Return the arrays whose width depends on the slots of a node, and the buffer for the rows of one heartbeat."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -196,7 +197,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """Return what is told to reduces, and the driver's queue."""
+    """Return the arrays for news to reduces, and the driver's queue."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     slots = sum(node.spec.reduce_slots for node in nodes)
@@ -217,7 +218,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """No pool and no stage stands in an order yet, no chain goes along a timer."""
+    """Set initial values: no pool and no stage is sorted yet, no chain waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -228,7 +229,7 @@ def _array(values: list[int]) -> Ints:
 
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
-    """Of the job's maps and reduces; each is looked at."""
+    """Return the costs of the job's maps and reduces. Raises NotCovered for a task that is not plain."""
     model = simulation.setup.costs
     maps = [model.map_cost(job, index) for index in range(job.maps)]
     reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
@@ -278,7 +279,8 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Groups of maps by job and host, then by job and rack; their maps; the jobs learn which are theirs."""
+    """Return the groups of maps by job and host, then by job and rack, and their maps. Sets each job's range of
+    groups."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
@@ -303,7 +305,7 @@ def _near(
 
 
 def _racks(simulation: Simulation) -> tuple[int, Values]:
-    """Return how many racks there are, and each node's."""
+    """Return the number of racks, and each node's rack."""
     place: dict[str, int] = {}
     rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
     return max(1, len(place)), np.array(rack_of, np.int64)
@@ -312,7 +314,7 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Fair's pools; under FIFO all jobs are in one."""
+    """Return Fair's pools, or a single pool for all jobs under FIFO."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -336,7 +338,7 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the nodes, and their order by timers. Their lives begin as `Simulation._join` has them begin."""
+    """Return the nodes, and their order by timers. Starts their incarnations as `Simulation._join` does."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing

@@ -1,4 +1,4 @@
-"""The trace formats, a module each. Its name is the format's; it declares `FORMAT`, and nothing else lists it."""
+"""The trace formats, one per module, named as the format. A module declares `FORMAT`, and no other list exists."""
 
 from __future__ import annotations
 

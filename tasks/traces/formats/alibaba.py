@@ -1,7 +1,7 @@
 """Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV made of it, with a header.
 
-A task there has many equal instances. Those of tasks that wait for none become maps; those that wait for others (their
-names say which, as in R3_1) become reduces: stages beyond two are folded into them.
+A task there has many equal instances. Instances of tasks without predecessors become maps, others (their names show
+it, as R3_1) become reduces: stages beyond two are folded into them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Notes = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One task: when it could begin, and its instances, which are all equal."""
+    """One task: its earliest start, and its equal instances."""
 
     job: str
     submit_s: float
@@ -40,7 +40,7 @@ class _Row:
 
 
 def read_alibaba(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission; BadInput names the line that is not a task."""
+    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a task."""
     notes: Notes = Counter()
     jobs: dict[str, list[_Row]] = {}
     instances = 0

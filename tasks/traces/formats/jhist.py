@@ -1,6 +1,7 @@
-"""Job history of YARN's MapReduce (`.jhist`, Avro in JSON): events a line behind a line `Avro-Json` and the schema.
+"""Job history of YARN's MapReduce (`.jhist`, Avro in JSON): one event per line after a line `Avro-Json` and the
+schema.
 
-A file holds one job; files written one after another into one are read as well.
+A file contains one job; concatenated files are read as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KINDS = {"MAP": "map", "REDUCE": "reduce"}  # other tasks (setup, cleanup) are 
 
 @dataclass(slots=True)
 class _Task:
-    """What events have said of one task so far; times in ms."""
+    """A task as known from the events so far, in ms."""
 
     kind: str
     locations: str = ""
@@ -36,7 +37,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _History:
-    """What events have said of one job so far."""
+    """A job as known from the events so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, _Task] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class _History:
 
 
 def read_jhist(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission; BadInput names the line that is no event."""
+    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not an event."""
     histories: list[_History] = []
     for kind, event, where in _events(path):
         if not histories or (kind == "JOB_SUBMITTED" and "submitTime" in histories[-1].values):
@@ -86,7 +87,7 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a union's value: later versions write {type: value}."""
+    """Return the value of a union, which later versions write as {type: value}."""
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()
         if key in ("string", "long", "int", "boolean", "map", "array") or str(key).startswith("org.apache."):

@@ -1,4 +1,4 @@
-"""Rumen's JSON traces of Hadoop: job objects in a row, plain or gzipped, and the topology files beside them."""
+"""Rumen's JSON traces of Hadoop: a sequence of job objects, plain or gzipped, and their topology files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _DEPTH_MAX = 50
 
 
 def read_rumen(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission, or its topology; BadInput names the object that is neither.
+    """Return the jobs of a file in order of submission, or its topology. Raises BadInput that names an object that is
+    neither.
 
     Costs are those of the successful attempt of each task; failed ones are only counted.
     """
@@ -105,27 +106,27 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return when the last successful attempt of the maps ended, in ms; 0 when none did."""
+    """Return when the last successful attempt of the maps ended, in ms; 0 if none did."""
     return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return how long the shuffle went on after the attempt had begun and all maps had ended."""
+    """Return the seconds of the shuffle after the attempt had begun and all maps had ended."""
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt (or nothing), and how many were not."""
+    """Return the first successful attempt (or nothing), and the number of unsuccessful ones."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the bytes that a map passed on.
+    """Return the bytes that a map passed to reduces.
 
     A task's `outputBytes` are the bytes on local disks, with all spills and, in Hadoop 2, what a map without reduces
-    writes beside its output: that output is in the distributed file system.
+    writes beside its output, which is in the distributed file system.
     """
     if shuffled:
         return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
@@ -181,7 +182,7 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 
 
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
-    """Return a number of 0 or more; Rumen writes -1 for what it does not know."""
+    """Return a number of at least 0; None for -1, which Rumen writes for unknown values."""
     value: Any = raw.get(key)
     return round(value) if _is_amount(value) else None
 

@@ -1,7 +1,8 @@
-"""Slurm's accounting: what `sacct --parsable2` (or `--parsable`) prints, a head of column names and a job a line.
+"""Slurm's accounting: the output of `sacct --parsable2` (or `--parsable`), a line of column names and one line per
+job.
 
-Wanted are JobID, Submit, and Elapsed (or Start and End); AllocCPUS, Timelimit, User, Partition and State are used where
-they are there. Steps (123.batch) belong to their job and are not read. Times are taken as UTC.
+Required are JobID, Submit, and Elapsed (or Start and End); AllocCPUS, Timelimit, User, Partition and State are used
+if present. Steps (123.batch) belong to their job and are skipped. Times are taken as UTC.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Cells = Mapping[str, str]
 
 
 def read_slurm(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission; BadInput names the line that is none."""
+    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     names: list[str] = []

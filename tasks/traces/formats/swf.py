@@ -1,8 +1,9 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: a job a line, 18 numbers, -1 for what is unknown.
+"""The Standard Workload Format of the Parallel Workloads Archive: one job per line, 18 numbers, -1 for unknown
+values.
 
 A parallel job on n processors becomes n maps of its run time. The policy `easy` and the admission `gang` start them
-together, as a parallel machine does; other policies start them one by one. The machine is what the header says, or the
-processors that the trace has in use at a time.
+together, as a parallel machine does; other policies start them separately. The machine is taken from the header, else
+from the most processors in use at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CANCELLED = 5
 
 
 def read_swf(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission; BadInput names the line that is not one."""
+    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     header: dict[str, int] = {}
@@ -50,7 +51,7 @@ def read_swf(path: Path) -> Trace:
 
 
 def _take_header(line: str, header: dict[str, int]) -> None:
-    """Keep what a comment says of the machine: `; MaxNodes: 240`, perhaps with words behind the number."""
+    """Process a comment about the machine, such as `; MaxNodes: 240`, perhaps followed by words."""
     name, _, value = line.strip("; \t").partition(":")
     number = value.split()[0] if value.split() else ""
     if name.strip() in ("MaxNodes", "MaxProcs") and number.isdecimal() and len(number) < 9 and int(number):

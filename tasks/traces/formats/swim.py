@@ -1,4 +1,4 @@
-"""SWIM's workload files: a job a line, six columns, or eight with the input and output path.
+"""SWIM's workload files: one job per line, six columns, or eight with the input and output path.
 
 Published files with paths end each line with a tab, which makes a ninth, empty column.
 """
@@ -16,7 +16,7 @@ _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "r
 
 
 def read_swim(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission; BadInput names the line that is not one."""
+    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
     jobs = [_job(line, f"{path}:{number}") for number, line in lines(path) if line.strip() and line[0] != "#"]
     if not jobs:
         raise BadInput(

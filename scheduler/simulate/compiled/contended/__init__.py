@@ -1,1 +1,1 @@
-"""The compiled twins of the fluid model (`cluster.virtual.fluid`)."""
+"""The compiled twins of the contention model (`cluster.virtual.fluid`), for attempts that all succeed."""

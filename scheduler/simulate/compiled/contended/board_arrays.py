@@ -1,4 +1,8 @@
-"""What nodes' reduces have been told of map outputs, as in `cluster.virtual.boards` (compiled)."""
+"""Map outputs that a node's reduces were told of (compiled).
+
+Mirrors `cluster.virtual.boards`; differs in that boards are a linked list per node and count outputs instead of
+listing them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return what the job's reduces on the node were told, -1 when nothing. Ended jobs are forgotten on the way."""
+    """Return the board of the job on the node; -1 if there is none. Boards of ended jobs are removed on the way."""
     before, board = -1, state.nodes[node].board
     while board >= 0:
         entry = state.boards[board]
@@ -28,7 +32,7 @@ def board_of(state: State, node: int, job: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """Mirrors `board_of`; there is one from now on."""
+    """Return the board of the job on the node, made if there is none. Mirrors `SharedNode.board`."""
     board = board_of(state, node, job)
     if board < 0:
         board = state.num.boards

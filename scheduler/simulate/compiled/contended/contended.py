@@ -1,4 +1,8 @@
-"""Attempts that contend, as the driver sees them: as in `cluster.virtual.fluid.fluid` (compiled)."""
+"""The driver's view of attempts with contention (compiled).
+
+Mirrors `cluster.virtual.fluid.fluid`; differs in that every attempt succeeds, and that functions return False to
+pause the loop for a block or for larger arrays.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,8 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """An attempt comes to the node (1) or leaves it (-1), with the memory that it declares."""
+    """Add (`sign` 1) or remove (-1) the declared memory of an attempt, and recompute the disk's rate, which paging
+    reduces. Mirrors `World.enter`, `leave` and `_page`."""
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
         return
@@ -70,7 +75,7 @@ def _page(state: State, task: int, node: int, sign: int) -> None:
 )
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Mirrors `Run.__init__`."""
+    """Start an attempt on the node. Mirrors `FluidEmulation.launch` and `RunningAttempt.__init__`."""
     num = state.num
     if num.touched > 0 and due_items.next_s(state) > state.sec.agenda_s:
         settle(state)  # what the launch before has changed
@@ -103,7 +108,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Mirrors `FluidEmulation.next_s`."""
+    """Return the time of the next event of an attempt. Mirrors `FluidEmulation.next_s`."""
     if state.num.told > 0:
         return state.sec.agenda_s
     if state.num.touched > 0:
@@ -113,7 +118,7 @@ def next_s(state: State) -> float:
 
 @compiled
 def has_room(state: State) -> bool:
-    """Do the arrays hold what the next step may add?"""
+    """Return whether the arrays have room for the largest possible next step."""
     num, width = state.num, state.way.shape[1]
     return (
         num.free_items >= state.num.room
@@ -125,7 +130,7 @@ def has_room(state: State) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """Mirrors `Sharing.advance`; False when it must go on later: a block is wanted, or room."""
+    """Process all events until `now_s`. Mirrors `Sharing.advance`; returns False to pause for a block or for room."""
     sec = state.sec
     while True:
         if state.num.wants > 0 or not has_room(state):
@@ -144,7 +149,7 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Mirrors `Run.fire`."""
+    """Process an event of an attempt. Mirrors `RunningAttempt.fire`."""
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -173,7 +178,7 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Mirrors `Run._tell`."""
+    """Report the end of an attempt to its node. Mirrors `RunningAttempt._tell`."""
     entry = state.work[work]
     due_items.drop_item(state, entry.timer)
     where = state.nodes[entry.node]
@@ -196,7 +201,8 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Mirrors `Beats.take`; False when it must go on later."""
+    """Queue the ends of attempts until `now_s` for their nodes' heartbeats. Mirrors `Beats.take`; returns False to
+    pause."""
     if not advance(state, now_s):
         return False
     for place in range(state.num.told):
@@ -217,7 +223,7 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Mirrors the first half of `FluidEmulation.map_outputs`."""
+    """Note which map outputs the node was told of. Mirrors the first half of `FluidEmulation.map_outputs`."""
     board = state.boards[own_board(state, node, job)]
     board.heard = until
     board.all_done = all_done
@@ -226,7 +232,7 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """The other half, for one of the node's attempts."""
+    """Tell one reduce of the node about map outputs. Mirrors the second half of `FluidEmulation.map_outputs`."""
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]
     if task.job == job and not task.is_map:
@@ -236,7 +242,8 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Mirrors `Host.usage`: shares of CPU, disk and network, bytes of memory."""
+    """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
+    `SharedNode.usage`."""
     state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)

@@ -1,4 +1,5 @@
-"""What will happen to attempts that contend, as in `cluster.virtual.agenda` (compiled)."""
+"""The agenda of attempts with contention (compiled). Mirrors `cluster.virtual.agenda`; differs in that items are
+numbers and their records are reused."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
-    """Return an item, or a flow to be, of an attempt."""
+    """Return the number of a new item or flow of an attempt."""
     state.num.free_items -= 1
     item = state.item_free[state.num.free_items]
     flow = state.flows[item]
@@ -28,7 +29,8 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """It will never be due; its place is free when the agenda has forgotten it."""
+    """Remove an item from the agenda. Mirrors `Agenda.cancel`; the record is reused once the heap has dropped the
+    item."""
     flow = state.flows[item]
     flow.due = inf
     flow.live = 0
@@ -45,7 +47,7 @@ def _free(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.at")
 @compiled
 def at(state: State, item: int, due_s: float) -> None:
-    """Mirrors `Agenda.at`."""
+    """Schedule an item at that time. Mirrors `Agenda.at`."""
     flow, num = state.flows[item], state.num
     flow.due = due_s
     if due_s < flow.queued:
@@ -69,7 +71,7 @@ def _take_first(state: State) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Mirrors `Agenda.next_s`."""
+    """Return the time of the next item. Mirrors `Agenda.next_s`."""
     while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
@@ -88,7 +90,7 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Mirrors `Agenda.pop`."""
+    """Remove and return the next item. Mirrors `Agenda.pop`."""
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)
     state.flows[item].queued = state.flows[item].due = inf

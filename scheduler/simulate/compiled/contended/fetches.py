@@ -1,4 +1,7 @@
-"""How reduces that contend get their input, as in `cluster.virtual.fluid.reduce_phases` (compiled)."""
+"""The shuffle of reduces with contention (compiled).
+
+Mirrors `cluster.virtual.fluid.reduce_phases`; differs in that no fetch fails and all reduces get equal parts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Mirrors `ReduceRun.start`."""
+    """Start a reduce. Mirrors `ReduceRun.start`."""
     entry = state.work[work]
     board = own_board(state, entry.node, state.tasks[entry.task].job)
     hear(state, work, 0, state.boards[board].heard)
@@ -25,7 +28,7 @@ def start_reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """Mirrors `ReduceRun.hear`, of the job's map outputs from one to another."""
+    """Queue the map outputs from `since` to `until` for fetching. Mirrors `ReduceRun.hear`."""
     entry = state.work[work]
     if not entry.started or entry.phase != SHUFFLING or entry.ended:
         return
@@ -50,7 +53,7 @@ def hear(state: State, work: int, since: int, until: int) -> None:
 @twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """Mirrors `plans.equal_shares`: the bytes of one reduce's part of a map's output."""
+    """Return the bytes of one reduce's part of a map's output. Mirrors `plan_arithmetic.equal_shares`."""
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
     return total * (part + 1) // parts - total * part // parts
@@ -59,7 +62,7 @@ def _share(state: State, output: int, part: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """Mirrors `ReduceRun._fetch`."""
+    """Start fetches up to the limit of parallel copies. Mirrors `ReduceRun._fetch`."""
     entry = state.work[work]
     while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
         entry.picks += 1
@@ -70,7 +73,8 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Mirrors `ReduceRun._fetch_from`, of the source at that place; without `intake`, which a framework limits."""
+    """Start the fetch from the source at that place. Mirrors `ReduceRun._fetch_from`; differs in that `intake`, a
+    limit of some frameworks, is missing."""
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]
@@ -105,7 +109,7 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
 @compiled
 def _handle(state: State, work: int, cpu_s: float) -> None:
-    """Mirrors `ReduceRun._handle`."""
+    """Add CPU time for handling fetched data. Mirrors `ReduceRun._handle`."""
     entry = state.work[work]
     entry.owed += cpu_s
     if not entry.handling and entry.owed > 0.0:
@@ -117,7 +121,7 @@ def _handle(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle_owed")
 @compiled
 def _handle_owed(state: State, work: int) -> None:
-    """Mirrors `ReduceRun._handle_owed`."""
+    """Start a flow for the CPU time that is owed. Mirrors `ReduceRun._handle_owed`."""
     entry = state.work[work]
     owed = entry.owed
     entry.owed = 0.0
@@ -128,7 +132,7 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Mirrors `ReduceRun.over` of the CPU time that fetching takes."""
+    """Process the end of the CPU flow of fetches. Mirrors `ReduceRun.over` for that flow."""
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
         return
@@ -139,7 +143,7 @@ def handled(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")
 @compiled
 def fetched(state: State, item: int) -> None:
-    """Mirrors `ReduceRun.fire` for a fetch."""
+    """Process the end of a fetch. Mirrors `ReduceRun.fire` for a fetch."""
     flow = state.flows[item]
     work, count, total = flow.work, flow.batch, flow.total
     if flow.ways > 0:
@@ -153,7 +157,7 @@ def fetched(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """Mirrors `ReduceRun._keep`."""
+    """Keep fetched data in memory, or write what does not fit to disk. Mirrors `ReduceRun._keep`."""
     entry = state.work[work]
     task = state.tasks[entry.task]
     entry.fetched += count
@@ -175,7 +179,7 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
 
 @compiled
 def copied(state: State, item: int) -> None:
-    """Note that what did not fit into memory is on disk."""
+    """Process the end of writing fetched data to disk. Mirrors `ReduceRun.over` for that flow."""
     work = state.flows[item].work
     stop(state, item)
     drop_item(state, item)

@@ -1,4 +1,4 @@
-"""The arrays of attempts that contend: at a simulation's start, and larger when they are full."""
+"""The arrays of attempts with contention: their initial sizes, and larger ones when they are full."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PENDING_MAX = 1 << 30
 
 
 def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
-    """Why the compiled loop does not play these attempts, which contend."""
+    """Return why the compiled loop does not cover these attempts with contention; None if it does."""
     if any(cost.duration_s is not None for cost in costs):
         return "durations are known of tasks that contend"
     if any(cost.partitions is not None for cost in costs):
@@ -40,13 +40,13 @@ def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
 
 
 def _sources(simulation: Simulation) -> int:
-    """Nodes from which one reduce may have to fetch."""
+    """Return the largest number of nodes from which one reduce fetches."""
     most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
     return min(most, len(simulation.nodes)) + 1
 
 
 def no_fluid() -> Arrays:
-    """Return the arrays where nothing contends."""
+    """Return empty arrays for a simulation without contention."""
     small = np.zeros(1, np.int64)
     few = small.reshape(1, 1)
     two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
@@ -76,7 +76,7 @@ def _of_kind(name: str, values: Values) -> Values:
 
 
 def fluid(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays, with nothing running."""
+    """Return the arrays with no attempt running."""
     nodes = simulation.nodes
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
@@ -122,10 +122,11 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 
 
 def _longest_way(simulation: Simulation, replication: int) -> int:
-    """Return the most resources that a flow passes: a read from another rack's node, or a pipeline over racks.
+    """Return the largest number of resources that one flow passes: a read from another rack's node, or a pipeline
+    over racks.
 
-    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink a hop, and a downlink and a
-    shared disk a node.
+    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink per hop, and a downlink and
+    a shared disk per node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -176,7 +177,7 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
 
 
 def begin(simulation: Simulation, state: State) -> None:
-    """The numbers to begin with."""
+    """Set the initial numbers."""
     num, setup = state.num, simulation.setup
     num.is_fluid = 1
     links = setup.cluster.links
@@ -195,7 +196,8 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return the rings for what replies tell of map outputs, which hold `widest` items more than replies."""
+    """Return the ring buffers for replies about map outputs. The ring of items holds `widest` more than the ring of
+    replies."""
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
         "replies": records(count, plain.ReplyEntry),
@@ -204,7 +206,7 @@ def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """Return the same state in arrays twice as long, as far as they may be full."""
+    """Return the same state with arrays of twice the length where they may be full."""
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: _longer(getattr(state, name))
@@ -230,7 +232,7 @@ def _longer(array: Values) -> Values:
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
-    """Entries have the place of their number in the ring."""
+    """Return the ring buffer with twice the length. Entry `n` moves to the place `n` modulo the new length."""
     longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]

@@ -1,4 +1,4 @@
-"""Records of attempts that contend: nodes' resources, flows through them, and what each attempt is doing."""
+"""Records of attempts with contention: nodes' resources, flows through them, and the phase of each attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node whose attempts contend."""
+    """A node whose attempts share its resources."""
 
     seen: f8  # when its use was last asked for, and what had moved by then
     cpu_seen: f8
@@ -24,8 +24,8 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """Mirrors `max_min.Resource`: four a node (CPU, disk, out, in), then the uplinks, the downlinks, the core,
-    and the disks that nodes share."""
+    """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the uplinks, the
+    downlinks, the core, and the disks that nodes share."""
 
     capacity: f8
     declared: f8
@@ -44,7 +44,7 @@ class ResourceEntry(Record):
 
 
 class FlowEntry(Record):
-    """As `maxmin.Flow`, or an `agenda.Item` that passes nothing."""
+    """Mirrors `max_min.Flow`, or an `agenda.Item` that passes no resource."""
 
     due: f8
     queued: f8
@@ -64,7 +64,7 @@ class FlowEntry(Record):
 
 
 class WorkEntry(Record):
-    """As `runs.Run`."""
+    """Mirrors `running.RunningAttempt`."""
 
     task: i4
     node: i4

@@ -1,4 +1,4 @@
-"""Find the resources that a flow passes; mirrors `cluster.virtual.fluid.shared_nodes` (compiled)."""
+"""The resources that a flow passes (compiled). Mirrors `cluster.virtual.fluid.shared_nodes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def pass_through(state: State, item: int, number: int) -> None:
-    """The flow passes one more resource, if that is new to it."""
+    """Add a resource to the flow's way unless it is already there."""
     flow = state.flows[item]
     for place in range(flow.ways):
         if state.way[item, place] == number:
@@ -21,7 +21,8 @@ def pass_through(state: State, item: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
-    """The flow passes what `SharedNode.drive` is: the node's disk, and once more the one that it shares."""
+    """Add the node's disk to the flow's way, and the disk that it shares with other nodes. Mirrors
+    `SharedNode.drive`."""
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:
         flow = state.flows[item]
@@ -32,7 +33,7 @@ def pass_drive(state: State, item: int, node: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
-    """Mirrors `SharedNode.way_to`: the flow leaves one node for another."""
+    """Add the way from a node to another. Mirrors `SharedNode.way_to`."""
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
     if state.num.has_uplinks and rack != state.nodes[other].rack:
@@ -43,7 +44,7 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_in")
 @compiled
 def go_in(state: State, item: int, node: int, other: int) -> None:
-    """Mirrors `SharedNode.way_in`: the flow comes from one node into another."""
+    """Add the way into a node from another. Mirrors `SharedNode.way_in`."""
     rack, links = state.nodes[other].rack, 4 * len(state.nodes) + state.num.racks
     if rack != state.nodes[node].rack:
         if state.num.has_core:

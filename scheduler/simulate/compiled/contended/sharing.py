@@ -1,7 +1,7 @@
-"""Max-min fair rates of flows, as in `cluster.virtual.fluid.max_min`, step by step (compiled).
+"""Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` step by step.
 
-A resource's flows are a list in the order of their start: links are `flow * width + place`, `place` being where the
-resource stands among those that the flow passes.
+It differs in that a resource's flows are a linked list in the order of their start: a link is the number `flow *
+width + place`, where `place` is the position of the resource among those that the flow passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _touch(state: State, number: int) -> None:
 
 @compiled
 def _enter(state: State, item: int, place: int, number: int) -> None:
-    """The flow goes behind the resource's others."""
+    """Append the flow to the resource's list."""
     resource, link = state.resources[number], item * state.way.shape[1] + place
     state.before[link], state.after[link] = resource.tail, -1
     if resource.tail >= 0:
@@ -55,7 +55,7 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Mirrors `Resource.given`."""
+    """Return the resource's capacity with its current number of flows. Mirrors `Resource.given`."""
     resource = state.resources[number]
     if resource.seek == 0.0 or resource.count == 0:
         return resource.capacity
@@ -65,7 +65,7 @@ def _given(state: State, number: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
 @compiled
 def resize(state: State, number: int, capacity: float) -> None:
-    """Mirrors `Sharing.resize`."""
+    """Change a resource's capacity. Mirrors `Sharing.resize`."""
     resource = state.resources[number]
     resource.capacity = capacity
     resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
@@ -75,7 +75,7 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Mirrors `Sharing.start`, of a flow with its total, cap and way."""
+    """Start a flow whose total, cap and way are set. Mirrors `Sharing.start`."""
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
     flow.at = now_s
@@ -98,7 +98,7 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Mirrors `Sharing.stop`."""
+    """Stop a flow. Mirrors `Sharing.stop`."""
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
@@ -120,7 +120,7 @@ def stop(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
 @compiled
 def left_at(state: State, item: int, now_s: float) -> float:
-    """Mirrors `Flow.left_at`."""
+    """Return the rest of a flow at that time. Mirrors `Flow.left_at`."""
     flow = state.flows[item]
     return max(0.0, flow.left - flow.rate * (now_s - flow.at))
 
@@ -128,7 +128,7 @@ def left_at(state: State, item: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.moved_until")
 @compiled
 def moved_until(state: State, number: int, now_s: float) -> float:
-    """Mirrors `Resource.moved_until`."""
+    """Return the total moved through a resource until that time. Mirrors `Resource.moved_until`."""
     width, moved = state.way.shape[1], 0.0
     link = state.resources[number].head
     while link >= 0:
@@ -143,7 +143,7 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.settle")
 @compiled
 def settle(state: State) -> None:
-    """Mirrors `Sharing.settle`."""
+    """Recompute the rates of all flows affected by changes. Mirrors `Sharing.settle`."""
     count = state.num.touched
     state.num.touched = 0
     state.num.stamp += 1
@@ -189,7 +189,8 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Mirrors `Sharing._collect`: how many flows and links were found."""
+    """Collect the flows and resources connected with a resource, and return their numbers. Mirrors
+    `Sharing._collect`."""
     state.num.stamp += 1
     state.num.solves += 1
     stamp, width = state.num.stamp, state.way.shape[1]
@@ -232,7 +233,8 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Let the flows of a link that were not found keep their rates, and return how many these are."""
+    """Subtract the rates of a resource's flows that were not collected from its free capacity. Return the number of
+    these flows."""
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
     link = resource.head
@@ -261,7 +263,7 @@ def _set(state: State, item: int, rate: float) -> None:
 
 @compiled
 def _sort(state: State, count: int) -> None:
-    """Puts the flows that were found in order of their caps; equal ones stay in theirs."""
+    """Sort the collected flows by their caps. The sort is stable."""
     order, other, flows = state.in_order, state.spare, state.flows
     for low in range(0, count, _FEW):
         for place in range(low, min(low + _FEW, count)):
@@ -295,7 +297,7 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Mirrors `maxmin._fill_one`."""
+    """Compute fair rates for flows that share one resource. Mirrors `max_min._fill_one`."""
     free, waiting = state.resources[number].free, count
     for place in range(count):
         flow = state.flows[state.in_order[place]]
@@ -317,7 +319,7 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Mirrors `maxmin.fill`."""
+    """Compute fair rates by progressive filling. Mirrors `max_min.fill`."""
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
     for place in range(count):

@@ -1,6 +1,7 @@
-"""What an attempt that contends does, phase after phase, as in `running` and `map_phases` of `cluster.virtual.fluid`.
+"""The phases of an attempt with contention (compiled).
 
-Where the objects ask the NameNode for a block, `WANTS` is set and nothing else happens until `write` has the answer.
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. It differs where the objects ask the
+NameNode for a block: here `wants` is set, and the loop pauses until `write` has the answer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """Mirrors `Run.cap`."""
+    """Return the largest rate of a stream. Mirrors `RunningAttempt.cap`."""
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
 
@@ -45,7 +46,7 @@ def _cap(state: State, item: int, stream_bytes: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
-    """A flow of the phase starts."""
+    """Start a flow of the current phase."""
     flow = state.flows[item]
     flow.total = total
     flow.cap = cap
@@ -61,7 +62,7 @@ def _begin(state: State, item: int, total: float, cap: float) -> None:
 )
 @compiled
 def end_flow(state: State, item: int) -> None:
-    """Mirrors `Run.drop` with `Run.credit` of a flow of the phase that is done."""
+    """Remove a finished flow from its phase. Mirrors `RunningAttempt.drop` with `credit`."""
     flow = state.flows[item]
     stop(state, item)
     work = flow.work
@@ -86,7 +87,7 @@ def _core_seconds(state: State, cpu_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
-    """Mirrors `Run.compute`."""
+    """Start the CPU flow of a phase. Mirrors `RunningAttempt.compute`."""
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -96,7 +97,7 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute_at")
 @compiled
 def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
-    """Mirrors `RunningAttempt.compute_at`."""
+    """Start a CPU flow with that largest rate. Mirrors `RunningAttempt.compute_at`."""
     item = new_item(state, work, COMPUTE)
     pass_through(state, item, 4 * state.work[work].node + CPU)
     _begin(state, item, cpu_s, rate)
@@ -105,7 +106,7 @@ def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.use_disk")
 @compiled
 def _use_disk(state: State, work: int, total: float) -> None:
-    """Mirrors `Run.use_disk`."""
+    """Start a flow on the node's own disk. Mirrors `RunningAttempt.use_disk`."""
     if total > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -118,7 +119,7 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Mirrors `RunningAttempt.write_seconds`."""
+    """Return the disk seconds of the output file; 0 without one. Mirrors `RunningAttempt.write_seconds`."""
     entry = state.work[work]
     if not writes_file(state, entry.task):
         return 0.0
@@ -128,7 +129,8 @@ def _write_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.send_seconds")
 @compiled
 def _send_seconds(state: State, work: int) -> float:
-    """Mirrors `RunningAttempt.send_seconds`."""
+    """Return the network seconds of the output file's replicas; 0 without them. Mirrors
+    `RunningAttempt.send_seconds`."""
     entry = state.work[work]
     if state.num.replication < 2 or not writes_file(state, entry.task):
         return 0.0
@@ -138,7 +140,7 @@ def _send_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_output")
 @compiled
 def _write_output(state: State, work: int) -> None:
-    """Mirrors `Run.write_output`."""
+    """Start writing the output file. Mirrors `RunningAttempt.write_output`."""
     entry = state.work[work]
     if writes_file(state, entry.task):
         entry.left = state.costs[state.tasks[entry.task].cost].output
@@ -151,7 +153,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """The next block of the output needs its nodes."""
+    """Request target nodes for the next block of the output."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
@@ -163,7 +165,7 @@ def ask_for_block(state: State, work: int) -> None:
 )
 @compiled
 def write(state: State) -> None:
-    """Mirrors `Run._write`, of the block that was asked for, along `targets`."""
+    """Start the flow of the requested block along `targets`. Mirrors `RunningAttempt._write`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
@@ -187,7 +189,7 @@ def write(state: State) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
-    """Mirrors `MapRun.start`."""
+    """Start a map. Mirrors `MapRun.start`."""
     entry = state.work[work]
     task, node = state.tasks[entry.task], state.nodes[entry.node]
     cost = state.costs[task.cost]
@@ -225,7 +227,7 @@ def start_map(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
-    """Mirrors `MapRun._spill`: bytes written, and those of them that are read again."""
+    """Return the bytes that a map spills and reads again, and note its spill. Mirrors `MapRun._spill`."""
     run = state.tasks[task]
     cost = state.costs[run.cost]
     run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
@@ -236,7 +238,7 @@ def _spill(state: State, task: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._sort")
 @compiled
 def _sort(state: State, work: int) -> None:
-    """Mirrors `MapRun._sort`."""
+    """Start the sort phase of a map. Mirrors `MapRun._sort`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     entry.phase = SORTING
@@ -254,7 +256,7 @@ def _sort(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._merge")
 @compiled
 def _merge(state: State, work: int) -> None:
-    """Mirrors `ReduceRun._merge`."""
+    """Start the merge phase of a reduce. Mirrors `ReduceRun._merge`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].shuffle_end = state.sec.agenda_s
@@ -271,7 +273,7 @@ def _merge(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._reduce")
 @compiled
 def _reduce(state: State, work: int) -> None:
-    """Mirrors `ReduceRun._reduce`."""
+    """Start the reduce phase of a reduce. Mirrors `ReduceRun._reduce`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].sort_end = state.sec.agenda_s
@@ -288,7 +290,7 @@ def _reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._look")
 @compiled
 def _all_fetched(state: State, work: int) -> bool:
-    """Mirrors the question of `ReduceRun._look`."""
+    """Return whether a reduce has fetched all map outputs. Mirrors the check in `ReduceRun._look`."""
     entry = state.work[work]
     board = board_of(state, entry.node, state.tasks[entry.task].job)
     if board < 0 or entry.fetching:
@@ -302,7 +304,7 @@ def _all_fetched(state: State, work: int) -> bool:
 )
 @compiled
 def phases(state: State, work: int) -> None:
-    """Goes on to the next phase, as long as the present one is over."""
+    """Start the next phases as long as the current one is complete."""
     entry = state.work[work]
     while entry.streams == 0 and not entry.ended:
         if entry.phase == MAPPING and state.costs[state.tasks[entry.task].cost].sort_cpu != 0.0:
@@ -320,7 +322,7 @@ def phases(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
-    """Mirrors `Run.stream_over`."""
+    """Note the end of one stream of the phase. Mirrors `RunningAttempt.stream_over`."""
     state.work[work].streams -= 1
     phases(state, work)
 
@@ -328,7 +330,7 @@ def stream_over(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.succeed")
 @compiled
 def _succeed(state: State, work: int) -> None:
-    """Mirrors `Run.succeed`."""
+    """End the attempt successfully. Mirrors `RunningAttempt.succeed`."""
     entry, now_s = state.work[work], state.sec.agenda_s
     if writes_file(state, entry.task):
         note_file(state, now_s, entry.task, WRITTEN)
@@ -341,7 +343,7 @@ def _succeed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.done")
 @compiled
 def _done(state: State, work: int, now_s: float) -> float:
-    """Mirrors `Run.done`."""
+    """Return the completed share of the phase. Mirrors `RunningAttempt.done`."""
     entry = state.work[work]
     share, moved = 1.0, entry.phase_moved
     for place in range(entry.flows):
@@ -361,7 +363,7 @@ def _done(state: State, work: int, now_s: float) -> float:
 )
 @compiled
 def memory_bytes(state: State, work: int, now_s: float) -> int:
-    """Mirrors `Run.memory_bytes`."""
+    """Return the attempt's memory in bytes. Mirrors `RunningAttempt.memory_bytes`."""
     entry = state.work[work]
     if entry.ended or not entry.started:
         return 0
