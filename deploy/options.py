@@ -1,4 +1,4 @@
-"""What every way of running shares: the options, the order of play, and a pause for Ctrl-C."""
+"""The common part of all kinds of runs: options, order of runs, and deferred Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IN_CLEAR = "note: --address: data and tokens cross the network between hosts in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run is done, beside what is run."""
+    """How to run, as opposed to what to run."""
 
     out: Path | None = None
     machines: str = "process"
@@ -64,18 +64,18 @@ class RunOptions:
 
     @property
     def is_in_clear(self) -> bool:
-        """Return whether data crosses a network in clear."""
+        """Return whether data crosses a network in clear text."""
         return self.address is not None and not self.tls
 
 
 def check_read_only(web: int | None, read_only: bool) -> None:
-    """Raise BadInput when there is no page that could be read only."""
+    """Raise BadInput if `--read-only` is given without a page."""
     if read_only and web is None:
         raise BadInput("--read-only: says what the live page may do, expected --web PORT beside it")
 
 
 def check_tls(tls: bool, address: str | None) -> None:
-    """Raise BadInput when TLS is asked for and cannot be had, or is of no use."""
+    """Raise BadInput if TLS is requested but impossible or useless."""
     if tls and address is None:
         raise BadInput("--tls: nothing crosses a network without --address, expected --address beside it")
     if tls:
@@ -83,21 +83,22 @@ def check_tls(tls: bool, address: str | None) -> None:
 
 
 def check_machines_name(machines: str) -> None:
-    """Raise BadInput when there is no such kind of machine."""
+    """Raise BadInput if there is no such kind of machine."""
     if machines not in MACHINES:
         expected = f"{', '.join(MACHINES[:-1])} or {MACHINES[-1]}"
         raise BadInput(f"--machines {machines}: unknown kind of machine, expected {expected}")
 
 
 def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
-    """(repeat, policy) pairs: each repeat plays all policies, every other one backwards, so that drift cancels."""
+    """Return (repeat, policy) pairs: each repeat runs all policies, every other one backwards, so that drift
+    cancels."""
     forwards = list(range(policies))
     return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]
 
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """A Ctrl-C within the block is raised at its end: what cannot be cut short without leaving something behind."""
+    """Raise a Ctrl-C of the block at its end, for work that would leave something behind if cut short."""
     came: list[int] = []
     with _on_interrupt(lambda number, _: came.append(number)):
         yield
@@ -107,14 +108,14 @@ def interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the block is done: cleaning up must not be cut short by an impatient second one."""
+    """Ignore Ctrl-C during the block, so that an impatient second one does not cut cleaning up short."""
     with _on_interrupt(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[None]:
-    """Within the block Ctrl-C goes to `handler`, which is one of `signal.signal`'s."""
+    """Send Ctrl-C to `handler` (as for `signal.signal`) during the block."""
     try:
         before = signal.signal(signal.SIGINT, handler)
     except ValueError:  # not in the main thread: signals do not come here

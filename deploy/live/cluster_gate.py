@@ -1,4 +1,4 @@
-"""Before a running Ray cluster is joined: whether it answers, takes the token and has a node on this host.
+"""Checks before joining a running Ray cluster: it answers, accepts the token and has a node on this host.
 
 Ray itself would wait for a minute and repeat itself. Ray's modules are passed in by the one file that imports Ray.
 """
@@ -18,7 +18,7 @@ NO_CLUSTER = "12" * 28  # no cluster's id: asked for as such a one, a GCS answer
 
 
 def gcs_address(address: str, services: Any) -> str:
-    """Return host:port of the cluster's GCS, once it has accepted a connection. Raises BadInput."""
+    """Return host:port of the cluster's GCS, after it has accepted a connection. Raises BadInput."""
     if "://" in address:
         raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
     try:
@@ -32,7 +32,8 @@ def gcs_address(address: str, services: Any) -> str:
 
 
 def use_the_clusters_token(raylet: Any) -> None:
-    """Have this process show the user's token (RAY_AUTH_TOKEN, or Ray's file) from here on, not one of its own."""
+    """Make this process use the user's token (RAY_AUTH_TOKEN, or Ray's file) from now on, instead of one of its
+    own."""
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
     loader = raylet.AuthenticationTokenLoader.instance()
@@ -43,7 +44,7 @@ def use_the_clusters_token(raylet: Any) -> None:
 
 
 def check_cluster(where: str, raylet: Any) -> None:
-    """Raise BadInput when the cluster refuses the token or has no node on this host."""
+    """Raise BadInput if the cluster refuses the token or has no node on this host."""
     try:
         raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
     except Exception as error:  # at least because it is another cluster

@@ -1,4 +1,4 @@
-"""The JobTracker's door as the driver of a run sees it: what TaskTrackers may ask, and the run itself."""
+"""The JobTracker's calls for the driver of a run: those of TaskTrackers, and control of the run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):
-    """All of the JobTracker that other processes may ask; each call may raise MasterGone."""
+    """All calls of the JobTracker for other processes. Each may raise MasterGone."""
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Begin the run with its plan, or go on with the run after a restart (None)."""
+        """Start the run with its plan, or continue it after a restart (None)."""
         ...
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Add jobs while the run goes on; return their submit times in seconds since the run's start."""
+        """Add jobs during the run. Return their submit times in seconds since the run's start."""
         ...
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """End these jobs, or all."""
+        """Kill these jobs, or all if None."""
         ...
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reach the actors of a live cluster, through Ray, to inject faults."""
+"""Calls to the actors of a live cluster, through Ray, that inject faults."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RayHands:
         self._failures: dict[tuple[NodeId, str], int] = {}  # In a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Have the node's TaskTracker apply a fault; return what was hit.
+        """Make the node's TaskTracker apply a fault. Return what was hit.
 
-        Raise MasterGone, also when the TaskTracker failed but may succeed later (a busy host may not pause a container
-        at once), and RunFailed when it has failed TRIES times in a row.
+        Raises MasterGone, also if the TaskTracker failed but may succeed later (a busy host may not pause a container
+        immediately), and RunFailed after TRIES failures in a row.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
@@ -45,21 +45,21 @@ class RayHands:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Ask the NameNode for a replica to harm; raise MasterGone when there is no answer."""
+        """Return a replica to harm, chosen by the NameNode. Raises MasterGone if it does not answer."""
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Have one node's TaskTracker die; `RayCluster.addresses` begins another."""
+        """Kill one node's TaskTracker. `RayCluster.addresses` starts another."""
         self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process that holds the TaskTrackers of the node's host; Ray starts another."""
+        """Kill the process of the TaskTrackers of the node's host. Ray starts another. Return the nodes."""
         return self._cluster.kill_host(node)
 
     def kill_master(self, name: str) -> None:
-        """Kill the master's process; Ray starts another."""
+        """Kill the master's process. Ray starts another."""
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep a master that is killed now from serving for that time."""
+        """Keep a master that is about to be killed from serving for that time."""
         hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))

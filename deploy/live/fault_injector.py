@@ -1,6 +1,6 @@
-"""Faults on a live cluster at their times: the plan of `cluster.fault_plan`, driven by the clock.
+"""Faults of a live cluster: the plan of `cluster.fault_plan`, driven by the clock.
 
-Faults of a run are planned before the run; others may be added by hand while the run goes on, from any thread.
+Faults of a run are planned before the run; others may be added by hand during the run, from any thread.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ STEP_S = 0.2
 
 
 class FaultInjector:
-    """Inject faults into a live cluster; `advance` is called often and does what is due.
+    """Injects faults into a live cluster. `advance` is called often and does what is due.
 
-    Each node is told its whole state when the state changes, and again when the node was not there to hear. What is
-    `always` in force or `declared` by nodes is no event: it has no row.
+    Each node gets its whole state when the state changes, and again if it could not be reached. Faults that are
+    `always` in force or `declared` by nodes have no rows.
     """
 
     def __init__(
@@ -47,18 +47,16 @@ class FaultInjector:
         self._renewed: deque[NodeId] = deque()
 
     def add(self, fault: PlannedFault) -> None:
-        """Plan one more fault, from any thread."""
+        """Add a fault to the plan. May be called from any thread."""
         self._added.append(fault)
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Have the next `advance` tell these nodes their state: their TaskTrackers have started again.
-
-        From any thread.
-        """
+        """Make the next `advance` send these nodes their state, since their TaskTrackers have restarted. From any
+        thread."""
         self._renewed.extend(nodes)
 
     def advance(self, now_s: float) -> list[Row]:
-        """Do what is due; return the rows of what has begun."""
+        """Do what is due. Return the rows of faults that have begun."""
         while self._added:
             self._plan.add(self._added[0])
             self._added.popleft()  # only now, so that `more_to_come` holds in between
@@ -69,11 +67,11 @@ class FaultInjector:
         return rows
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """See `FaultPlan.in_force`; from any thread."""
+        """Return the faults in force, see `FaultPlan.in_force`. May be called from any thread."""
         return self._plan.in_force()
 
     def next_s(self) -> float:
-        """Return when `advance` has something to do next; infinite when nothing is due."""
+        """Return when `advance` next has something to do; infinity if nothing is due."""
         return -inf if self._added else self._plan.next_s()
 
     @property
@@ -82,7 +80,7 @@ class FaultInjector:
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Inject what happens once; what lasts is told to the nodes by `advance`."""
+        """Apply an instant fault. A lasting one is sent to the nodes by `advance`."""
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
         if effect is None:
@@ -93,11 +91,11 @@ class FaultInjector:
             return "nobody there"
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Have nodes told that the fault is over; killed processes come back by themselves."""
+        """Note that a lasting fault is over, which the nodes must hear. Killed processes come back by themselves."""
         self._orders.change()
 
     def thaw(self) -> None:
-        """Thaw the nodes that stand still, at the end of a run, so that what lies there can be read."""
+        """Thaw the frozen nodes at the end of a run, so that their files can be read."""
         for node in self._orders.frozen():
             with suppress(MasterGone):
                 self._cluster.hands.on_node(node, "thaw", {})
@@ -105,9 +103,10 @@ class FaultInjector:
 
 @contextmanager
 def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Inject the faults from a thread of their own, so that they come in time whatever else is waited for.
+    """Inject the faults from a thread, so that they come in time whatever else is waited for.
 
-    Yield a function that returns the rows of what has begun since its last call, and raises what `advance` raised.
+    Yields a function that returns the rows of faults that have begun since its last call, and raises the errors of
+    `advance`.
     """
     over, rows, errors = threading.Event(), [], []
 

@@ -1,4 +1,4 @@
-"""How the driver measures other hosts before a run: questions to actors there, carried by whoever calls."""
+"""Measurements of other hosts before a run, by questions to actors there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PASSES = 4
 
 
 def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
-    """Return how far the clock that `ask` reads is ahead of this host's, at a time of this host's clock."""
+    """Return the lead of the clock that `ask` reads over this host's, at a time of this host's clock."""
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = RunClock.host_time_s()
@@ -23,10 +23,10 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 
 
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Return how fast the cores of hosts are, where 1 is the slowest host; `own` is this host's name if it counts.
+    """Return the speed of each host's cores, where 1 is the slowest host. `own` is this host's name if it counts.
 
-    One host after the other is measured, for hosts that share a machine would slow each other down; and that `PASSES`
-    times, for a slow moment of one would make the others seem fast. The least of each host counts.
+    Hosts are measured one after the other, since hosts on the same machine would slow each other down, and `PASSES`
+    times, since a slow moment of one would make the others seem fast. The least time of each host counts.
     """
     asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
     if len(asked) < 2:

@@ -1,4 +1,4 @@
-"""The hosts of a Ray cluster that a run lies over: which nodes each gets, and what is kept on each beside them."""
+"""The hosts of a Ray cluster on which a run takes place: the nodes of each, and the records and helpers on each."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host as Ray knows it. `name` stands in every output, `address` is where its agents listen, `cpus` are
-    those that it lends to Ray; `ray_id` is its raylet's, and `drives` says that the command itself runs there.
+    """A host as known to Ray.
+
+    `name` is shown in every output. `address` is where its agents listen. `cpus` are those that it lends to Ray.
+    `ray_id` is its raylet's id. `drives`: the command itself runs there.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Host:
 
 
 def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
-    """Return the living hosts of `ray.nodes()`, the driver's first, named by host name where that tells them apart."""
+    """Return the live hosts of `ray.nodes()`, the driver's first, by host name if that is unique."""
     alive = [raylet for raylet in raylets if raylet["Alive"]]
     names = [raylet["NodeManagerHostname"] for raylet in alive]
     hosts = [
@@ -59,11 +61,11 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Assign each node to a host; a host gets declared cores in proportion to its CPUs.
+    """Return the host of each node. Nodes are assigned to hosts in proportion to the CPUs each host lends to Ray.
 
-    Nodes that name a host lie there, and count as a part of its share. Nodes are dealt in runs of the same rack, so
-    that racks stay whole where the shares allow it. Raises BadInput when a host that is named does not exist, and when
-    nodes that name none meet no host that lends a CPU.
+    Nodes that name a host are placed there, and count as a part of its share. Other nodes are assigned in sequences
+    of the same rack, so that racks stay whole if the shares allow it. Raises BadInput if a named host does not exist,
+    and if nodes that name none have no host that lends a CPU.
     """
     dealt = {node.node: _named_host(node.host, hosts) for node in nodes if node.host}
     free = [node for node in nodes if not node.host]
@@ -101,7 +103,7 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return the cores that each host is still to get beside nodes that name it; its CPUs when none are left."""
+    """Return the cores still to be assigned to each host beside nodes that name it; its CPUs if none are left."""
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
         host.name: sum(
@@ -114,7 +116,7 @@ def _shares_left(
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
-    """Return the cluster with a host's name as the rack of each node that asks for it: so the replicas of a block lie
+    """Return the cluster with the host's name as rack of each node that asks for it, so that replicas of a block are
     on two hosts."""
     nodes = (
         replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
@@ -125,8 +127,10 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
 def host_loads(
     hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
 ) -> dict[str, dict[str, Any]]:
-    """Return what a run saw of each host, for its record; the driver's own samples are its host's. All times are the
-    run's: `clock` is the driver's, and those of the other hosts are corrected by their offset."""
+    """Return the measured load of each host for the record. The driver's own samples are its host's.
+
+    All times are the run's: `clock` is the driver's, and times of other hosts are corrected by their offset.
+    """
     return {
         record.host.name: (
             {"samples": own_samples, "lost_s": record.lost_s}
@@ -142,8 +146,8 @@ def host_loads(
 
 
 def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """Raise BadInput when a link between racks, or a disk, would have to be shared by several hosts: a budget is a
-    host's own."""
+    """Raise BadInput if several hosts would share a link between racks or a disk, since a budget exists on one host
+    only."""
     every = sorted({places[node.node].name for node in cluster.nodes})
     for name in shared_disks(cluster.nodes):
         hosts = sorted({places[node.node].name for node in cluster.nodes if node.shared_disk == name})
@@ -171,11 +175,13 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 
 @dataclass(slots=True)
 class HostRecord:
-    """What is known of a host in the course of a run. `folder` is its scratch folder, None on the driver's host;
-    `owner` the mark of the process there for which all is made; `lost_s` since when it gives no answer, in seconds from
-    the run's start; None while it does. `clock_offset_s` is how far its clock was ahead of the driver's before the
-    runs, give or take `clock_bound_s`; `readings` are those of the present run. `speed` is that of a core, where 1 is
-    a core of the slowest host."""
+    """What is known of a host during a run.
+
+    `folder` is its scratch folder, None on the driver's host; `owner` the mark of the process there for which
+    everything is made. `lost_s` is the time since the run's start at which it stopped answering; None while it
+    answers. `clock_offset_s` is the lead of its clock over the driver's before the runs, plus or minus
+    `clock_bound_s`; `readings` are those of the current run. `speed` is relative to a core of the slowest host.
+    """
 
     host: Host
     folder: Path | None = None
@@ -189,7 +195,7 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Takes over what its keeper says of it, and how far its clock is ahead of the driver's."""
+        """Store the keeper's description of the host, and the lead of its clock over the driver's."""
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
         self.about = dict(said["host"])
@@ -202,8 +208,8 @@ class HostRecord:
         now_s: float,
         readings: Sequence[ClockReading] | None = None,
     ) -> None:
-        """Its answer at a time of the run: the samples that are new; None when it gave none. `readings` are all of its
-        clock in the run."""
+        """Store the host's answer at a time of the run: new samples, None without an answer, and all readings of its
+        clock."""
         if readings:
             self.readings = list(readings)
         if samples is None:
@@ -213,7 +219,7 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """Return the samples, their times by the driver's clock."""
+        """Return the samples with their times converted to the driver's clock."""
         track = ClockTrack()
         for reading in self.readings:
             track.add(reading)
@@ -234,7 +240,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return its entry in run.json."""
+        """Return the host's entry in run.json."""
         return {
             "address": self.host.address,
             **self.about,
@@ -247,10 +253,11 @@ class HostRecord:
 
 
 class HostKeeper:
-    """What a run needs on a host beside its nodes: a scratch folder, the uplinks' budgets, and a watch on its load.
+    """The services of a run on a host beside its nodes: a scratch folder, the uplinks' budgets, and a watch on its
+    load.
 
-    One lives on each host but the driver's, which looks after itself. Its folder bears its process id: when it is
-    gone without having cleaned up, the next run on the host does.
+    One runs on each host except the driver's, which does this itself. Its folder is named after its process: if it
+    died without cleaning up, the next run on the host does it.
     """
 
     def __init__(self) -> None:
@@ -264,11 +271,11 @@ class HostKeeper:
         self._image: PiecePipe | None = None  # that is on its way here
 
     def ready(self) -> int:
-        """Answers once it is up; returns its process id."""
+        """Return this process's id once the keeper is up."""
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Return its scratch folder, its mark, and what the host is."""
+        """Return the scratch folder, the owner mark, and the description of the host."""
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
@@ -280,12 +287,14 @@ class HostKeeper:
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds that the core trial needs here."""
+        """Return the CPU seconds of the core trial on this host."""
         return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
-        """Makes what the nodes of a run find there when they start; `config.work` is below its folder. Raises BadInput
-        when machines of the run's kind cannot be had there."""
+        """Create what the nodes of a run need here when they start. `config.work` is below the scratch folder.
+
+        Raises BadInput if machines of the run's kind do not work here.
+        """
         if config.machines not in self._ready:
             try:
                 self._machines.enter_context(machines_ready(config.machines))
@@ -295,7 +304,7 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Tell whether machines of that kind lack their image here. Raises BadInput when they cannot be had at all."""
+        """Return whether machines of that kind lack their image here. Raises BadInput if they do not work at all."""
         image = KINDS[machines]().image
         try:
             return image is not None and image.is_missing()
@@ -303,7 +312,7 @@ class HostKeeper:
             raise BadInput(f"host {platform.node()}: {error}") from None
 
     def take_image_piece(self, machines: str, piece: bytes) -> None:
-        """Take in the next piece of the image of that kind of machine."""
+        """Load the next piece of the image of that kind of machine."""
         if self._image is None:
             image = KINDS[machines]().image
             assert image is not None
@@ -311,26 +320,26 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Wait until the image is there. Raises BadInput when it was not taken."""
+        """Wait until the image is loaded. Raises BadInput if it was refused."""
         image, self._image = self._image, None
         if image is not None:
             image.end()
 
     def watch(self, clock: RunClock) -> None:
-        """Sample the load from now on; `clock` is the run's, as it was made on the driver's host."""
+        """Start sampling the load. `clock` is the run's, as made on the driver's host."""
         self._watch = HostWatch(RunClock(clock.epoch_s, clock.stretch))
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:
-        """Return the samples of the run from that number on."""
+        """Return the samples of the run from number `start` on."""
         return [] if self._watch is None else self._watch.samples[start:]
 
     def end(self) -> None:
-        """End the watch."""
+        """Stop sampling."""
         self._watch = None
 
     def close(self) -> None:
-        """Removes what is left of its machines, and the scratch folder."""
+        """Remove its machines and the scratch folder."""
         self.end()
         self._machines.close()
         remove(self._folder)

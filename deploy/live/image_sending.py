@@ -1,4 +1,4 @@
-"""Sends what machines are made of (an image) from the command's host to those hosts that lack it."""
+"""Transfer of an image of machines from the command's host to hosts that lack it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Wait = Callable[[list[Any]], Sequence[Any]]
 
 
 def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
-    """Send the image of that kind of machine to the hosts whose keepers lack it; return their names.
+    """Send the image of that kind of machine to the hosts whose keepers lack it. Return their names.
 
-    Each piece is sent when all hosts have taken the one before: no host holds more than a few pieces in memory.
-    Raises BadInput when an engine does not take the image.
+    Each piece is sent when all hosts have loaded the one before, so that no host holds more than a few pieces in
+    memory. Raises BadInput if an engine refuses the image.
     """
     image = KINDS[machines]().image
     if image is None or not keepers:

@@ -1,4 +1,4 @@
-"""What faults that happen once do to a live cluster, by kind; faults that last are told to nodes as their state.
+"""Effects of instant faults on a live cluster, by kind. Lasting faults are sent to nodes as their state.
 
 The simulated effects are in `scheduler/simulate/virtual_faults.py`.
 """
@@ -15,24 +15,24 @@ from schedbed.tasks.specs import NodeId
 
 
 class Hands(Protocol):
-    """Reach the actors of a live cluster. Each call may raise MasterGone when its actor is down."""
+    """Access to the actors of a live cluster. Each call may raise MasterGone if its actor is down."""
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Have the node's TaskTracker apply a fault; return what was hit."""
+        """Make the node's TaskTracker apply a fault. Return what was hit."""
         ...
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Ask the NameNode for a replica to harm: its block and node."""
+        """Return a replica to harm, chosen by the NameNode: its block and node; None if there is none."""
         ...
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Have the node's TaskTracker die, and no other; another is begun."""
+        """Kill the node's TaskTracker only. Another is started."""
         ...
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process of all TaskTrackers of the node's host; return whose they were. Another starts."""
+        """Kill the process of all TaskTrackers of the node's host. Return their nodes. Another process starts."""
         ...
 
     def kill_master(self, name: str) -> None:
@@ -46,7 +46,7 @@ class Hands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """What an effect may use of the cluster into which faults are injected."""
+    """The cluster as effects of faults use it."""
 
     nodes: Sequence[NodeId]
     hands: Hands
@@ -63,7 +63,7 @@ Effect = Callable[[LiveCluster, PlannedFault], str]
 
 
 def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill a running attempt that the fault fits, on the first node that has one."""
+    """Kill a running attempt that matches the fault, on the first node that has one. Return its id."""
     nodes = [node for node in cluster.up() if fault.hits(node)]
     first = int(fault.luck * len(nodes))
     for node in (*nodes[first:], *nodes[:first]):
@@ -83,17 +83,17 @@ def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
 
 
 def corrupt_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Change bytes of a replica, which its next reader finds."""
+    """Change a byte of a replica. Return which. Its next reader finds that."""
     return _harm_replica(cluster, fault, "corrupt_block")
 
 
 def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Delete a replica from its node's disk."""
+    """Delete a replica from its node's disk. Return which."""
     return _harm_replica(cluster, fault, "delete_block")
 
 
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the nodes' TaskTrackers; each new one is told its node's state."""
+    """Kill the nodes' TaskTrackers. Each new one gets its node's state."""
     for node in fault.nodes:
         cluster.hands.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
@@ -101,7 +101,7 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill all TaskTrackers of the nodes' hosts; each new one is told its node's state."""
+    """Kill all TaskTrackers of the nodes' hosts. Each new one gets its node's state. Return the nodes."""
     hit: dict[NodeId, None] = {}
     for node in fault.nodes:
         if node not in hit:
@@ -111,7 +111,7 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the JobTracker, and keep the next one down until the fault's end."""
+    """Kill the JobTracker, and keep the next one from serving until the fault's end."""
     if fault.until_s is not None:
         cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
     cluster.hands.kill_master("jobtracker")

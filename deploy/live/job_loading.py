@@ -1,4 +1,5 @@
-"""Brings jobs to a running cluster: their input into the block store, and what is submitted once that is placed."""
+"""Preparation of jobs for a running cluster: upload of their inputs, and their specifications once these are
+placed."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ PATIENCE_S = 60.0
 
 
 class JobLoader:
-    """Uploads and plans; nothing of it is paced or counts as work of the cluster. `peers` are the agents' URLs and
-    may change. A master that is down is asked again by the doors `name_node` and `job_tracker`, until `close`. For
-    several threads at once.
+    """Uploads inputs and plans jobs. Nothing of this is paced or counts as work of the cluster.
+
+    `peers` are the agents' URLs and may change. The doors `name_node` and `job_tracker` repeat calls to a master that
+    is down, until `close`. May be used from several threads at once.
     """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
@@ -38,11 +40,11 @@ class JobLoader:
         self.job_tracker = make_stub(DriverDoor, self._patient(cluster.masters.to_job_tracker))
 
     def close(self) -> None:
-        """From now on a master that is down is not waited for."""
+        """Stop waiting for masters that are down."""
         self._closed = True
 
     def _patient(self, send: Send) -> Send:
-        """Return a `send` that repeats a call while the master is down. Raises MasterGone when it stays down."""
+        """Return a `send` that repeats a call while the master is down. Raises MasterGone if it stays down."""
 
         async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
             give_up_s = time.monotonic() + PATIENCE_S
@@ -57,14 +59,14 @@ class JobLoader:
         return send_again
 
     def upload(self, files: Sequence[InputFile]) -> None:
-        """Put input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
+        """Upload input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
         settings = self._config.cluster.blocks
         asyncio.run(
             upload_all(files, self.name_node, self._peers, self._config.token, settings, self._config.tls)
         )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
-        """Return the jobs with where their input is, now that it is placed; `paths` are all that they read."""
+        """Return the jobs with the locations of their placed inputs. `paths` are all files that they read."""
         raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
             path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
@@ -78,7 +80,7 @@ class JobLoader:
         return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Return the parameters that the application draws from its input, such as where sort cuts its parts."""
+        """Return the parameters that the application derives from its input, such as sort's boundaries."""
         derive = app_of(planned).derive
         if derive is None:
             return {}

@@ -1,4 +1,4 @@
-"""What jobs have written: copied out of the block store, and checked against what they read."""
+"""The outputs of jobs: copied from the block store, and checked against the inputs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NAME_MAX = 200
 
 
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
-    """Return where the outputs of one run are kept, always below `folder`: `outputs/<policy>/<repeat>`.
+    """Return the folder for the outputs of one run, always below `folder`: `outputs/<policy>/<repeat>`.
 
-    A policy given by a path that leads elsewhere goes by the name of its file, with a checksum that tells equal names
-    apart.
+    A policy whose path leads elsewhere is represented by the name of its file, with a checksum that distinguishes
+    equal names.
     """
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
@@ -39,7 +39,7 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """The block store's files as files of the host. `peers` are the agents' present URLs."""
+    """Access to the block store's files from the driver's host. `peers` are the agents' current URLs."""
 
     def __init__(
         self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
@@ -50,12 +50,12 @@ class Outputs:
         self._tls = tls
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
-        """Copies the committed parts of each job to folder/<job>/part-NNNNN."""
+        """Copy the committed parts of each job to folder/<job>/part-NNNNN."""
         for job in jobs:
             asyncio.run(self._copy_parts(job.job, folder / job.job))
 
     def check(self, jobs: Iterable[PlannedJob], scratch: Path) -> list[str]:
-        """Return a line for each job whose output is wrong; applications without a check are skipped."""
+        """Return a line for each job with a wrong output. Applications without a check are skipped."""
         wrong = []
         for job in jobs:
             source = class_of(job.params)
@@ -80,7 +80,8 @@ class Outputs:
             shutil.rmtree(folder)
 
     def _judged(self, job: PlannedJob, folder: Path, parts: Sequence[Path]) -> str | None:
-        """Let the user's class check the output, in a process of its own and with the files that the job ran."""
+        """Return what the user's class finds wrong with the output, checked in a process of its own with the files of
+        the job."""
         source = class_of(job.params)
         assert source is not None
         for file in files_of(job.params):
@@ -98,7 +99,7 @@ class Outputs:
             return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
-        """Return the committed parts of a job with their lengths in bytes; PathNotFound when it has none."""
+        """Return the committed parts of a job with their lengths in bytes. Raises PathNotFound if it has none."""
         entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 

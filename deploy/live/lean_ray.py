@@ -1,4 +1,5 @@
-"""How Ray starts for one run: on its own address, without autoscaler, dashboard and log monitor, our signals ours."""
+"""The start of Ray for one run: on its own address, without autoscaler, dashboard and log monitor, with our signal
+handlers."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> N
 
 @contextmanager
 def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
-    """Let Ray's modules `nodes` and `services` start only what a run needs, and `workers` print nothing.
+    """Make Ray's modules `nodes` and `services` start only what a run needs, and `workers` print nothing.
 
-    Ray's start waits for the dashboard even if it is told to include none. On one host there is nothing to scale, and
-    the logs of workers are not sent to the driver. Each of the three processes takes more than a second of CPU time.
+    Ray's start waits for the dashboard even if told to exclude it. On one host there is nothing to scale, and
+    workers' logs are not sent to the driver. Each of the three processes takes more than a second of CPU time.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray 2.52 warns on the terminal
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
@@ -50,9 +51,10 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
 
 @contextmanager
 def sigterm_stays(utils: Any) -> Iterator[None]:
-    """Keep the handler of SIGTERM: Ray's, which Ray's module `utils` sets as it starts, would exit in mid-start.
+    """Keep the handler of SIGTERM: Ray's own, which its module `utils` sets during the start, would exit in
+    mid-start.
 
-    Should another version of Ray set it elsewhere, it is put back at the end.
+    If another version of Ray sets it elsewhere, it is restored at the end.
     """
     before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda _: None
@@ -65,7 +67,7 @@ def sigterm_stays(utils: Any) -> Iterator[None]:
 
 
 def check_ray_runs(workers: Any) -> None:
-    """Raise RunFailed when a process of the Ray that this process has started is gone, by Ray's module `workers`.
+    """Raise RunFailed if a process of the Ray that this process started is gone, by Ray's module `workers`.
 
     Ray itself would wait for its GCS for a minute, and then end this process.
     """

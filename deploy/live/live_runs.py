@@ -1,4 +1,4 @@
-"""All live runs of one command, on one Ray: each policy in each repeat on a fresh cluster of processes."""
+"""All live runs of one command, on one Ray: each policy in each repeat on a new cluster of processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LiveRuns:
         self.doors: dict[str, str] = {}  # what serves whoever has its token: its address and the token's file
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Plays every policy in every repeat; goes on after a run that failed."""
+        """Run every policy in every repeat. Continues after a run that failed."""
         self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
         order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
@@ -100,7 +100,7 @@ class LiveRuns:
                 self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
-        """Fits the scenario to where its nodes lie, and writes that down. Raises BadInput when it cannot be."""
+        """Adapt the scenario to the hosts of its nodes, and record that. Raises BadInput if that is impossible."""
         spec = racks_by_host(self._scenario.cluster, cluster.places)
         check_links(spec, cluster.places)
         self._scenario = replace(self._scenario, cluster=spec)
@@ -171,7 +171,7 @@ class LiveRuns:
                     self._watch.finish(record.state, record.note)
 
     def _serve_metrics(self, stack: ExitStack) -> None:
-        """Serves metrics until the stack's end, if that was asked for. Raises RunFailed when the port is taken."""
+        """Serve metrics until the stack's end, if requested. Raises RunFailed if the port is taken."""
         port = self._options.metrics
         if port is None:
             return
@@ -186,7 +186,7 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serves the block store within the block, if that was asked for."""
+        """Serve the block store during the block, if requested."""
         port = self._options.webhdfs
         if port is None:
             yield
@@ -201,14 +201,14 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Returns when the run is over; a cluster that stays up has other ideas of when."""
+        """Follow the run until its end. A cluster that stays up overrides this."""
         faults = self._faults(cluster)
         if self._watch is not None:
             self._watch.controls = HandControls(self._scenario, session, faults)
         session.follow(faults, on_status)
 
     def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
-        """Raise RunFailed when something of the run listens where it was not asked to."""
+        """Raise RunFailed if a process of the run listens where it should not."""
         found = set(without_guarded_ray(listeners_of(os.getpid(), ports_of(session.agents)))) - self._before
         asked_for: list[str] = []
         if self._options.address is not None:
@@ -225,7 +225,7 @@ class LiveRuns:
         )
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """A run succeeded when all its jobs did, with right outputs."""
+        """Set the run's state: it succeeded if all its jobs did, with right outputs."""
         wrong = session.unsuccessful()
         if self._options.check:
             wrong += session.check_outputs()

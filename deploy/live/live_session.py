@@ -1,4 +1,4 @@
-"""One policy on one emulated cluster: brings it up, loads the input, follows the run, and takes it down again."""
+"""One policy on one emulated cluster: start of the cluster, upload of inputs, following the run, and the end."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ Over = Callable[[bool], bool]
 
 
 class RunFollower(Protocol):
-    """What is told of a run as it goes on: new rows by table, and the newest status."""
+    """A receiver of a run's progress: new rows by table, and the newest status."""
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None: ...
     def take_status(self, status: Mapping[str, Any]) -> None: ...
 
 
 class Session:
-    """A run of `config` on a Ray cluster; call `start`, `follow`, then `stop` whatever happened."""
+    """A run of `config` on a Ray cluster. Call `start`, `follow`, and in any case `stop`."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class Session:
 
     @property
     def duration_s(self) -> float:
-        """Return seconds since the run's start, 0 when it has not begun."""
+        """Return the seconds since the run's start; 0 if it has not begun."""
         return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
     @property
     def agents(self) -> Mapping[str, str]:
-        """Return the URL of each node's agent, as far as it is known."""
+        """Return the known URLs of the nodes' agents."""
         return self._peers
 
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
-        """Starts masters and nodes, calls `when_up`, loads the input, and submits the plan; the run's clock starts at
-        its end."""
+        """Start masters and nodes, call `when_up`, upload the input, and submit the plan. The run's clock starts at
+        the end."""
         self._cluster.announce(self._config)
         if self._config.adaptive:
             self._stretch = StretchWatch(self._config)
@@ -124,12 +124,12 @@ class Session:
         return self._config
 
     def serve_web(self, port: int) -> str:
-        """Serves WebHDFS on that port until the run's end; returns its URL. RunFailed when the port is taken."""
+        """Serve WebHDFS on that port until the run's end. Return its URL. Raises RunFailed if the port is taken."""
         with port_told("--webhdfs", port):
             return self._cluster.serve_web(port)
 
     def _begin_clock(self) -> None:
-        """From here on times count."""
+        """Start the run's clock."""
         self.clock = RunClock.start(self._config.cluster.stretch, self._config.changes)
         self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
@@ -145,7 +145,7 @@ class Session:
     # ------------------------------------------------------- jobs that come later
 
     def upload(self, file: InputFile) -> None:
-        """Puts one more input file into the block store, elsewhere when a node dies meanwhile. From any thread.
+        """Upload another input file, again elsewhere if a node dies meanwhile. From any thread.
 
         Raises BadInput, BlockStoreError or MasterGone.
         """
@@ -159,7 +159,8 @@ class Session:
                 time.sleep(LOOK_S)  # until the NameNode knows
 
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
-        """Submits jobs whose input is there, their times counted from now; their submit times by job. From any thread.
+        """Submit jobs whose inputs are uploaded, with times that count from now. Return their submit times. From any
+        thread.
 
         Raises MasterGone or BlockStoreError.
         """
@@ -169,20 +170,20 @@ class Session:
         return submitted
 
     def forget(self, path: str) -> None:
-        """Removes an input file, if there is one, that no job will read again; it stays when the NameNode is down."""
+        """Delete an input file that no job will read again. It stays if the NameNode is down."""
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.delete(path))
 
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Ends these jobs, or all. From any thread; raises MasterGone."""
+        """Kill these jobs, or all if None. From any thread. Raises MasterGone."""
         asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
     # ---------------------------------------------------------------- follow
 
     def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
-        """Returns when all jobs have ended; raises RunFailed when the cluster cannot go on.
+        """Follow the run until all jobs have ended. Raises RunFailed if the cluster cannot continue.
 
-        With `over` the cluster stays up, without a living node too, until that says so.
+        With `over` the cluster stays up, also without a live node, until `over` returns true.
         """
         alive_s = looked_s = time.monotonic()
         with injecting(faults, self.clock.now_s) as begun:
@@ -212,7 +213,8 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Fetches what is new; True when all jobs have ended. TimeoutError when that takes longer than `patience_s`."""
+        """Fetch new rows and the status. Return True when all jobs have ended. Raises TimeoutError after `patience_s`
+        seconds."""
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)
         answer = asyncio.run(
@@ -242,7 +244,7 @@ class Session:
             follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
-        """Return what a call to the JobTracker gives. Raises RunFailed when the run cannot go on meanwhile."""
+        """Return the result of a call to the JobTracker. Raises RunFailed if the run cannot continue meanwhile."""
         task = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([task], timeout=POLL_S))[0]:
@@ -252,7 +254,7 @@ class Session:
             task.cancel()
 
     def _check_going(self) -> None:
-        """Raise RunFailed when Ray is gone, or a call of the policy holds the JobTracker's process for ever."""
+        """Raise RunFailed if Ray is gone, or a call of the policy blocks the JobTracker's process."""
         self._cluster.check_ray_runs()
         words = self._config.work / LAST_WORDS
         trouble = self._stuck.look()
@@ -271,10 +273,8 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Tell all nodes the new ports of nodes that came back; return those nodes.
-
-        Nodes of a lost host stay away.
-        """
+        """Tell all nodes the new ports of nodes that came back. Return those nodes. Nodes of a lost host stay
+        away."""
         self._cluster.look_at_hosts()
         found = self._peers | self._cluster.addresses()
         moved = [node for node, url in found.items() if url != self._peers.get(node)]
@@ -286,17 +286,17 @@ class Session:
     # ------------------------------------------------------------------ stop
 
     def save_outputs(self, folder: Path) -> None:
-        """Copies the committed parts of the jobs that succeeded to folder/<job>/part-NNNNN."""
+        """Copy the committed parts of successful jobs to folder/<job>/part-NNNNN."""
         self._peers.update(self._cluster.addresses())
         self.outputs().save(self._succeeded(), folder)
 
     def check_outputs(self) -> list[str]:
-        """Return what is wrong with the outputs of the jobs that succeeded, a line each; unpaced, after the run."""
+        """Return a line for each wrong output of a successful job. Unpaced, after the run."""
         self._peers.update(self._cluster.addresses())
         return self.outputs().check(self._succeeded(), self._config.work / "check")
 
     def outputs(self) -> Outputs:
-        """Return what the jobs have written, from the addresses that are known."""
+        """Return access to the outputs of jobs, by the known addresses."""
         return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:
@@ -312,7 +312,7 @@ class Session:
         ]
 
     def stop(self) -> None:
-        """Fetches the last rows and stops nodes and masters; never raises what a dead actor raises."""
+        """Fetch the last rows and stop nodes and masters. Errors of dead actors are ignored."""
         self._loader.close()
         if self._stretch is not None:
             self.stretches = self._stretch.end()
@@ -326,7 +326,7 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return by resource what the nodes say of it, each answer once."""
+    """Return the nodes' answers by resource, each different answer once."""
     answers: dict[str, set[str]] = {}
     for each in told:
         for resource, answer in each.items():

@@ -1,4 +1,4 @@
-"""The way to the two masters: somebody says where each serves now, a socket carries the calls."""
+"""Connections to the two masters: a function finds where each serves now, a socket carries the calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FindMaster = Callable[[str], Awaitable[Endpoint]]
 
 
 class SocketMasters:
-    """The two masters as an actor reaches them: from one event loop, and without an end."""
+    """The two masters for an actor: used from one event loop, without a time limit."""
 
     def __init__(self, find: FindMaster) -> None:
         self._find = find
@@ -33,7 +33,7 @@ class SocketMasters:
 
 
 class DriverMasters:
-    """The two masters as the driver reaches them: from any thread and event loop. A call may take `timeout_s`."""
+    """The two masters for the driver: used from any thread and event loop. A call may take `timeout_s`."""
 
     def __init__(self, find: FindMaster, timeout_s: float) -> None:
         self._timeout_s = timeout_s

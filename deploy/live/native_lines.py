@@ -1,4 +1,4 @@
-"""Lines that libraries in C++ write to standard error past Python: Ray's, about itself."""
+"""Lines that C++ libraries write directly to standard error: Ray's own messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ STDERR = 2
 
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
-    """Within the block such lines go to the file, and a note at its end says so; without any there is no file.
+    """Redirect such lines during the block to the file, with a note at its end; without any there is no file.
 
-    What Python writes to `sys.stderr` comes where it came before. Nothing is done where that is no terminal, file or
-    pipe of its own, as in a notebook.
+    Python's own `sys.stderr` is not changed. Does nothing if standard error is no terminal, file or pipe of its own,
+    as in a notebook.
     """
     if not _is_plain():
         yield

@@ -1,4 +1,4 @@
-"""Ray at the edge: starts it or joins a running one, makes actors of masters, TaskTrackers and hosts, and ends it."""
+"""The use of Ray: starts or joins it, makes actors of masters, TaskTrackers and hosts, and ends it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ async def find_master(namespace: str, name: str) -> Endpoint:
 
 
 class RayCluster:
-    """A Ray with the actors of one emulated cluster; use as a context manager.
+    """A Ray with the actors of one emulated cluster, as a context manager.
 
     It is a Ray of its own on this host, or the running one at `address` (host:port of its GCS, or `auto` for the one
-    of this host). There the nodes are dealt over the cluster's hosts; the masters stay on the driver's. Once entered,
-    `places` says which host each node lies on, and does not change: the nodes of a lost host are lost. `over_tcp` has
-    the ports and the TLS of masters that serve on a network.
+    of this host). There the nodes are spread over the cluster's hosts; the masters stay on the driver's. `places` is
+    the host of each node, fixed once entered: the nodes of a lost host are lost. `over_tcp` has the ports and the TLS
+    of masters that serve on a network.
     """
 
     def __init__(
@@ -188,27 +188,28 @@ class RayCluster:
         return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
-        """Return where a master serves: a unix socket, or the address of the driver's host when there may be others."""
+        """Return the place where a master serves: a unix socket, or the driver's address if there may be other
+        hosts."""
         token = secrets.token_hex(32)
         if self._address is not None:
             return replace(self._over_tcp, host=own.address, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Return the results of actor calls; what an actor raised is raised here, MasterGone when one is down."""
+        """Return the results of actor calls. Raises the exceptions of actors, and MasterGone if one is down."""
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
-        """Return what listens in the processes of each master and of each host's nodes."""
+        """Return the listeners of the processes of each master and of each host's nodes."""
         actors = (*self._masters.values(), *self._holders.values())
         return self.wait([actor.listeners.remote() for actor in actors])
 
     def kill_master(self, name: str) -> None:
-        """Kills the process of a master; Ray starts another."""
+        """Kill the process of a master. Ray starts another."""
         ray.kill(self._masters[name], no_restart=False)
 
     def kill_host(self, node: str) -> list[str]:
-        """Kills the process of all TaskTrackers of that node's host; Ray starts another. Returns whose they were."""
+        """Kill the process of all TaskTrackers of that node's host. Ray starts another. Return the nodes."""
         host = self.places[node].name
         ray.kill(self._holders[host], no_restart=False)
         return self._nodes_on(host)
@@ -217,19 +218,19 @@ class RayCluster:
         return [node.node for node in self._nodes if self.places[node.node].name == host]
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
-        """Tell every node where the others are and when the run began.
+        """Tell every node the addresses of the others and the run's start.
 
-        Raises RunFailed when a node is down and the run has not begun (`epoch_s` 0). Later the node is lost like any
-        other: it does not hear, and is told when it is back.
+        Raises RunFailed if a node is down before the run has begun (`epoch_s` 0). Later such a node is simply lost,
+        and is told when it is back.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """Return what the calls (by node, host or master) that ended well within the time returned.
+        """Return the results of calls (by node, host or master) that end within the time.
 
-        Those to hosts that gave no answer the last time are waited for only when `all_` says so: until Ray itself
-        takes a host for lost, half a minute may pass.
+        Calls to hosts that did not answer the last time are waited for only with `all_`: until Ray itself considers a
+        host lost, half a minute may pass.
         """
         awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
         if awaited:
@@ -252,7 +253,7 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Says to masters and hosts which run goes on from now on; None when none does. Raises RunFailed."""
+        """Tell masters and hosts which run is current; None for no run. Raises RunFailed."""
         self._config = config
         if config is None:
             RunConfig.clear(self.control)
@@ -268,7 +269,7 @@ class RayCluster:
         config.save(self.control)
 
     def _config_on(self, host: str) -> RunConfig:
-        """Return the run as that host sees it."""
+        """Return the run's configuration for that host."""
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
@@ -276,7 +277,7 @@ class RayCluster:
         return replace(self._config, work=work, **told)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return how long an emulated duration of the present run lasts for this host."""
+        """Return the real seconds of an emulated duration of the current run on this host."""
         return emulated_s if self._config is None else self._config.clock().real_s(emulated_s)
 
     def begin_name_node(self) -> None:
@@ -284,13 +285,14 @@ class RayCluster:
         self.wait([self._masters["namenode"].begin.remote()])
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on that port until the run's end; return the URL. Raises OSError when the port is taken."""
+        """Serve WebHDFS on that port until the run's end. Return the URL. Raises OSError if the port is taken."""
         return self.wait([self._masters["namenode"].serve_web.remote(port)])[0]
 
     def begin_nodes(self) -> list[dict[str, Any]]:
-        """Starts all nodes of the run; each says its name, its agent's URL and how limits are enforced.
+        """Start all nodes of the run. Return each node's name, its agent's URL and how limits are enforced.
 
-        Raises RunFailed when a host has been lost, in a run before, say: policies are compared on the same nodes.
+        Raises RunFailed if a host has been lost, for instance in an earlier run, since policies are compared on the
+        same nodes.
         """
         return self._on_all_hosts([self._begin(name) for name in self.trackers])
 
@@ -308,7 +310,7 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """Return the present URL of each node's agent; a node whose TaskTracker has died is begun again first."""
+        """Return the current URL of each node's agent. Nodes whose TaskTracker has died are started again first."""
         told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
         found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:
@@ -318,7 +320,7 @@ class RayCluster:
         return {name: url for name, url in found.items() if url is not None}
 
     def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
-        """Takes over what was sampled on the other hosts, and sees which of them give no answer."""
+        """Store the samples of the other hosts, and note which hosts do not answer."""
         if self._config is None:
             return
         calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
@@ -330,7 +332,7 @@ class RayCluster:
             self.hosts[name].hear(answers.get(name), now_s, readings.get(name))
 
     def end_run(self) -> None:
-        """Ends nodes and masters of the run; one that is down has ended already."""
+        """End nodes and masters of the run. Those that are down have already ended."""
         self.look_at_hosts(END_S)  # a host that is only slow is to be cleaned
         self.announce(None)
         self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)

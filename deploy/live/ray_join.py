@@ -1,6 +1,6 @@
-"""Join a running Ray cluster, and run one actor on each of its hosts or tasks on any; sets Ray's environment.
+"""Joining a running Ray cluster, with one actor on each of its hosts or tasks on any. Sets Ray's environment.
 
-With `ray_cluster` the only files that import Ray.
+Only this file and `ray_cluster` import Ray.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CALL_S = 120.0  # how long the driver waits for the answer to one call
 
 
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Return the results of actor calls; raise what an actor raised, MasterGone when one is down."""
+    """Return the results of actor calls. Raises the exceptions of actors, and MasterGone if one is down."""
     try:
         return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
     except RayTaskError as error:
@@ -73,8 +73,8 @@ def tasks_on_hosts(
 ) -> Iterator[tuple[int, Any]]:
     """Join a running cluster and call the function once for each argument, a core each, wherever one is free.
 
-    Yields the number of an argument with what was returned, or with the exception that ended the call, in the order in
-    which calls end. A call whose host is lost is made again elsewhere. Raises BadInput without such a cluster.
+    Yields the number of an argument with the result, or with the exception, in the order in which calls end. A call
+    whose host is lost is made again elsewhere. Raises BadInput without such a cluster.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -94,7 +94,7 @@ def tasks_on_hosts(
 
 
 def join_ray(address: str, namespace: str) -> None:
-    """Connects to the running Ray cluster, whose hosts get our code with the job. Raises BadInput when it cannot."""
+    """Connect to the running Ray cluster, whose hosts get our code with the job. Raises BadInput on failure."""
     try:
         where = gcs_address(address, ray_services)
         use_the_clusters_token(_raylet)

@@ -1,4 +1,5 @@
-"""What Ray's workers import: schedbed and what is installed, never what lies beside the caller. How a failure reads."""
+"""Imports of Ray's workers: schedbed and installed packages, never files beside the caller; and messages about failed
+imports."""
 
 from __future__ import annotations
 
@@ -13,24 +14,25 @@ _FAILED = re.compile(r"failed to import on the worker|^(ImportError|ModuleNotFou
 
 
 class _OwnPath(list[str]):
-    """A list that Ray cannot add to."""
+    """A list that Ray cannot extend."""
 
     def extend(self, more: Iterable[str]) -> None:
-        """Do nothing: Ray would put the caller's working folder and script folder before the standard library."""
+        """Do nothing, since Ray would put the caller's working folder and script folder before the standard
+        library."""
 
 
 def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
-    """Return Ray's configuration of a job, so that Ray adds our folder alone to the workers' search paths.
+    """Return Ray's configuration of a job, so that Ray adds only our folder to the workers' search paths.
 
-    Workers of other hosts get the code that is `shipped` with the job: a folder of the same name there may hold older
-    code, or none.
+    Workers of other hosts get the code that is `shipped` with the job, since a folder of the same name there may hold
+    older code, or none.
     """
     job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config
 
 
 def import_failure(said: str) -> str | None:
-    """Return in a line which import failed, where and why, when that is why an actor died; None otherwise."""
+    """Return a line that says which import failed, where and why, if that is why an actor died; else None."""
     if not _FAILED.search(said):
         return None
     lines = [line.strip() for line in said.splitlines() if line.strip()]

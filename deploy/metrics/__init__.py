@@ -1,1 +1,1 @@
-"""What a live run measures, for Prometheus."""
+"""The metrics of a live run for Prometheus."""

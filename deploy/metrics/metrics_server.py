@@ -1,4 +1,4 @@
-"""Serves a run's metrics to Prometheus on the loopback interface, to whoever shows the token."""
+"""The server of a run's metrics for Prometheus, on the loopback interface, with a token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.deploy.metrics.run_meter import RunMeter
 def serve_metrics(meter: RunMeter, token: str, port: int) -> HttpThread:
     """Return the server of `/metrics` at that port, 0 for any, as a context.
 
-    A scrape asks with the header `Authorization: Bearer TOKEN`.
+    Requests need the header `Authorization: Bearer TOKEN`.
     """
     registry = CollectorRegistry()
     registry.register(meter)  # pyright: ignore[reportArgumentType] - has `collect`, which is all that is asked for

@@ -1,4 +1,4 @@
-"""The figures of a live run as Prometheus metrics, from what the driver reads of the JobTracker anyhow."""
+"""The figures of a live run as Prometheus metrics, from what the driver reads of the JobTracker anyway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB_STATE, QUEUE, SUBMIT, JOB_START = places_of("jobs", "state", "queue", "submi
 
 
 class Histogram:
-    """Counts values by upper bounds, which are cumulative in what Prometheus reads."""
+    """Counts of values by upper bounds, which are cumulative for Prometheus."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -42,7 +42,7 @@ class Histogram:
         self._counts[next((i for i, bound in enumerate(self._bounds) if value <= bound), -1)] += 1
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Return (upper bound, count of all values up to it) pairs, and the sum of the values."""
+        """Return pairs (upper bound, count of all values up to it), and the sum of the values."""
         total, pairs = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
@@ -51,9 +51,9 @@ class Histogram:
 
 
 class RunMeter:
-    """Takes the rows and the status of one live run; a Prometheus registry collects from it, in another thread.
+    """Collects the rows and the status of one live run for a Prometheus registry, which reads it in another thread.
 
-    Counters begin at zero with each run of a command, as with a process that starts again. All times are emulated
+    Counters begin at zero with each run of a command, as with a process that restarts. All times are emulated
     seconds.
     """
 
@@ -71,7 +71,7 @@ class RunMeter:
         self._waits: dict[str, Histogram] = defaultdict(lambda: Histogram(WAIT_BUCKETS_S))
 
     def begin(self, nodes: Iterable[NodeSpec], **about: str) -> None:
-        """Begin with a run on these nodes; `about` names it: policy, repeat, machines."""
+        """Start a run on these nodes. `about` names it: policy, repeat, machines."""
         self._about, self._nodes = about, {node.node: node for node in nodes}
         self._reset()
 
@@ -91,7 +91,7 @@ class RunMeter:
                     self._waits[row[QUEUE]].add(row[JOB_START] - row[SUBMIT])
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Take the JobTracker's newest status, see `scheduler.core.status`."""
+        """Store the JobTracker's newest status, see `scheduler.core.status`."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
@@ -152,7 +152,7 @@ class RunMeter:
 
 
 def _of_queues(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield how many jobs and tasks each queue has that have not ended."""
+    """Yield the numbers of unfinished jobs and tasks of each queue."""
     running: Counter[str] = Counter()
     tasks: Counter[tuple[str, str, str]] = Counter()
     for job in jobs:

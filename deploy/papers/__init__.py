@@ -1,1 +1,1 @@
-"""The papers' experiments run again: each paper a folder with its values (paper.yaml) and its experiments."""
+"""The papers' experiments: each paper is a folder with its values (paper.yaml) and its experiments."""

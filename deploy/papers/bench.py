@@ -1,4 +1,4 @@
-"""What an experiment has at hand: it plays scenarios as `schedbed run` does, and gives back their tables."""
+"""The tools of an experiment: it runs scenarios as `schedbed run` does, and returns their tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG = "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A finished run: its folder and what was recorded."""
+    """A finished run: its folder and its tables."""
 
     folder: Path
     run: RunFile
@@ -32,7 +32,7 @@ class Played:
 
     @property
     def policies(self) -> list[str]:
-        """As they are named in every table, in the order given."""
+        """Return the policies as named in every table, in the given order."""
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
@@ -40,16 +40,16 @@ class Played:
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
-        """Return the tables of a policy, a repeat after the other. All are held: for small runs."""
+        """Return the tables of a policy, one repeat after the other. All are in memory: for small runs."""
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """Return what the policy reported at its end."""
+        """Return the policy's report at the end of the run."""
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
     def figures(self, policy: str, *path: str) -> list[float]:
-        """One number a repeat from summary.json, such as `figures("fair", "makespan_s")`."""
+        """Return one number per repeat from summary.json, such as `figures("fair", "makespan_s")`."""
         found: Any = load(self.folder)["policies"][policy]
         for key in path:
             found = found[key]
@@ -57,9 +57,10 @@ class Played:
 
 
 class Bench:
-    """Of one experiment in one `reproduce`. `folder` keeps the paper's runs; `seed` is where all chance comes from.
+    """The bench of one experiment in one `reproduce`.
 
-    `played` are the runs of this command so far, by folder; `full` asks for the paper's own size, whatever it takes.
+    `folder` keeps the paper's runs. `seed` determines all random choices. `played` are the runs of this command so
+    far, by folder. `full` requests the paper's own size, whatever time it takes.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Bench:
 
     @property
     def live(self) -> bool:
-        """Tell whether time is the wall's: then what is played must be small."""
+        """Return whether runs are live, in wall-clock time, and must therefore be small."""
         return self.machines != "sim"
 
     @property
@@ -91,10 +92,10 @@ class Bench:
     def play(
         self, name: str, scenario: Mapping[str, Any] | ResolvedScenario, *, repeats: int | None = None
     ) -> Played:
-        """Plays a scenario (as in a file, or resolved) into `folder`/`name`, with the bench's repeats unless given.
+        """Run a scenario (as in a file, or resolved) in `folder`/`name`, with the bench's repeats by default.
 
-        A `seed` of its own counts before the bench's. A name that was played before is
-        not played again: experiments on the same runs share them. Raises RunFailed as `schedbed run` does.
+        A `seed` in the scenario overrides the bench's. A name that was run before is not run again, so that
+        experiments share runs. Raises RunFailed as `schedbed run` does.
         """
         folder = self.folder / name
         self.used.append(folder)
@@ -121,5 +122,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return how much less than `first` is, as a share of it, repeat by repeat: 0.2 is 20% less."""
+    """Return by which share of `first` each value is less, repeat by repeat: 0.2 is 20% less."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

@@ -1,4 +1,4 @@
-"""Which papers and experiments there are, and which of them a person means."""
+"""The catalogue of papers and experiments, and the selection by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011", "chapter3
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """An experiment with what its paper says."""
+    """An experiment with the paper's claims."""
 
     paper: str
     said: Paper
@@ -26,12 +26,12 @@ class CatalogueEntry:
 
     @property
     def label(self) -> str:
-        """PAPER/EXPERIMENT."""
+        """Return the label PAPER/EXPERIMENT."""
         return f"{self.paper}/{self.experiment.name}"
 
     @property
     def about(self) -> About:
-        """Return what the paper says of it."""
+        """Return what the paper says about the experiment."""
         return self.said.experiments[self.experiment.name]
 
 
@@ -51,7 +51,7 @@ def chosen(
 ) -> list[CatalogueEntry]:
     """Return the experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
 
-    BadInput for a name that is not there, and for one experiment that cannot run there.
+    Raises BadInput for an unknown name, and for an experiment that cannot run there.
     """
     if target is None:
         mine = list(known.values())

@@ -1,4 +1,4 @@
-"""Count claims by kind and verdict, and mark the remarks that stand beside claims. Rows are those of results.json."""
+"""Counts of claims by kind and verdict, and marks of the remarks beside claims. Rows are those of results.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return how many claims of each kind hold, do not hold and are open: outcomes first, no kind without claims."""
+    """Return how many claims of each kind hold, do not hold and are open: outcomes first, without empty kinds."""
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
         kind: [found[kind, verdict] for verdict in VERDICTS] for kind in KINDS
@@ -28,12 +28,12 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return how many claims of each kind come without running any task."""
+    """Return how many claims of each kind are checked without running any task."""
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return what has to stand beside a claim: what was chosen with results in view, and why no repeat differs."""
+    """Return the remarks to show beside a claim: choices made with results in view, and why repeats do not differ."""
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
@@ -42,7 +42,7 @@ def remarks(row: Mapping[str, Any]) -> list[str]:
 
 
 def agree(interval: Sequence[float] | None) -> bool:
-    """Return whether an interval has no width: every repeat gave the same value."""
+    """Return whether an interval has zero width: every repeat gave the same value."""
     return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
 
 

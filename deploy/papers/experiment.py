@@ -1,4 +1,4 @@
-"""An experiment of a paper: what it measures with a bench, what it draws; one small file each."""
+"""The interface of a paper's experiment: what it measures with a bench, and what it draws. One small file each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ SIM_REPEATS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What an experiment found. `values` by the keys of paper.yaml: Exact, or one number a repeat.
+    """The results of an experiment.
 
-    `series` is what the figure needs beside them, `notes` what the reader has to know of this run.
+    `values` by the keys of paper.yaml: Exact, or one number per repeat. `series` is further data for the figure,
+    `notes` what a reader must know about this run.
     """
 
     values: Mapping[str, Exact | Sequence[float]]
@@ -32,7 +33,7 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """Return the value of each repeat; of an Exact one number, once."""
+        """Return the value of each repeat; for an Exact a single number."""
         found = self.values[key]
         if not isinstance(found, Exact):
             return list(found)
@@ -43,12 +44,12 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """`takes_s` says on which kinds of machines it can run and about how long all its repeats take there, in s.
+    """An experiment.
 
-    `sim` and `process`; what runs in processes runs in containers as well. `quick`: part of `reproduce --quick`.
-    `repeats` is the default of live machines, 1 where there is no chance in it; simulated it is `SIM_REPEATS` at least.
-    `full_repeats` is the paper's own number, where that takes hours: `reproduce --full` plays that number, each of the
-    paper's own size.
+    `takes_s`: the kinds of machines it can run on (`sim` and `process`, which includes containers), with the
+    approximate seconds of all its repeats there. `quick`: part of `reproduce --quick`. `repeats`: default on live
+    machines, 1 if nothing is random; simulated it is at least `SIM_REPEATS`. `full_repeats`: the paper's own number,
+    if that takes hours; `reproduce --full` runs that number, each in the paper's own size.
     """
 
     name: str  # the key in paper.yaml
@@ -61,16 +62,16 @@ class Experiment:
     size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
 
     def runs_on(self, machines: str) -> bool:
-        """Tell whether the experiment can run on that kind of machines."""
+        """Return whether the experiment can run on that kind of machines."""
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default number of repeats: simulated repeats are cheap, live ones are not."""
+        """Return the default number of repeats, larger in simulations because they are cheap."""
         return (
             self.repeats if kind(machines) != "sim" or self.repeats == 1 else max(self.repeats, SIM_REPEATS)
         )
 
 
 def kind(machines: str) -> str:
-    """`sim`, or `process` for all that is live."""
+    """Return `sim`, or `process` for all live machines."""
     return "sim" if machines == "sim" else "process"

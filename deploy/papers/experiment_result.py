@@ -1,4 +1,4 @@
-"""An experiment that a reproduce command has to run, and its result."""
+"""An experiment to be run by a reproduce command, and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE, BROKEN = "done", "broken"
 
 @dataclass(slots=True, kw_only=True)
 class ExperimentResult:
-    """The result of one experiment; `note` says why a broken one broke, `figure` is a path below the folder."""
+    """The result of one experiment. `note`: why it failed, if it did. `figure`: path below the folder."""
 
     entry: CatalogueEntry
     state: str = DONE
@@ -62,5 +62,5 @@ class PlannedExperiment:
 
     @property
     def takes_s(self) -> float:
-        """Return about how long the experiment takes with its default repeats."""
+        """Return the approximate seconds of the experiment with its default repeats."""
         return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)

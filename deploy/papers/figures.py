@@ -1,4 +1,4 @@
-"""The figures: one SVG an experiment, and the drawings that several experiments share."""
+"""The figures: one SVG per experiment, and drawings that several experiments share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Errors = Sequence[tuple[float, float] | None]
 def grouped_bars(
     ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
 ) -> None:
-    """Bars side by side for each group: (legend, colour, one value a group, None for none).
+    """Draw bars side by side for each group: (legend, color, one value per group, None for none).
 
     `errors`, if any, are 95% intervals for each of `bars` and group.
     """
@@ -64,5 +64,5 @@ def grouped_bars(
 
 
 def legend(ax: Axes) -> None:
-    """Above the axes, where it hides nothing."""
+    """Place the legend above the axes, where it hides nothing."""
     ax.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(-0.02, 0.99), borderpad=0)

@@ -1,4 +1,4 @@
-"""How long an emulated second must last, given the CPU that others take of the host. Pure."""
+"""The stretch that is needed, given the CPU that others take of the host. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLD_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The step that a look found, and whether it is enough."""
+    """The step of the stretch that a look found necessary, and whether it is enough."""
 
     step: float
     is_enough: bool
@@ -27,8 +27,8 @@ class Need:
 def needed(declared: float, cores: float, others: float) -> Need:
     """Return the least step at which nodes of `declared` host cores fit beside what others take.
 
-    `declared` is at the first stretch. Nodes may take `SHARE` of what is left, or the share of the idle host that they
-    were declared when that is more.
+    `declared` is at the first stretch. Nodes may take `SHARE` of what is left, or the share of the idle host that
+    they declared if that is more.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)
@@ -40,7 +40,7 @@ def needed(declared: float, cores: float, others: float) -> Need:
 
 
 class StretchRule:
-    """The stretch in the course of a run: rises at once, falls when less has been enough for `HOLD_S`."""
+    """The stretch during a run. It rises immediately, and falls when less has been enough for `HOLD_S`."""
 
     def __init__(self, first: float, declared: float, cores: float) -> None:
         self._first = first
@@ -55,11 +55,11 @@ class StretchRule:
 
     @property
     def stretch(self) -> float:
-        """Return the stretch in force, in real seconds per emulated second."""
+        """Return the current stretch, in real seconds per emulated second."""
         return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:
-        """Take in what others use, in host cores; return whether the stretch has changed."""
+        """Process the host cores that others use. Return whether the stretch has changed."""
         need = needed(self._declared, self._cores, others)
         self.is_enough = need.is_enough
         before = self._step

@@ -1,4 +1,4 @@
-"""Raise the stretch of a live run while other processes take this host's CPU, in a thread of the command."""
+"""The control of the stretch of a live run by the host's load, in a thread of the command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEAD_S = 0.15
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return the changes of a run that began at `epoch_s` as [t, stretch, what others used], the first at 0."""
+    """Return the changes of a run that began at `epoch_s` as [t, stretch, cores that others used], the first at 0."""
     start_s = time_.emulated_s(epoch_s)
     rows = [
         [max(0.0, round(time_.emulated_s(real_s) - start_s, 3)), stretch, round(cores, 2)]
@@ -42,7 +42,7 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
 
 
 class StretchWatch:
-    """Changes the stretch of the run `config` from now on, until `end`; `begin` says when the run's time begins."""
+    """Changes the stretch of the run `config` from now until `end`. `begin` sets the run's start."""
 
     def __init__(self, config: RunConfig) -> None:
         assert config.changes is not None
@@ -63,12 +63,12 @@ class StretchWatch:
         self._thread.start()
 
     def begin(self, epoch_s: float) -> None:
-        """Note when the run's time begins."""
+        """Set the run's start."""
         self._clock.begin(epoch_s)
         self._short_s = 0.0
 
     def end(self) -> dict[str, Any]:
-        """End the watch; return what it did, as `RunRecord.stretches`; nothing of a run that has not begun."""
+        """Stop watching. Return the changes, as `RunRecord.stretches`; empty for a run that has not begun."""
         self._over.set()
         self._thread.join()
         for link, _ in self._links:
@@ -85,7 +85,7 @@ class StretchWatch:
         }
 
     def _roots(self) -> Iterable[int]:
-        """Return this process, and those of nodes that do not descend from it."""
+        """Yield this process, and those of nodes that do not descend from it."""
         yield os.getpid()
         for path in self._nodes.glob(f"*/{HOST_PID}"):
             if (text := path.read_text()).isdigit():
@@ -106,7 +106,7 @@ class StretchWatch:
             self._short_s += elapsed_s / self._clock.stretch
 
     def _change(self) -> None:
-        """Tell all processes, and have the links between racks follow; nodes follow by themselves."""
+        """Publish a change to all processes, and adapt the links between racks. Nodes adapt by themselves."""
         if self._file.is_full:
             log.warning("the stretch stays as it is: it has changed too often")
             return

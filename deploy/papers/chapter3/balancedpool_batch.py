@@ -1,4 +1,4 @@
-"""BalancedPool and Johnson's order against the order in which a batch of jobs was submitted."""
+"""BalancedPool and Johnson's order compared with the submission order of a batch of jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def even(coin: Coin) -> list[Job]:
 
 
 def uneven(coin: Coin) -> list[Job]:
-    """Return 10 jobs of many short tasks and 10 of a few long ones, which cannot fill the slots, in any order."""
+    """Return 10 jobs of many short tasks and 10 of a few long ones, which cannot fill the slots, in random order."""
     big = [
         job(f"big{number}", USER, BATCH_S, _stage(coin, 64, 128, 5, 30), _stage(coin, 32, 64, 5, 30))
         for number in range(10)
@@ -46,7 +46,8 @@ def _stage(coin: Coin, least: int, most: int, shortest_s: float, longest_s: floa
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
-    """Sixteen nodes of a map and a reduce slot; each job has run once before, with one task of each kind.
+    """Return a scenario of sixteen nodes with a map and a reduce slot; each job ran once before, with one task per
+    kind.
 
     `reverse`: the jobs are submitted in the reverse of Johnson's order, for FIFO.
     """
@@ -64,13 +65,13 @@ def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = Fa
 
 
 def stages(job: Job) -> PlannedStages:
-    """Return the job's numbers of tasks and seconds of each."""
+    """Return the job's numbers of tasks, and their seconds."""
     map_s, reduce_s = (float(job[phase]["cpu"][:-1]) for phase in ("map", "reduce"))
     return PlannedStages(job["name"], job["maps"], map_s, job["reduces"], reduce_s)
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a bound below which no order can bring the makespan."""
+    """Return a lower bound of the makespan under any order, in seconds."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -80,12 +81,13 @@ def least_s(batch: list[PlannedStages]) -> float:
 
 
 def makespan_s(played: Played, policy: str) -> float:
-    """Return how long the batch took."""
+    """Return the makespan of the batch in seconds."""
     return float(played.of(policy).jobs["finish"].max()) - BATCH_S
 
 
 def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] | None = None) -> list[float]:
-    """Return by how many percent the batch takes less time than under another policy (in other runs), by repeat."""
+    """Return by how many percent the batch's makespan is shorter than under another policy (in other runs), by
+    repeat."""
     pairs = zip(runs, than_runs or runs, strict=True)
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
@@ -100,7 +102,7 @@ def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) ->
 
 
 def measure(bench: Bench) -> Measured:
-    """Gains are of the batch's makespan, paired by repeat."""
+    """Measure the gains in the batch's makespan, paired by repeat."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

@@ -1,7 +1,8 @@
-"""COSHH against FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
+"""COSHH compared with FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
 
 A synthetic task's CPU time is one on an emulated core, the same on cores of any speed, so old nodes lose CPU to a
-foreground load."""
+foreground load instead.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ MEAN = ("completion_s", "mean")
 
 
 def jobs(seed: int) -> list[Job]:
-    """Return jobs of either kind at random, with exponential gaps."""
+    """Return random jobs of both kinds, with exponential gaps."""
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
         user, maps = f"user{coin.randrange(USERS)}", coin.randint(4, 24)
@@ -44,7 +45,8 @@ def reading(user: str, submit_s: float, maps: int) -> Job:
 
 
 def scenario(seed: int, *, alone: bool) -> Mapping[str, Any]:
-    """Half of the nodes are old. `alone`: twice as many nodes with a map slot each, so that maps share no disk."""
+    """Return a scenario in which half of the nodes are old. `alone`: twice as many nodes with one map slot each, so
+    that maps share no disk."""
     count, slots = (6, 1) if alone else (3, 2)
     groups = [{"count": count}, {"count": count, **OLD}]
     return {
@@ -65,7 +67,7 @@ def on_fast(played: Played, policy: str, kind: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Gains are of the mean completion of jobs, paired by repeat."""
+    """Measure the gains in the mean completion time of jobs, paired by repeat."""
     runs = play_each(bench, "coshh", partial(scenario, alone=False))
     alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(

@@ -1,4 +1,4 @@
-"""LSAP against FIFO and delay scheduling, with many idle slots and with none."""
+"""LSAP compared with FIFO and delay scheduling, with many idle slots and with none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MEAN = ("completion_s", "mean")
 
 
 def scenario(seed: int, *, load: float) -> Mapping[str, Any]:
-    """Twenty nodes of a map slot, heartbeats each 3 s as Hadoop's, so that several slots are idle at a time."""
+    """Return a scenario of twenty nodes with a map slot and Hadoop's 3 s heartbeats, so that several slots are idle
+    at a time."""
     generated = {
         "jobs": 40,
         "load": load,
@@ -33,7 +34,7 @@ def scenario(seed: int, *, load: float) -> Mapping[str, Any]:
 
 
 def local(runs: list[Played], policy: str) -> list[float]:
-    """Return the percentage of maps on a node that holds their input, by repeat."""
+    """Return the percentage of maps on a node with their input, by repeat."""
     return [100 * figure_of(played, policy, "locality", "tasks", "node") for played in runs]
 
 
@@ -43,7 +44,7 @@ def moved(runs: list[Played], policy: str) -> list[float]:
 
 
 def measure(bench: Bench) -> Measured:
-    """Differences are paired by repeat."""
+    """Measure the differences in locality, paired by repeat."""
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
         runs = play_each(bench, f"lsap-{name}", partial(scenario, load=load))

@@ -1,4 +1,5 @@
-"""LsPS against FIFO and Fair: users of small and of large jobs, and one user whose jobs are of one size or are not."""
+"""LsPS compared with FIFO and Fair: users with small and large jobs, and one user with jobs of equal or of different
+sizes."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def uneven(coin: Coin, seed: int) -> list[Job]:
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
-    """Eight nodes of two map slots, which the jobs keep busy for about 80% of the span."""
+    """Return a scenario of eight nodes with two map slots, which the jobs keep busy for about 80% of the span."""
     drawn = jobs(chance(seed, "chapter3 lsps", jobs.__name__), seed)
     return {
         "cluster": nodes(8, 2, 1),
@@ -47,7 +48,7 @@ def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[st
 
 
 def measure(bench: Bench) -> Measured:
-    """Gains are of the mean completion of jobs, paired by repeat."""
+    """Measure the gains in the mean completion time of jobs, paired by repeat."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("users", two_users), ("alike", alike), ("uneven", uneven)):
         runs = play_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))

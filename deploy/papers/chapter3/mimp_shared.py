@@ -1,4 +1,4 @@
-"""MIMP on dedicated and shared nodes: the time that tasks take in all, and late jobs."""
+"""MIMP on dedicated and shared nodes: total task time, and late jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def jobs(seed: int, apart_s: float) -> list[Job]:
 
 
 def scenario(seed: int, *, apart_s: float) -> Mapping[str, Any]:
-    """Six nodes of two map slots, three of them shared with a foreground load."""
+    """Return a scenario of six nodes with two map slots, three of them shared with a foreground load."""
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
         "workload": {"jobs": jobs(seed, apart_s)},
@@ -46,14 +46,14 @@ def scenario(seed: int, *, apart_s: float) -> Mapping[str, Any]:
 
 
 def task_time_s(played: Played, policy: str) -> float:
-    """Return how long all successful tasks took together."""
+    """Return the total time of all successful tasks in seconds."""
     tasks = played.of(policy).attempts
     tasks = tasks[tasks["state"] == "succeeded"]
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
 def on_shared(played: Played, policy: str) -> float:
-    """Return the percentage of the maps that compute which ran on a shared node."""
+    """Return the percentage of computing maps that ran on a shared node."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
@@ -62,7 +62,7 @@ def on_shared(played: Played, policy: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Differences are paired by repeat."""
+    """Measure task times and late jobs, paired by repeat."""
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))

@@ -1,4 +1,4 @@
-"""MRCP against earliest deadline first: an open stream of jobs with deadlines."""
+"""MRCP compared with earliest deadline first: an open stream of jobs with deadlines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ FACTORS = (1.0, 3.0)  # a deadline, of the time that the job takes alone
 
 
 def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
-    """Return a stream of jobs of the five classes, exponential gaps `apart` times as long, and earlier runs of each."""
+    """Return a stream of jobs of the five classes with `apart` times the usual exponential gaps, and earlier runs of
+    each."""
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
     mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # of map slots
     for _ in range(JOBS):
@@ -43,7 +44,7 @@ def _class(map_s: float) -> str:
 
 
 def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
-    """Ten nodes of two map slots and a reduce slot."""
+    """Return a scenario of ten nodes with two map slots and a reduce slot."""
     return {
         "cluster": nodes(NODES, 2, 1),
         "workload": {"jobs": jobs(seed, load, apart)},
@@ -58,7 +59,7 @@ def late(runs: list[list[Played]], policy: str) -> list[float]:
 
 
 def measure(bench: Bench) -> Measured:
-    """The share of late jobs is over all loads of a repeat."""
+    """Measure the share of late jobs over all loads of a repeat."""
     runs = [play_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
     lone = [
         play_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS

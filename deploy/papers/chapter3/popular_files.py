@@ -1,4 +1,4 @@
-"""The workload of Scarlett and DARE: jobs that share files, a few of which are popular."""
+"""The workload of Scarlett and DARE: jobs that share files, some of them popular."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
 def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
-    """Twenty nodes of two map slots; the jobs read one of twelve files, by Zipf's law."""
+    """Return a scenario of twenty nodes with two map slots; each job reads one of twelve files, by Zipf's law."""
     generated = {
         "jobs": JOBS,
         "load": 0.7,
@@ -36,5 +36,5 @@ def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
 
 
 def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
-    """Run the workload; runs of one name are shared by the experiments."""
+    """Run the workload. Experiments share runs of one name."""
     return play_each(bench, f"popular-{name}", partial(scenario, **asked))

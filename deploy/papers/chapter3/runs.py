@@ -1,4 +1,4 @@
-"""What the experiments of chapter 3 share: jobs as in a scenario file, a run with jobs of its own for each repeat, and
+"""The common part of chapter 3's experiments: jobs as in a scenario file, runs with different jobs per repeat, and
 gains.
 
 Each setup resembles that of the original as far as an abstract or the thesis says, and is ours beyond that.
@@ -49,7 +49,7 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the cluster of a scenario: equal nodes with a core a slot, 100 Mbit/s, heartbeats each second."""
+    """Return the cluster of a scenario: equal nodes with a core per slot, 100 Mbit/s, heartbeats each second."""
     node = {
         "cores": map_slots + reduce_slots,
         "core_speed": 1.0,
@@ -63,7 +63,7 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 
 
 def play_each(bench: Bench, name: str, drawn: Callable[[int], Scenario]) -> list[Played]:
-    """Run `drawn(seed)` for the seed of each repeat, under all its policies: one run a repeat."""
+    """Run `drawn(seed)` for the seed of each repeat under all its policies. Return one run per repeat."""
     found = []
     for repeat in range(bench.repeats):
         seed = bench.seed + repeat
@@ -72,14 +72,14 @@ def play_each(bench: Bench, name: str, drawn: Callable[[int], Scenario]) -> list
 
 
 def figure_of(played: Played, policy: str, *path: str) -> float:
-    """Return a figure of summary.json of a run of one repeat."""
+    """Return a value of summary.json of a run with one repeat."""
     return played.figures(policy, *path)[0]
 
 
 def gains(
     runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
 ) -> list[float]:
-    """Return by how many percent a figure is lower than under another policy, or than in other runs, by repeat."""
+    """Return by how many percent a value is lower than under another policy, or than in other runs, by repeat."""
     pairs = zip(runs, than_runs or runs, strict=True)
     return [
         100 * (1 - figure_of(mine, policy, *path) / figure_of(theirs, than, *path)) for mine, theirs in pairs

@@ -1,4 +1,4 @@
-"""Scarlett's replicas by popularity against three replicas of all files."""
+"""Scarlett's replicas by popularity compared with three replicas of all files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Gains are of the mean completion of jobs, paired by repeat; `most` is what FIFO gains when it waits for data."""
+    """Measure the gains in the mean completion time of jobs, paired by repeat. `most` is FIFO's gain if all maps are
+    local."""
     plain, mine = play(bench, "plain"), play(bench, "scarlett", dynamic=SCARLETT)
     return Measured(
         values={

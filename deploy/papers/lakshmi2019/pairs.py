@@ -1,4 +1,4 @@
-"""Figures 2 to 5: pairs of jobs of 1 to 4 GB, Capacity against CSLA."""
+"""Figures 2 to 5: pairs of jobs of 1 to 4 GB, Capacity compared with CSLA."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """The gain of each pair; a bar a size."""
+    """Draw the gain of each pair, one bar per size."""
     ax = figure.subplots()
     found: dict[int, Gains] = measured.series["gains"]
     pairs = list(next(iter(found.values())))

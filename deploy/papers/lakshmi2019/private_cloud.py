@@ -1,4 +1,5 @@
-"""The paper's private cloud: four virtual machines of one host, the jobs that ran there, two queues of half each."""
+"""The paper's private cloud: four virtual machines of one host, the jobs that ran there, and two queues of half
+each."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ BETWEEN_S = 60.0  # for each queue: with two, a job may have half of the cluster
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Four nodes; an emulated core is as slow as Hadoop's Java made one: a block of WordCount takes 20 s.
+    """Return four nodes with cores as slow as Hadoop's Java made them: a block of WordCount takes 20 s.
 
     With `disk_mbps` they are virtual machines of a host with one disk of that rate; else each has a disk of 100 MB/s.
     """
@@ -51,7 +52,7 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
-    """One of the five jobs; a job without input gets as many maps as one of that size has blocks."""
+    """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks."""
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb)
     size = f"{maps * BLOCK_BYTES}B"
@@ -72,7 +73,8 @@ def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]
 def groups_of(
     groups: Sequence[Sequence[str]], size_gb: float, queues: Sequence[str], disk_mbps: int = HOST_DISK_MBPS
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group, which come together; a group comes when the one before must have ended."""
+    """Return the jobs of each group, submitted together. A group is submitted when the previous one must have
+    ended."""
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
     for group in groups:
@@ -91,10 +93,11 @@ def scenario(
     user_limit_factor: int = 1,
     host_disk: bool = True,
 ) -> dict[str, Any]:
-    """Groups of jobs under Capacity and CSLA with the paper's queues; both start one off-switch container a heartbeat.
+    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues and one off-switch
+    container per heartbeat.
 
-    With a `user_limit_factor` of 1, Hadoop's default, a user never holds more of a queue than its own half. `host_disk`
-    as in csla: whether a node that uses its host's disk is as busy as that.
+    With a `user_limit_factor` of 1, Hadoop's default, a user never holds more of a queue than its own half.
+    `host_disk` as in csla: whether a node that uses its host's disk is as busy as that.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -109,9 +112,9 @@ def scenario(
 
 
 def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
-    """By policy, for each group of jobs (which were submitted together) one makespan a repeat, seconds.
+    """Return by policy, for each group of jobs, one makespan in seconds per repeat.
 
-    Raises ValueError when a group still ran as the next one came: they would have shared the cluster.
+    Raises ValueError if a group still ran when the next one was submitted, since they would have shared the cluster.
     """
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, played.policies, strict=True):
@@ -128,7 +131,8 @@ def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
 
 
 def shares(played: Played) -> dict[str, tuple[float, float]]:
-    """Of the maps of each job name under the first policy: the share of a core they used, and MB/s moved."""
+    """Return for each job name the share of a core that its maps used, and the MB/s that they moved, under the first
+    policy."""
     run = played.of(played.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
@@ -142,6 +146,6 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return how much earlier CSLA ends each group than Capacity, in %, one number a repeat."""
+    """Return how much earlier CSLA ends each group than Capacity, in %, one number per repeat."""
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

@@ -1,4 +1,4 @@
-"""Table 3: how well the next load of a node is predicted, undisturbed and under stress."""
+"""Table 3: the errors of the predicted load of a node, undisturbed and under stress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the jobs beside stress tasks on every node, and read the errors that CSLA reports for its predictions."""
+    """Run the jobs beside stress tasks on every node, and return the errors that CSLA reports for its predictions."""
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less")
     }
@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
-    """WordCount and Sort, twice, beside the stress, which has its own slots."""
+    """Return a scenario of WordCount and Sort, twice, beside stress tasks, which have slots of their own."""
     machines = cluster(live=live)
     machines["node"] |= {"map_slots": machines["node"]["map_slots"] + len(stress)}
     jobs = [
@@ -75,7 +75,7 @@ def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Mean absolute errors by case, CPU and IO."""
+    """Draw the mean absolute errors by case, CPU and IO."""
     axes = figure.subplots(1, len(RESOURCES), sharey=True)
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):

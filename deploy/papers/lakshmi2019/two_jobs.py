@@ -1,4 +1,4 @@
-"""Pairs of jobs under Capacity and CSLA: which pairs are like, by measured tags, and what CSLA gains with each."""
+"""Pairs of jobs under Capacity and CSLA: which pairs are alike by measured tags, and CSLA's gain with each."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SAMPLE_GB = 0.25  # a map for each node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to run pairs of jobs; the first job of a pair comes first in its queue.
+    """One way to run pairs of jobs. The first job of a pair is submitted first.
 
-    `factor` is how many times its queue's half of the cluster one user may hold; `host_disk` as in csla.
+    `factor`: how many times its queue's half of the cluster one user may hold. `host_disk` as in csla.
     """
 
     name: str  # of the run's folder
@@ -61,19 +61,19 @@ def run_pairs(bench: Bench, way: Way) -> Played:
 
 
 def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
-    """Run the pairs; return the makespan of each by policy, in s, one number a repeat."""
+    """Run the pairs. Return the makespan of each by policy, in s, one number per repeat."""
     spans = makespans(run_pairs(bench, way), len(way.pairs))
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
 
 def pair_gains(bench: Bench, way: Way) -> Gains:
-    """Run the pairs; return CSLA's gain over Capacity for each, in %, one number a repeat."""
+    """Run the pairs. Return CSLA's gain over Capacity for each, in %, one number per repeat."""
     spans = pair_spans(bench, way)
     return earlier(spans["csla"], spans["capacity"])
 
 
 def untagged(played: Played) -> list[float]:
-    """Return which part of CSLA's launches came before the job's tag was known, in %, one number a repeat."""
+    """Return the percentage of CSLA's launches before the job's tag was known, one number per repeat."""
     found: list[float] = []
     for run in played.each(played.policies[1]):
         decisions = run.tables["decisions"]
@@ -83,18 +83,18 @@ def untagged(played: Played) -> list[float]:
 
 
 def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return how much earlier each pair ends in `mine` than in `first`, in %, one number a repeat."""
+    """Return how much earlier each pair ends in `mine` than in `first`, in %, one number per repeat."""
     return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
 
 def run_alone(bench: Bench) -> Played:
-    """Run a small job of each kind alone, a map for each node, one job after the other."""
+    """Run a small job of each kind alone, one map per node, one job after the other."""
     groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
     return bench.play("alone", scenario(groups, live=bench.live, user_limit_factor=2))
 
 
 def tags_of(alone: Played) -> dict[str, int]:
-    """Return the tag of each job by CSLA's bounds, from what its maps used under Capacity."""
+    """Return the tag of each job by CSLA's bounds, from the resources its maps used under Capacity."""
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
@@ -104,19 +104,19 @@ def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
 
 
 def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
-    """Return the mean gain of these pairs, one number a repeat."""
+    """Return the mean gain of these pairs, one number per repeat."""
     return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of unlike pairs, of like pairs, and their difference, one number a repeat."""
+    """Return the mean gain of unlike pairs, of like pairs, and their difference, one number per repeat."""
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
     return others, control, [mine - alike for mine, alike in zip(others, control, strict=True)]
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return what the maps of each job used of a core, what they moved, and the tag that this makes."""
+    """Return a text about each job's maps: share of a core, bytes moved, and the resulting tag."""
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: what the gain of pairs of 3 GB rests on: queues, the host's disk, and which job comes first."""
+"""Beyond Figure 4: what the gain of pairs of 3 GB depends on: queues, the host's disk, and the order of the jobs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return the mean gain of unlike pairs whose CPU-heavy job comes first, and last."""
+    """Return the mean gain of unlike pairs with the CPU-heavy job first, and with it last."""
     first: list[Pair] = [
         pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)
     ]
@@ -71,7 +71,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Unlike and like pairs, each way."""
+    """Draw unlike and like pairs for each way."""
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):

@@ -1,7 +1,7 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-Their CPU is such that they do what the paper measured: Pi's and Bbp's maps last as long, TeraGen's and ETL's use the
-share of a core of Table 1 beside the bytes they move at the disk's rate.
+Their CPU times are such that they do what the paper measured: Pi's and Bbp's maps take as long, TeraGen's and ETL's
+use the share of a core of Table 1 beside the bytes they move at the disk's rate.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MIXES = (
 
 
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
-    """Return a job of one benchmark, as in a scenario file; `mix` says whose map time a CPU-bound one has."""
+    """Return a job of one benchmark, as in a scenario file. `mix` names the map time of a CPU-bound one."""
     each = _map(name, mix)
     made: dict[str, Any] = {
         "name": name,
@@ -82,7 +82,7 @@ def _map(name: str, mix: str) -> dict[str, str]:
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
-    """Of Table 3's sizes; live a quarter of them, since there are a quarter of the nodes."""
+    """Return the jobs of Table 3's sizes; live a quarter of that size, since there are a quarter of the nodes."""
     said = paper_file.load("liu2015").experiments["tests"].values
     part = LIVE_NODES / NODES if live else 1.0
     sizes = {
@@ -93,7 +93,8 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Eight nodes of 8 cores, 24 GB and 10 Gbit/s; live two with slower cores, 20 times as fast."""
+    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s; live two with slower cores, 20 times as
+    fast."""
     node = {
         "cores": LIVE_CORES if live else CORES,
         "core_speed": 0.08 if live else 1.0,
@@ -126,11 +127,11 @@ def samples(bench: Bench) -> Played:
 
 
 def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the samples of the first repeat found, by job name."""
+    """Return the demands that the samples of the first repeat found, by job name."""
     return played.findings(played.policies[0])["profiles"]["demand"]
 
 
 def play(bench: Bench, mix: Mix) -> Played:
-    """YARN's policy, then FGCS with what the samples found."""
+    """Run a mix under YARN's policy, then under FGCS with the demands of the samples."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
     return bench.play(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

@@ -46,7 +46,7 @@ Job = tuple[str, str]  # test and job
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate each test with other task lengths in each repeat, the same for all policies."""
+    """Simulate each test with different task lengths in each repeat, the same for all policies."""
     profiles = demands(samples(bench))
     values: dict[str, list[float]] = {}
     for spread in SPREADS:
@@ -66,7 +66,7 @@ def measure(bench: Bench) -> Measured:
 def _gains(
     bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
 ) -> dict[str, dict[str, float]]:
-    """Return the gains of the test's CPU-bound jobs in %, by what FGCS is held against."""
+    """Return the gains of the test's CPU-bound jobs in %, by the policy that FGCS is compared with."""
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
     seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
@@ -80,14 +80,14 @@ def _gains(
 
 
 def _ends_s(resolved: ResolvedScenario, policy: PolicyChoice) -> dict[str, float]:
-    """Return when each job ends, by name; all come at 0."""
+    """Return when each job ends, by name. All are submitted at 0."""
     ends = JobEnds()
     Simulation(setup_of(resolved, policy, 0, costs_of(resolved), Latencies()), ends).run()
     return {job.name: ends.finish_s[job.job] for job in resolved.jobs}
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return what the paper says of each pattern, one number a repeat."""
+    """Return the paper's figures for each pattern, one number per repeat."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):
         names = {mix.name for mix in MIXES if mix.pattern == pattern}
@@ -100,7 +100,7 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 
 
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
-    """Return the change of the mean map time in the I/O-heavy test that changes most, in %, one number a repeat."""
+    """Return the change of the mean map time in the I/O-heavy test that changes most, in %, one number per repeat."""
     reserved = RESERVED_CORES + MORE_CORES
     policies = [
         f"{CONTAINERS}:reserved_cores={reserved}",
@@ -128,14 +128,14 @@ def _gain(bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repe
 
 
 def _ended_s(resolved: ResolvedScenario, policy: PolicyChoice, name: str) -> float:
-    """Return when the job of that name ends; all come at 0."""
+    """Return when the job of that name ends. All are submitted at 0."""
     ends = JobEnds()
     Simulation(setup_of(resolved, policy, 0, costs_of(resolved), Latencies()), ends).run()
     return next(ends.finish_s[job.job] for job in resolved.jobs if job.name == name)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Least and largest gain over the spread, a panel for each pattern and base, the paper's in grey."""
+    """Draw the least and largest gain over the spread, a panel for each pattern and base, the paper's in gray."""
     panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
     axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat
     titles = {"balanced": "balanced", "io": "I/O-heavy", "": "7 vcores", "_8": "8 vcores"}

@@ -23,7 +23,7 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Live two of the tests only."""
+    """Run the mixes; live only two of them."""
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
@@ -55,24 +55,25 @@ def map_times(played: Played, name: str) -> list[list[float]]:
 
 
 def map_changes(played: Played, name: str) -> list[float]:
-    """Return how much longer the second policy's maps of a job take than the first's, in %, one number a repeat."""
+    """Return how much longer the second policy's maps of a job take than the first's, in %, one number per repeat."""
     first_s, second_s = map_times(played, name)
     return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
 
 
 def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
-    """Return the changes of the test whose mean change is largest; the largest of each repeat would be its noise."""
+    """Return the changes of the test whose mean change is largest, since the largest change of each repeat would be
+    noise."""
     return max(changes.values(), key=lambda each: abs(fmean(each)))
 
 
 def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
-    """From submission to end of each job, s before scale, by name."""
+    """Return the seconds from submission to end of each job by name, before scale."""
     took_s = (run.jobs["finish"] - run.jobs["submit"]) / scale
     return dict(zip(run.jobs["name"], took_s, strict=True))
 
 
 def map_time(run: RunTables, name: str) -> float:
-    """Return mean time of a job's maps, s."""
+    """Return the mean time of a job's maps in seconds."""
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     done = useful(run.attempts)
     maps = done[(done["job"] == ids[name]) & (done["kind"] == "map")]
@@ -80,15 +81,15 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of the job whose mean over the repeats is least, and of the one whose mean is largest.
+    """Return the gains of the jobs with the least and the largest mean over the repeats.
 
-    The least or largest gain of each repeat would be its noise.
+    The least or largest gain of each repeat would be noise.
     """
     return min(gains.values(), key=fmean), max(gains.values(), key=fmean)
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the figures that the paper states in words, a value per repeat, for the patterns that were run."""
+    """Return the figures that the paper states in words, one value per repeat, for the patterns that were run."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
         of_cpu = _each_job(
@@ -110,7 +111,7 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """A picture for each pattern: job times under both, by mix."""
+    """Draw a panel for each pattern: job times under both policies, by mix."""
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

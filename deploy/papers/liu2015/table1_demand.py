@@ -1,4 +1,4 @@
-"""Table 1: the CPU demand of each benchmark's tasks, as sample jobs find it."""
+"""Table 1: the CPU demand of each benchmark's tasks, as found by sample jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measure(bench: Bench) -> Measured:
-    """Whole percents, as FGCS logs them: chance is rounded away."""
+    """Measure the demands in whole percents, as FGCS logs them, so that random differences are rounded away."""
     found = demands(samples(bench))
     maps = {f"{name}_map": Exact(value=found[name]["map"]) for name in CPU_JOBS + IO_JOBS}
     reduces = {f"{name}_reduce": Exact(value=found[name]["reduce"]) for name in CPU_JOBS}
