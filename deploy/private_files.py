@@ -1,4 +1,4 @@
-"""Results that are their owner's alone: what `--private` asks for, and every later command keeps."""
+"""Results that only their owner can read: requested by `--private`, and preserved by every later command."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether nobody but the owner gets into a folder."""
+    """Return whether only the owner can enter a folder."""
     return not stat.S_IMODE(folder.stat().st_mode) & 0o077
 
 
 def stay_private(folder: Path) -> None:
-    """Take from all within a private folder the modes that would let others in; leave any other folder alone."""
+    """Remove the permissions of others from everything in a private folder. Do nothing for another folder."""
     if not is_private(folder):
         return
     for path in folder.rglob("*"):
@@ -29,7 +29,7 @@ def stay_private(folder: Path) -> None:
 
 @contextmanager
 def token_file(path: Path, token: str) -> Iterator[Path]:
-    """Keep the token in a file that only its owner can read, while the context lasts."""
+    """Keep the token in a file that only its owner can read, during the context."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
         file.write(token)

@@ -1,4 +1,4 @@
-"""Render `index.html` from the content of results.json: one page that needs no other file."""
+"""The page `index.html`, made from the content of results.json. It needs no other file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return the table of all claims, a row a kind."""
+    """Return the table of all claims, one row per kind."""
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -67,7 +67,7 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return the table of experiments: outcomes apart from claims of the other kinds."""
+    """Return the table of experiments, with outcomes separate from other claims."""
     rows: list[str] = []
     for each in experiments:
         counts = dict(counted(each["rows"]))

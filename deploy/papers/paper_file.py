@@ -1,4 +1,5 @@
-"""What a paper says, read from its `paper.yaml`: each value with where it stands, and what would confirm it."""
+"""The claims of a paper, read from its `paper.yaml`: each value with its place in the paper, and what would confirm
+it."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ class _Part(BaseModel):
 
 
 class Criterion(_Part):
-    """What our value must be for the claim to hold: `equal` alone, or all of the others that are given.
+    """The condition on our value under which the claim holds: `equal` alone, or all of the others that are given.
 
-    `within` is a share of the paper's value; `equal` asks for the paper's value itself, of figures without chance.
+    `within` is a share of the paper's value. `equal` requires the paper's value itself, for figures without
+    randomness.
     """
 
     at_least: Number | None = None
@@ -47,10 +49,11 @@ class Criterion(_Part):
 
 
 class Value(_Part):
-    """One value of a paper. `read_off` marks one that was read off a figure; without `holds` it is only compared.
+    """One value of a paper.
 
-    `chosen` says what was chosen with results in view: parameters, slots, seeds, thresholds, fitted workloads.
-    `no_task` marks a value that comes without running any task. `constant` says why all repeats of an outcome agree.
+    `read_off`: read off a figure. Without `holds` it is only compared. `chosen`: what was chosen with results in view
+    (parameters, slots, seeds, thresholds, fitted workloads). `no_task`: computed without running any task.
+    `constant`: why all repeats of an outcome agree.
     """
 
     what: Text
@@ -82,20 +85,20 @@ class Value(_Part):
 
     @property
     def number(self) -> float:
-        """Return the value; ValueError when it is no number."""
+        """Return the value. Raises ValueError if it is not a number."""
         if not isinstance(self.value, int | float):
             raise ValueError(f"{self.what}: {self.value!r} is not a number")
         return self.value
 
     @property
     def numbers(self) -> list[float]:
-        """Return the values; ValueError when they are no list."""
+        """Return the values. Raises ValueError if they are not a list."""
         if not isinstance(self.value, list):
             raise ValueError(f"{self.what}: {self.value!r} is not a list of numbers")
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the range that our value must be in; ValueError for `equal`, and when there is no criterion."""
+        """Return the range in which our value must be. Raises ValueError for `equal`, and without a criterion."""
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")
@@ -108,7 +111,7 @@ class Value(_Part):
 
 
 class About(_Part):
-    """One experiment as the paper has it. `setup` says what the paper ran it on and how ours differs."""
+    """The paper's description of one experiment. `setup` says what the paper ran it on and how ours differs."""
 
     title: str
     where: str
@@ -117,7 +120,7 @@ class About(_Part):
 
 
 class Paper(_Part):
-    """A `paper.yaml`."""
+    """The content of a `paper.yaml`."""
 
     title: str
     authors: str
@@ -126,7 +129,8 @@ class Paper(_Part):
 
 
 def parse(text: str, file: str) -> Paper:
-    """Return the values in the text of a paper.yaml. ValueError with a line for each fault: file, key and reason."""
+    """Return the values in the text of a paper.yaml. Raises ValueError with a line for each fault: file, key and
+    reason."""
     try:
         return Paper.model_validate(yaml.safe_load(text))
     except ValidationError as error:
@@ -136,6 +140,6 @@ def parse(text: str, file: str) -> Paper:
 
 @cache
 def load(paper: str) -> Paper:
-    """Return the values of a paper. ValueError when its file is not as this module says."""
+    """Return the values of a paper. Raises ValueError if its file is malformed."""
     text = resources.files("schedbed.deploy.papers").joinpath(paper, "paper.yaml").read_text(encoding="utf-8")
     return parse(text, f"{paper}/paper.yaml")

@@ -1,4 +1,4 @@
-"""Run the chosen experiments and keep their results: results.json, figures and index.html in one folder."""
+"""Execution of the chosen experiments, with their results in one folder: results.json, figures and index.html."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reproduction:
     results: list[ExperimentResult] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Write results.json and index.html, after each experiment, so that finished experiments are kept."""
+        """Write results.json and index.html. Called after each experiment, so that finished experiments are kept."""
         content = {
             "machines": self.machines,
             "seed": self.seed,
@@ -64,8 +64,8 @@ def reproduce(
 ) -> Path:
     """Run the experiments into `out` (`runs/reproduce-<time>` by default) and return this folder.
 
-    A claim that does not hold is a finding. Raise RunFailed, after all have been tried, when an experiment itself
-    broke, and BadInput when the folder has results already. After Ctrl-C the finished experiments are kept.
+    A claim that does not hold is a finding. Raises RunFailed, after all have been tried, if an experiment itself
+    failed, and BadInput if the folder already has results. After Ctrl-C the finished experiments are kept.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)

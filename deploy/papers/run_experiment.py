@@ -1,4 +1,4 @@
-"""Run one experiment and judge its values against the paper's."""
+"""Execution of one experiment, and the comparison of its values with the paper's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedbed.tasks.errors import BadInput
 
 
 def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
-    """Run one experiment; an error in it becomes a broken result. `played` holds the runs of its paper so far."""
+    """Run one experiment. An error in it becomes a failed result. `played` holds the runs of its paper so far."""
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
     bench = Bench(

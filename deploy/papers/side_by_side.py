@@ -1,4 +1,4 @@
-"""Run papers side by side, a process each: a simulation needs one core, not the whole host."""
+"""Concurrent execution of papers, one process each, since a simulation needs one core, not the whole host."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LOOK_S = 1.0  # between two looks at whether a process has died
 def play(
     jobs: Sequence[PlannedExperiment], done: Callable[[PlannedExperiment, ExperimentResult], None]
 ) -> None:
-    """Run the experiments, a paper's one after the other, and call `done` with each result in this process.
+    """Run the experiments, those of a paper one after the other, and call `done` with each result in this process.
 
-    Raises RunFailed when a process dies; no process is left behind.
+    Raises RunFailed if a process dies. No process is left behind.
     """
     papers: dict[str, list[PlannedExperiment]] = {}
     for job in jobs:

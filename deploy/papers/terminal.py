@@ -1,4 +1,4 @@
-"""Print a reproduction in a terminal: the list of experiments, and a table for each experiment."""
+"""Output of a reproduction in a terminal: the list of experiments, and a table for each experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = ("", "kind", "paper", "ours [95%]", "claim")
 
 
 def list_all(known: Mapping[str, CatalogueEntry]) -> None:
-    """Print the papers and experiments with the time they take."""
+    """Print the papers and experiments with their approximate times."""
     table = Table(header_style="bold", box=SIMPLE_HEAD)
     for head, wraps in (("experiment", False), ("in the paper", True), ("sim", False), ("live", False)):
         table.add_column(head, no_wrap=not wraps)
@@ -80,7 +80,7 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return the lines that count the claims that hold, do not hold, and are open, a line a kind."""
+    """Return the numbers of claims that hold, do not hold, and are open, one line per kind."""
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
     lines = [f"Claims, {where}:"]
@@ -91,7 +91,7 @@ def tally(results: Iterable[ExperimentResult], machines: str) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of a claim, and whether it comes without running a task."""
+    """Return the kind of a claim, and whether it is checked without running a task."""
     if not row.wanted:
         return ""
     return f"{row.kind}, runs no task" if row.no_task else str(row.kind)

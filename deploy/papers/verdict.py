@@ -1,4 +1,5 @@
-"""Compare our value with the paper's: mean, interval, and whether the claim holds, which the interval decides."""
+"""Comparison of our value with the paper's: mean, interval, and whether the claim holds, which the interval
+decides."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ Ours = float | Sequence[float] | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A value without chance, such as a model's, which needs no repeats. A tuple is compared as a whole."""
+    """A value without randomness, such as a model's, which needs no repeats. A tuple is compared as a whole."""
 
     value: float | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A value of the paper and ours, as it is printed and kept in results.json."""
+    """A value of the paper and ours, as printed and as kept in results.json."""
 
     key: str
     what: str
@@ -49,11 +50,11 @@ class Row:
 
 
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
-    """Return the row of a value: `ours` is Exact, or one number a repeat (paired where policies are compared).
+    """Return the row of a value. `ours` is Exact, or one number per repeat (paired where policies are compared).
 
-    A claim holds when the whole 95% interval of the mean (Student's t) is where the criterion wants it, does not
-    when the whole interval is outside, and is open otherwise. ValueError for an outcome that is Exact: chance has no
-    say in it, so that it could not have come out otherwise.
+    A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, does not hold if the
+    whole interval violates it, and is open otherwise. Raises ValueError for an outcome that is Exact: without
+    randomness it could not have come out otherwise.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
@@ -74,7 +75,7 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value of which mean and interval are known, judged by the present criterion."""
+    """Return the row of a value with known mean and interval, judged by the current criterion."""
     return Row(
         key=key,
         what=said.what,
@@ -95,7 +96,7 @@ def judge_kept(
 
 
 def wanted(said: Value) -> str:
-    """Return the criterion in words."""
+    """Return the criterion as text."""
     asked = said.holds
     if asked is None:
         return ""

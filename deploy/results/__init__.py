@@ -1,1 +1,1 @@
-"""What is made of a run's tables: metrics, statistics, tables, the report and the timeline."""
+"""Results made from a run's tables: metrics, statistics, tables, the report and the timeline."""

@@ -1,7 +1,8 @@
-"""Which policies a run tells apart: paired tests of the table's rows, adjusted together, and what is best.
+"""Which policies a run can distinguish: paired tests of the table's rows, adjusted together, and the best policy.
 
-All pairs of policies are compared in all rows, and Holm's method adjusts all p-values of a table. A pair whose repeats
-are all equal is not counted: nothing could tell it apart. An untrusted policy is never told apart from any other.
+All pairs of policies are compared in all rows, and Holm's method adjusts all p-values of a table. A pair whose
+repeats are all equal is not counted, since nothing could distinguish it. An untrusted policy is never distinguished
+from any other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LEVEL = round(1 - stats.LEVEL, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPair:
-    """Two policies in one row. `differences` are one minus other, a number a repeat that both have."""
+    """Two policies in one row. `differences` are one minus other, one number per common repeat."""
 
     figure: Figure
     one: str
@@ -37,7 +38,7 @@ class PolicyPair:
 def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """Return summary.json's `comparison`, and add `p` and `p_holm` to the leaves of `paired` that a table shows.
 
-    `policies` is summary.json's; `repeats_of` says which repeats the numbers of a policy's leaves belong to.
+    `policies` is summary.json's. `repeats_of` names the repeats of the numbers of a policy's leaves.
     """
     pairs = [pair for figure in FIGURES if figure.tested for pair in _pairs(figure, policies, repeats_of)]
     p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
@@ -87,9 +88,9 @@ def _row(
     pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
     adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
 ) -> dict[str, Any] | None:
-    """Return the row's leader, whether it is the best, and how many repeats it would take to say so.
+    """Return the row's leader, whether it is the best, and how many repeats would show it.
 
-    None when there is a policy that the leader could not be compared with, or that always equals the leader.
+    None if the leader could not be compared with some policy, or always equals it.
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -115,18 +116,19 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return by how much the leader is better over the repeats that both have: its mean may be over other repeats."""
+    """Return by how much the leader is better over common repeats. Its mean may be over other repeats."""
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
 
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
-    """Return the policy that is best in a row: trusted, and told apart from each other policy."""
+    """Return the policy that is best in a row: trusted, and significantly different from each other policy."""
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
 
 
 def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
-    """Return whether a policy differs from the first one in a row: both trusted, the adjusted p-value low."""
+    """Return whether a policy differs significantly from the first one in a row: both trusted, the adjusted p-value
+    low."""
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))
     sure = paired is not None and paired.get("p_holm") is not None and paired["p_holm"] <= LEVEL
@@ -134,7 +136,8 @@ def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Return what the comparison says in sentences: which rows have a best policy, and what the others would take."""
+    """Return the comparison as sentences: which rows have a best policy, and how many repeats the others would
+    need."""
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:
         return []
@@ -142,7 +145,7 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return the sentence that says of a nearly idle cluster that there is nothing to schedule."""
+    """Return a sentence about a nearly idle cluster, in which there is nothing to schedule."""
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
     if not busy or max(busy) > IDLE:
@@ -177,7 +180,7 @@ def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def _takes(needed: int | None, repeats: int) -> str:
-    """Return a number of repeats in words; a run that had enough of them was unlucky."""
+    """Return a number of repeats as text; more than `repeats` even if these should have been enough."""
     if needed is None:
         return f"over {stats.REPEATS_MOST}"
     return f"about {max(needed, repeats + 1)}"

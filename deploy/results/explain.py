@@ -1,4 +1,4 @@
-"""Why a task ran where and when it did, told from the decisions and attempts tables of a run."""
+"""The explanation of where and when a task ran, from the decisions and attempts tables of a run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SKIPS_LISTED = 8  # of one wait; more than this are counted by node and reason i
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Print what `story` tells."""
+    """Print the result of `story`."""
     print(story(out_dir, task_id, policy, repeat))
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:
-    """Return why a task ran where and when it did, under every policy and repeat in the folder or those asked for.
+    """Return why a task ran where and when it did, under every policy and repeat in the folder or the given ones.
 
-    `task_id` may name one of its attempts. BadInput when no such task, policy or repeat was recorded.
+    `task_id` may be the id of an attempt. Raises BadInput if there is no such task, policy or repeat.
     """
     run, tables = open_record(out_dir), read_tables(out_dir)
     wanted = _wanted(run, policy, repeat)
@@ -45,7 +45,7 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
 
 def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[str, int]]:
-    """`policy` may be the whole SPEC or its name without parameters."""
+    """Return the matching runs. `policy` may be the whole SPEC or its name without parameters."""
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]
     if policy is not None and not mine:
@@ -90,7 +90,7 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Return who got the slots of this kind while the task waited."""
+    """Yield who got the slots of this kind while the task waited."""
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
     launched = data["answer"].isin(["launch", "split"])
@@ -105,7 +105,7 @@ def _meanwhile(
 def _offers(
     mine: RunTables, task: str, job: str, kind: str, after: float, until: float, *, only_own: bool = False
 ) -> Iterator[str]:
-    """Return what the policy answered after one time up to another: about this task, or about its job as a whole."""
+    """Yield what the policy answered between two times about this task, or about its job as a whole."""
     data = mine.tables["decisions"]
     data = data[
         (data["t"] > after) & (data["t"] <= until) & ((data["kind"] == kind) | (data["task"] == task))
@@ -122,7 +122,7 @@ def _offers(
 
 
 def _skips(skips: pd.DataFrame) -> Iterator[str]:
-    """Yield each skip, or with many how often each node was refused for each reason; changing numbers do not count."""
+    """Yield each skip; if there are many, the count per node and reason, ignoring numbers in reasons."""
     if len(skips) <= SKIPS_LISTED:
         for row in _records(skips):
             yield f"  {row['t']:9.2f} s  {row['node']}: skipped{_because(row['reason'])}"

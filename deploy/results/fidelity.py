@@ -1,6 +1,6 @@
-"""Whether a run's figures can be believed: how busy the host was, and what nodes used of what they were declared.
+"""Whether a run's figures can be trusted: the load of the host, and the nodes' use of declared rates.
 
-Pure functions; who runs gives the samples.
+Pure functions; the caller provides the samples.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def assess(
 
 
 def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fidelity of one run, in doubt when others took more than its changing stretch could make up for."""
+    """Return the fidelity of one run, untrusted if others took more CPU than its changing stretch could make up
+    for."""
     short = float(stretches.get("short_share", 0.0))
     if short <= SATURATED_TIME_MAX:
         return judged
@@ -83,7 +84,8 @@ def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fidelity of several runs together: trusted only if each is; the highest values, all sentences once."""
+    """Return the fidelity of several runs together: trusted only if each is, with the highest values and each
+    sentence once."""
     why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))
     saturated = [p["host_cpu_saturated"] for p in parts if p["host_cpu_saturated"] is not None]
     limits: dict[str, Any] = {}
@@ -100,7 +102,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Of two runs the limit that was used more, and so for each node."""
+    """Return the limit of the run that used it more, and the same for each node."""
     if one is None:
         return dict(other)
     higher = dict(max(one, other, key=lambda limit: limit["achieved_max"] or 0.0))
@@ -113,7 +115,8 @@ def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str
 
 
 def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
-    """Share of time; a sample speaks for the time since the one before."""
+    """Return the share of time in which the CPU was saturated. A sample stands for the time since the previous
+    one."""
     if not samples:
         return None
     t = np.array([float(sample[0]) for sample in samples])
@@ -143,9 +146,11 @@ def _host_doubts(
 
 
 def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
-    """Configured and achieved rate of the node that came closest to its limit, or went furthest beyond; under `nodes`
-    that of each node, in clusters of a size to read; a node that was not seen for long enough has achieved nothing
-    that could be told."""
+    """Return the configured and achieved rate of the node that came closest to its limit, or exceeded it most.
+
+    `nodes` has those of each node, in clusters of a readable size. A node that was alive too briefly to measure has
+    no achieved rate.
+    """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _shares(resource, nodes, heartbeats)
     made = {"unit": UNITS[resource], "configured_total": sum(rates.values())}
@@ -165,7 +170,7 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
 
 
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
-    """Of shares of a rate; without them nothing is known to have been achieved."""
+    """Return configured and achieved rates from shares of a rate; None where there are no shares."""
     return {
         "configured": rate,
         "achieved_p95": None if p95 is None else p95 * rate,
@@ -185,14 +190,14 @@ def _shares(
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return, by node, the share of its memory that attempts held at each heartbeat.
 
-    Where the agent counts pages shared with the warm process that attempts were forked from, these are included.
+    Where the agent counts, pages shared with the warm process that attempts were forked from are included.
     """
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return, by node, the mean of a share in each window of WINDOW_S; windows with few heartbeats are left out."""
+    """Return, by node, the mean of a share in each window of WINDOW_S. Windows with few heartbeats are left out."""
     import pandas as pd
 
     covered = beat_intervals(heartbeats)
@@ -211,7 +216,7 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Say of every node that went beyond its limit, often or far, by how much and who counted."""
+    """Return a sentence for each node that exceeded its limit often or far, with the amount and who counted."""
     over: dict[str, float] = {}
     for node, windows in shares.items():
         often, most = (

@@ -1,4 +1,4 @@
-"""Whether the figures of a run over many hosts can be believed: each host is judged by itself, and named."""
+"""Whether the figures of a run over many hosts can be trusted. Each host is judged separately, and named."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def assess_hosts(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run as `assess` gives it, with `hosts`: each with its nodes and its verdict.
+    """Return the `fidelity` of one run as from `assess`, with `hosts`: each with its nodes and its verdict.
 
-    `hosts` are those of run.json, `loads` those of the run's record. A host that had no part in the run is left out.
+    `hosts` are those of run.json, `loads` those of the run's record. A host without a part in the run is left out.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, host in hosts.items():
@@ -52,7 +52,7 @@ def assess_hosts(
 
 
 def combine_hosts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """As `combine`, with the worst that was seen of each host in any of the runs."""
+    """Return the result of `combine`, with the worst value of each host in any of the runs."""
     made = combine(parts)
     entries: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -80,7 +80,7 @@ def _entry(
 
 
 def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]:
-    """Return the last offset of the host's clock in the run, and the widest bound of any."""
+    """Return the last offset of the host's clock in the run, and the widest bound of any reading."""
     readings = load.get("clock") or [[0.0, host["clock_offset_s"], host.get("clock_bound_s", 0.0)]]
     return {
         "clock_offset_s": readings[-1][1],
@@ -89,7 +89,7 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 
 
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
-    """Return what to say of a clock that could not be read well enough to correct times by it."""
+    """Return sentences about a clock that could not be read precisely enough to correct times by it."""
     if "clock" not in load:
         return []
     if not load["clock"]:

@@ -1,4 +1,4 @@
-"""`report.html`: one file that needs no network, made of a run's tables; and everything else that views a run."""
+"""The file `report.html`, which needs no network, made from a run's tables; and all other views of a run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
 def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
-    """Makes summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short.
+    """Make summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short.
 
-    Returns the names of damaged part files that were left out. BadInput when the folder holds no run, or its
-    tables are not what was written.
+    Returns the names of damaged part files that were left out. Raises BadInput if the folder contains no run, or its
+    tables have changed.
     """
     out = Path(out_dir)
     run = RunFile.load(out)

@@ -1,4 +1,4 @@
-"""Which slot of its node an attempt is drawn in: attempts have no slot numbers, their times give one."""
+"""The slot of its node in which an attempt is drawn. Attempts have no slot numbers; their times determine one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ TOUCH_S = 0.002  # an attempt may be recorded as beginning this much before the 
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the nodes that get a lane each: all, or an even choice when nodes or attempts are too many."""
+    """Return the nodes that get a lane each: all, or an even selection if nodes or attempts are too many."""
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))
     return [names[place * len(names) // count] for place in range(count)]
 
 
 def assign_lanes(attempts: pd.DataFrame, end_s: float) -> pd.DataFrame:
-    """Attempts by time, with `from_s`, `to_s` and `lane`: the lowest number free on its node for its kind.
+    """Return attempts by time, with `from_s`, `to_s` and `lane`: the lowest number that is free on the node for the
+    kind.
 
     An attempt that never ran its first line is drawn from its assignment; one without an end until `end_s`.
     """

@@ -1,9 +1,9 @@
-"""`profiles: {learn: true}`: what a run has measured of its jobs is kept in the profile store, for runs to come.
+"""`profiles: {learn: true}`: measurements of a run's jobs are kept in the profile store for later runs.
 
-Any policy's run teaches, since what is kept comes from the attempts alone: phases for ARIA, the CPU demand for FGCS,
-resources for RAS. Only runs that succeeded count, so that nothing is kept of a failed job. Phases are averaged with
-those of earlier runs (verma2011 2.2); a demand stays as it was first found until it is cleared (liu2015 2.2.1), and so
-do resources, which `schedbed profile` finds in a job that runs alone, without others that slow it down.
+Runs under any policy count, since the values come from the attempts alone: phases for ARIA, the CPU demand for FGCS,
+resources for RAS. Only successful runs count, so that nothing is kept of a failed job. Phases are averaged with those
+of earlier runs (verma2011 2.2). A demand stays as it was first found until it is cleared (liu2015 2.2.1), as do
+resources, which `schedbed profile` finds in a job that runs alone, without others that slow it down.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 
 def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
-    """Adds to the scenario's store; the workloads of which something was kept, by name."""
+    """Add the measurements to the scenario's store. Return the workloads of which something was kept, by name."""
     store = ProfileStore(named_store(scenario.profiles.store))
     done = [run for run in record.runs if run.state == "succeeded"]
     if not done:
@@ -43,7 +43,7 @@ def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str
 
 
 def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJob, RunTables]]:
-    """Yield the jobs that did something measurable, each with its own attempts."""
+    """Yield the jobs with something measurable, each with its own attempts."""
     by_job = dict(tuple(run.attempts.groupby("job", sort=False)))
     for job in scenario.jobs:
         attempts = by_job.get(job.job)
@@ -52,7 +52,7 @@ def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJ
 
 
 def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
-    """Return what one run of a job says; its workload, when any of it is kept."""
+    """Keep the measurements of one run of a job. Yield its workload if any is kept."""
     scale, workload = scenario.scale, workload_of(job)
     nodes = {node.node: node for node in scenario.cluster.nodes}
     whole = not run.attempts["split_of"].astype(bool).any()

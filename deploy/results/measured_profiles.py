@@ -1,7 +1,7 @@
-"""What a job used of its nodes, from the tables of a run in which it was alone: resources, CPU demand, phases.
+"""A job's use of its nodes, from the tables of a run in which it was alone: resources, CPU demand, phases.
 
-polo2011 3.6 divides what `vmstat` says of a node by its slots. Attempts count what they use themselves, which is the
-same where the job is alone; only memory is told by the nodes.
+polo2011 3.6 divides the figures of `vmstat` of a node by its slots. Attempts count their own use, which is the same
+where the job is alone; only memory is reported by the nodes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the job's demands in percent of the cluster's first node. BadInput when its maps took no time.
+    """Return the job's demands in percent of the cluster's first node. Raises BadInput if its maps took no time.
 
-    Beside other jobs (not `alone`) its memory is what it declares: nodes tell only that of all together.
+    Beside other jobs (not `alone`) its memory is the declared one, since nodes report only the total.
     """
     first = next(iter(nodes.values()))
     reference = rates_of(first)
@@ -80,20 +80,21 @@ SHORTEST_S = 5.0
 
 
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
-    """Return mean use while the tasks ran, in percent of `rate`."""
+    """Return the mean use while the tasks ran, in percent of `rate`."""
     total_s = float(took_s.sum())
     return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
 
 
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
-    """Return what passes through the disks of all nodes for them: blocks that others serve, and every replica."""
+    """Return the bytes that pass the disks of all nodes for the attempts: blocks that others serve, and every
+    replica."""
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
     return read + attempts["spill_bytes"] + written
 
 
 def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
-    """Of a map and of a reduce, by least squares over what nodes held; what they declare where nodes do not say."""
+    """Return the memory of a map and of a reduce, by least squares over what nodes held; else the declared one."""
     from scipy.optimize import nnls
 
     beats = run.heartbeats[(run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)]
@@ -127,7 +128,7 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of its phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
+    """Return the durations of the job's phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
         attempt: Any = row
@@ -144,7 +145,7 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Bytes/s that maps read and wrote, by the kind of disk of their nodes."""
+    """Return the bytes/s that maps read and wrote, by the kind of disk of their nodes."""
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}
     for row in _succeeded(run).itertuples():

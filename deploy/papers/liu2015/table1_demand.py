@@ -23,7 +23,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Demands of maps."""
+    """Draw the demands of maps."""
     ax = figure.subplots()
     keys = [f"{name}_map" for name in CPU_JOBS + IO_JOBS]
     printed, ours = [said[key].number for key in keys], [measured.samples(key)[0] for key in keys]

@@ -1,4 +1,5 @@
-"""Why J1, J4, J8 and J9 end when they do: RAS with shorter reduces of sort, and with Table 1's sizes as printed."""
+"""The causes of the ends of J1, J4, J8 and J9: RAS with shorter reduces of sort, and with Table 1's sizes as
+printed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ PRINTED = ("J3", "J4")
 
 
 def measure(bench: Bench) -> Measured:
-    """Experiment 2 with reduce phases of sort that are half as long; Experiment 1 with the printed sizes."""
+    """Run Experiment 2 with reduce phases of sort of half the length, and Experiment 1 with the printed sizes."""
     short = bench.play("short", scenario(jobs(QUARTER, tight=True, sort_reduce=SHORTER), [ras()], QUARTER))
     printed = bench.play("printed", scenario(jobs(QUARTER, printed=True), [ras()], QUARTER))
     ends, as_printed = (completions(each.each(each.policies[0]), 1.0) for each in (short, printed))

@@ -1,4 +1,4 @@
-"""Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3: a policy of one file."""
+"""Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3: a policy in one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 def fair_spec(map_slots: int) -> str:
-    """Return the policy SPEC of Fair with `map_slots` map slots a node."""
+    """Return the policy SPEC of Fair with `map_slots` map slots per node."""
     return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
 
 

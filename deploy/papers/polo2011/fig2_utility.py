@@ -1,4 +1,4 @@
-"""Figure 2: the utility of a job over the map and reduce slots that it has."""
+"""Figure 2: the utility of a job by its map and reduce slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the surface: a row for each number of map slots, a column for each number of reduce slots."""
+    """Compute the utilities: a row for each number of map slots, a column for each number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -38,13 +38,13 @@ def utility(maps: int, reduces: int) -> float:
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Count the places where one more map or reduce slot lowers the utility."""
+    """Return the number of places where one more map or reduce slot lowers the utility."""
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """The surface as contours, 0 in black."""
+    """Draw the surface as contours, 0 in black."""
     ax = figure.subplots()
     grid = np.array(measured.series["surface"][1:])
     reduces, maps = np.meshgrid(np.arange(REDUCES + 1), np.arange(1, MAPS + 1))

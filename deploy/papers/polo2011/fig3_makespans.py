@@ -1,4 +1,4 @@
-"""Figure 3: the makespan under Fair with 1 to 8 map slots a node, and under RAS."""
+"""Figure 3: the makespan under Fair with 1 to 8 map slots per node, and under RAS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def completions(runs: Sequence[RunTables], scale: float) -> dict[str, list[float]]:
-    """Return when each job ended by its name, one number a repeat, in s before scale since the first submission."""
+    """Return the end of each job by its name, one number per repeat, in s before scale since the first submission."""
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         ends = (run.jobs["finish"] - run.jobs["submit"].min()) / scale
@@ -64,7 +64,7 @@ def _makespans(took_s: list[float], scale: float) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Fair by its slots, RAS and the paper's two numbers as lines."""
+    """Draw Fair by its slots, with RAS and the paper's two numbers as lines."""
     ax = figure.subplots()
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
     ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")

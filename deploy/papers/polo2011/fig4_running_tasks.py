@@ -25,7 +25,7 @@ APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 
 
 def measure(bench: Bench) -> Measured:
-    """Of the runs of Figure 3."""
+    """Measure running tasks and CPU use in the runs of Figure 3."""
     size = size_of(bench)
     played = bench.play("experiment1", experiment1(size))
     policies = played.policies[slots(size).index(USUAL_SLOTS)], played.policies[-1]
@@ -43,7 +43,8 @@ def measure(bench: Bench) -> Measured:
 
 
 def _fewer(fair: RunTables, ras: RunTables) -> float:
-    """Percent of RAS's time in which it runs no more tasks than Fair does then; after Fair's end all counts as more."""
+    """Return the percentage of RAS's time in which it runs no more tasks than Fair at that time. After Fair's end all
+    counts as more."""
     edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
     both = [_intervals(run).binned(None, edges) for run in (fair, ras)]
     return 100 * float(np.mean(both[1] <= both[0] + 1e-9))
@@ -57,7 +58,8 @@ def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
 
 
 def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Times in s before scale; running maps and reduces of each application, the nodes' mean CPU and its deviation."""
+    """Return times in s before scale, running maps and reduces of each application, and the nodes' mean CPU use with
+    its deviation."""
     edges = np.linspace(0.0, run.end_s, POINTS + 1)
     found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}
     for kind in ("map", "reduce"):
@@ -72,7 +74,7 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """A column for each policy: a row for each application, and one for the CPU."""
+    """Draw a column for each policy, with a row for each application and one for the CPU."""
     runs = measured.series["runs"]
     axes = figure.subplots(len(APP_NAMES) + 1, len(runs), sharex=True, sharey="row", squeeze=False)
     for column, (name, run) in enumerate(runs.items()):

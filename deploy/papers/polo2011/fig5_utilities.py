@@ -1,4 +1,4 @@
-"""Figure 5: the jobs' utilities over time, as RAS's decisions record them."""
+"""Figure 5: the jobs' utilities over time, as recorded in RAS's decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 
 def measure(bench: Bench) -> Measured:
-    """Of RAS's run of Figure 3."""
+    """Measure utilities in RAS's run of Figure 3."""
     played = bench.play("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
@@ -40,7 +40,8 @@ def measure(bench: Bench) -> Measured:
 
 
 def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
-    """Columns t (the cycle's begin, s before scale), name, utility: each job's in each cycle that decided about it."""
+    """Return columns t (the cycle's begin, s before scale), name and utility of each job in each cycle that decided
+    about it."""
     decisions = read_table(played.folder, "decisions", (policy, repeat))
     told = decisions["reason"].str.extract(_SHARE).astype(float)
     names = played.of(policy, repeat).jobs.set_index("job")["name"]
@@ -55,7 +56,7 @@ def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
 
 
 def lines(ax: Axes, found: pd.DataFrame) -> None:
-    """A line for each job; minus infinity is off the axes."""
+    """Draw a line for each job. Minus infinity is outside of the axes."""
     for number, name in enumerate(JOBS):
         mine = found[found["name"] == name]
         shade, dash = OKABE[number % len(OKABE)], DASHES[number // len(OKABE)]
@@ -67,7 +68,7 @@ def lines(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Utilities over time."""
+    """Draw the utilities over time."""
     ax = figure.subplots()
     lines(ax, measured.series["utilities"])
     legend(ax)

@@ -25,7 +25,7 @@ POINTS = 200  # in time, of the figure
 
 
 def measure(bench: Bench) -> Measured:
-    """Against the same jobs without goals (Experiment 1), repeat by repeat."""
+    """Measure ends and utilities, compared with the same jobs without goals (Experiment 1), repeat by repeat."""
     size = size_of(bench)
     relaxed = bench.play("experiment1", experiment1(size))
     tight = bench.play("experiment2", experiment2(size))
@@ -47,7 +47,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """Return the rows of the paper from both runs' ends."""
+    """Return the rows of the paper from the ends in both runs."""
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)
     return {
@@ -66,7 +66,7 @@ def _gain(mine: Mapping[str, float], fair_s: Sequence[float]) -> float:
 
 
 def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Running maps of each job over time; under `t` the times, s before scale."""
+    """Return the running maps of each job over time; under `t` the times, s before scale."""
     times_s = np.linspace(0.0, run.jobs["finish"].max(), POINTS)
     found = {"t": times_s / scale}
     for job, name in zip(run.jobs["job"], run.jobs["name"], strict=True):
@@ -77,7 +77,7 @@ def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Running maps and utilities of each job over time."""
+    """Draw running maps and utilities of each job over time."""
     upper, lower = figure.subplots(2, 1, sharex=True)
     maps = measured.series["maps"]
     for number, name in enumerate(JOBS):

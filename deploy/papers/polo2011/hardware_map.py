@@ -1,4 +1,4 @@
-"""Beyond Figure 3: on which nodes RAS pays, from disks that seek to NVMe, over cores and with or without paging."""
+"""Beyond Figure 3: on which nodes RAS gains, from disks that seek to NVMe, by cores and with or without paging."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """RAS against the best of Fair on each node, paired by repeat; RAS's profiles are of the node, in proportion."""
+    """Measure RAS against the best of Fair on each node, paired by repeat. RAS's profiles are scaled to the node."""
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
     for disk, (rate_bps, seek) in DISKS.items():
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gain over the disks, a line for each kind of node."""
+    """Draw the gain by disk, one line for each kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

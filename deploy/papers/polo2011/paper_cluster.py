@@ -1,7 +1,7 @@
 """The paper's cluster: 20 nodes whose disks seek and whose memory pages, or a quarter of them.
 
-The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values decide most of a node; CORES, SEEK
-and PAGING were fitted to Fair's makespans over slots (4781 s with 4 slots, more with fewer and with more).
+The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node; CORES,
+SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with more).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIVE_SCALE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The nodes of the cluster, and the share of each job's tasks that they run."""
+    """The number of nodes of the cluster, and the share of each job's tasks that they run."""
 
     nodes: int
     part: float
@@ -40,7 +40,7 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size that an experiment runs at: a quarter, and all of it under `reproduce --full`."""
+    """Return the size of an experiment: a quarter, or the full size under `reproduce --full`."""
     if bench.live:
         return LIVE
     return FULL if bench.full else QUARTER
@@ -48,7 +48,7 @@ def size_of(bench: Bench) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class NodeHardware:
-    """A node's cores and disk, and what its disk loses to streams and to paging."""
+    """A node's cores and disk, and the disk's losses by concurrent streams and by paging."""
 
     cores: int = CORES
     disk_bps: float = DISK_BPS
@@ -65,7 +65,8 @@ def scenario(
     size: Size,
     hardware: NodeHardware = PAPER_NODE,
 ) -> dict[str, Any]:
-    """Return a scenario; live it is 67 times as fast, on slower cores and as fast disks, and memory does not page."""
+    """Return a scenario; live it is 67 times as fast, on slower cores and equally fast disks, and memory does not
+    page."""
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {
         "cores": hardware.cores,

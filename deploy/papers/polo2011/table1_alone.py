@@ -1,4 +1,4 @@
-"""Tables 1 and 2: how long each job takes alone, and what their maps use of a node."""
+"""Tables 1 and 2: the time of each job alone, and its maps' use of a node."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def measure(bench: Bench) -> Measured:
 
 
 def lengths(run: RunTables) -> Mapping[str, float]:
-    """From submission to end, s, by the jobs' names."""
+    """Return the seconds from submission to end by the jobs' names."""
     return dict(zip(run.jobs["name"], run.jobs["finish"] - run.jobs["submit"], strict=True))
 
 
 def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
-    """Return what a node uses of its CPU and disk while maps of the application's largest job run, for each map slot.
+    """Return a node's CPU and disk use in percent while maps of the application's largest job run, per map slot.
 
-    As in section 3.6: the node's use, whatever of it the shuffle is, divided by the slots; in percent.
+    As in section 3.6: the node's use, including the shuffle's, divided by the slots.
     """
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])
@@ -76,7 +76,7 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Lengths alone; what maps use."""
+    """Draw the times alone and the maps' use."""
     left, right = figure.subplots(1, 2)
     keys = [f"{name}_alone" for name in JOBS]
     _bars(left, list(JOBS), keys, said, measured)

@@ -1,4 +1,4 @@
-"""Section 7.2: jobs of W1 and W2 that are late although each has the whole cluster to itself, by bound."""
+"""Section 7.2: jobs of W1 and W2 that are late although each has the whole cluster for itself, by bound."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Play other jobs in each repeat, the same under all bounds; reduces start when all maps have ended."""
+    """Simulate different jobs in each repeat, the same under all bounds; reduces start when all maps have ended."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):
@@ -43,13 +43,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
-    """Return how many of 100 of these jobs are late when each has the whole cluster to itself."""
+    """Return how many of 100 of these jobs are late when each has the whole cluster for itself."""
     late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Late jobs by bound, a bar a workload."""
+    """Draw late jobs by bound, one bar per workload."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

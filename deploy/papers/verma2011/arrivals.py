@@ -1,4 +1,4 @@
-"""Jobs spawned by the cluster's load (7.2), in the simulator: the next one as soon as its minimum pair fits in."""
+"""Jobs spawned by the cluster's load (7.2), simulated: the next one as soon as its minimum pair fits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ ALL_MAPS = "all_maps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of a run: each job's submission, finish and deadline (s since the start), and the mean share of busy slots."""
+    """The outcome of a run: each job's submission, finish and deadline (s since the start), and the mean share of
+    busy slots."""
 
     jobs: tuple[tuple[float, float, float], ...]
     load: float
@@ -63,22 +64,22 @@ class Outcome:
 
     @property
     def exceeded(self) -> float:
-        """Return the paper's utility: the sum of (T - D) / D over late jobs, T and D since the submission."""
+        """Return the paper's utility: the sum of (T - D) / D over late jobs, with T and D since the submission."""
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return the testbed's slots under ARIA with these jobs' profiles known; each task lasts as long as the job says.
+    """Return the testbed's slots under ARIA, which knows these jobs' profiles; each task takes the job's time.
 
-    Deadlines count from each job's submission, which is up to `play`.
+    Deadlines count from each job's submission, which `play` decides.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """`bare` of `under_aria` with all of the jobs, submitted at once; each task lasts as long as the job says."""
+    """Return `bare` of `under_aria` with all of the jobs, submitted at once; each task takes the job's time."""
     (model,) = bare.jobs
     planned = [
         replace(
@@ -99,7 +100,7 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """Return a cluster under ARIA that knows these jobs' profiles, with one job to make others of."""
+    """Return a cluster under ARIA that knows these jobs' profiles, with one job as a model for others."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
@@ -116,7 +117,7 @@ def under_aria(
 
 
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
-    """`model` with the job's names, tasks, submission and deadline; without costs."""
+    """Return `model` with the job's names, tasks, submission and deadline; without costs."""
     return replace(
         model,
         job=f"job_{number:04d}",
@@ -131,9 +132,9 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def play(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Runs the jobs in their order, each spawned when its load and the load of the moment are within `threshold`.
+    """Simulate the jobs in order, each spawned when its load and the current load are within `threshold`.
 
-    Only job and attempt rows are looked at, nothing is written: hundreds of runs take minutes.
+    Only job and attempt rows are used and nothing is written, so hundreds of runs take minutes.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
@@ -146,14 +147,14 @@ def play(
 
 
 class _ByLoad(Simulation):
-    """Submits the next job when there is room for what it asks, looking once a heartbeat interval."""
+    """Submits the next job when there is room for its minimum pair, checked once a heartbeat interval."""
 
     def __init__(self, setup: Setup, rows: RowsKept, jobs: Sequence[DueJob], threshold: float) -> None:
         self._due_jobs, self._threshold = deque(jobs), threshold
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Do as `Simulation`, but by load instead of time."""
+        """Submit jobs as `Simulation` does, but by load instead of time."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -166,7 +167,7 @@ class _ByLoad(Simulation):
 
 
 class RowsKept:
-    """Of all rows, what an outcome is made of."""
+    """The rows from which an outcome is computed."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[float, float, float]] = []
@@ -183,13 +184,13 @@ class RowsKept:
         self.attempts[row.kind].append((row.assigned, row.end))
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink`; not looked at."""
+        """Implement `Sink`; the row is ignored."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; not looked at."""
+        """Implement `Rows`; the row is ignored."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; not looked at."""
+        """Implement `Rows`; the row is ignored."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; not looked at."""
+        """Implement `Rows`; the row is ignored."""

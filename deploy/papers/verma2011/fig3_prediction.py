@@ -1,4 +1,4 @@
-"""Figure 3: a job's completion predicted from the profile of another month and other slots."""
+"""Figure 3: a job's completion time predicted from the profile of another month and other slots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Predict the three jobs of each repeat from that repeat's September."""
+    """Measure the predictions for the three jobs of each repeat, from that repeat's September."""
     jobs = play(bench)
     found: dict[str, list[float]] = {}
     series: dict[str, tuple[list[float], list[Bounds]]] = {}
@@ -42,7 +42,7 @@ def _predict(known: Month, job: Month) -> Bounds:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Measured beside the three predictions."""
+    """Draw the measured times beside the three predictions."""
     ax = figure.subplots()
     took = [measured.series[name][0] for name in PREDICTED]
     predicted = [measured.series[name][1] for name in PREDICTED]

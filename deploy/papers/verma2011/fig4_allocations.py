@@ -41,7 +41,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Left the curve, right the slots of its points."""
+    """Draw the curve on the left, and the slots of its points on the right."""
     left, right = figure.subplots(1, 2)
     points = measured.series["points"]
     maps, reduces = zip(*measured.series["curve"], strict=True)

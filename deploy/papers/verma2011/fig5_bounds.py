@@ -1,4 +1,4 @@
-"""Figure 5: the slots that each bound asks for, and when the job then ends."""
+"""Figure 5: the slots that each bound allocates, and the resulting end of the job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APART_S = 600  # from one job's submission to the next: each runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the model's table, profile the job, and run it with the slots that its own profile asks for."""
+    """Compute the model's table, profile the job, and run it with the slots by its own profile."""
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
         f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
@@ -63,14 +63,16 @@ def measure(bench: Bench) -> Measured:
 
 
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
-    """Return in how many waves of maps and of reduces the job runs on the average bound's slots, by deadline."""
+    """Return the numbers of waves of maps and of reduces with the average bound's slots, by deadline."""
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least |completion / SLO - 1| that the worst deadline can have on tasks of equal length, whatever
-    these last: jobs of as many waves end after the same time T, and T cannot be near two deadlines at once."""
+    """Return the least possible |completion / SLO - 1| of the worst deadline on tasks of equal length, however long.
+
+    Jobs with equal numbers of waves end after the same time T, and T cannot be near two deadlines at once.
+    """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
         for later, second_s in enumerate(SLOS_S[number + 1 :], number + 1):
@@ -93,7 +95,7 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return the completion over the deadline that the model in whole waves expects, by deadline."""
+    """Return the completion time over the deadline as expected by the model in whole waves, by deadline."""
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
     return [
@@ -103,7 +105,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job with about the paper's profile; live, with half the tasks and a tenth of the shuffle data."""
+    """Return a job with about the paper's profile; live with half the tasks and a tenth of the shuffle data."""
     size = 2 if live else 1
     return {
         "name": "wikitrends",
@@ -128,7 +130,8 @@ def _jobs(profile: JobProfile, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """64 machines with a map and a reduce slot each; live eight nodes with half as many in all."""
+    """Return a scenario of 64 machines with a map and a reduce slot each; live eight nodes with half as many in
+    total."""
     cluster: dict[str, Any] = {
         "nodes": SLOTS,
         "racks": 2,
@@ -156,7 +159,7 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
 
 
 def _ratios(run: RunTables) -> list[float]:
-    """Completion over deadline, in the order of the jobs."""
+    """Return completion time over deadline, in the order of the jobs."""
     jobs = run.jobs.sort_values("submit")
     return ((jobs["finish"] - jobs["submit"]) / (jobs["deadline"] - jobs["submit"])).tolist()
 
@@ -185,7 +188,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Completion by deadline and bound; the deadlines in grey, and the paper's 7% around them."""
+    """Draw the completion time by deadline and bound, with the deadlines and the paper's 7% around them in gray."""
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []

@@ -24,7 +24,7 @@ POINTS = 600  # in time, of the figure
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Play other jobs in each repeat; the figure is of the first."""
+    """Simulate different jobs in each repeat. The figure shows the first repeat."""
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = {}
@@ -45,7 +45,8 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 
 
 def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
-    """Times in s from the first submission to the last finish; at each the shares of map and of reduce slots in use."""
+    """Return times in s from the first submission to the last finish, and the shares of map and of reduce slots in
+    use."""
     times_s = np.linspace(min(job[0] for job in outcome.jobs), max(job[1] for job in outcome.jobs), POINTS)
     shares = []
     for kind, slots in (("map", MAP_SLOTS), ("reduce", REDUCE_SLOTS)):
@@ -56,7 +57,7 @@ def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Map and reduce slots in use over time, a row a threshold."""
+    """Draw map and reduce slots in use over time, one row per threshold."""
     axes = figure.subplots(len(THRESHOLDS), 1, sharex=True)
     for ax, threshold in zip(axes, THRESHOLDS, strict=True):
         times_s, maps, reduces = measured.series["load"][threshold]

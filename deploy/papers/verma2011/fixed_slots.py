@@ -1,4 +1,4 @@
-"""A fixed number of slots for each job from its start to its end, as in Figure 5: a policy of one file."""
+"""A fixed number of slots for each job from its start to its end, as in Figure 5: a policy in one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPEC = f"{Path(__file__)}:FixedSlots"
 
 
 def slots_of(name: str) -> tuple[int, int]:
-    """Map and reduce slots of a job of that name (`wikitrends@41x21`); ValueError when it names none."""
+    """Return the map and reduce slots in a job's name (`wikitrends@41x21`). Raises ValueError if it has none."""
     _, at, slots = name.rpartition("@")
     maps, by, reduces = slots.partition("x")
     if not at or not by:
@@ -22,7 +22,8 @@ def slots_of(name: str) -> tuple[int, int]:
 
 
 class FixedSlots:
-    """Jobs in the order of their submission, each with no more tasks at once than its name says; local maps first."""
+    """Jobs in the order of their submission, each with at most the number of tasks in its name at once; local maps
+    first."""
 
     limits = Limits(slots=True)
     elidable = True  # heartbeats that bring nothing mean nothing to it

@@ -45,7 +45,7 @@ def play(bench: Bench) -> dict[str, list[Month]]:
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs, at most three repeats, with fetches of a reduce limited by disks and NICs only."""
+    """Run the four jobs, at most three repeats, with a reduce's fetches limited by disks and NICs only."""
     return _months(bench, {slots: f"months-{slots}-unlimited" for slots in SLOTS}, None)
 
 
@@ -76,7 +76,7 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
     """Return a scenario of both months one after the other on a part of the testbed; live, a tenth is shuffled.
 
-    Simulated under Hadoop 1's costs, where a reduce fetches at `fetch_rate` at most; live runs have neither.
+    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

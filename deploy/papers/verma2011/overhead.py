@@ -1,4 +1,4 @@
-"""Section 7.3: the CPU time that ARIA's decisions take, for 500 jobs on 66 nodes."""
+"""Section 7.3: the CPU time of ARIA's decisions for 500 jobs on 66 nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Play W1 with other jobs in each repeat."""
+    """Simulate W1 with different jobs in each repeat, and measure rounds of scheduling."""
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):
@@ -54,10 +54,10 @@ def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
-    """Return the CPU seconds of one round of scheduling, and the tasks that it assigned.
+    """Return the CPU seconds of one round of scheduling, and the number of tasks it assigned.
 
-    In a round all jobs are submitted at once to an empty cluster, the slots that each needs are worked out, and one
-    heartbeat of every node is answered with tasks for all of its slots.
+    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat of
+    every node is answered with tasks for all of its slots.
     """
     simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
@@ -66,7 +66,7 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that counts the CPU time of the core's answers."""
+    """A simulation that measures the CPU time of the core's answers."""
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0
@@ -86,7 +86,7 @@ class _OneRound(Simulation):
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """The paper's second beside ours."""
+    """Draw the paper's second beside our time."""
     rounds = measured.series["rounds"]
     ax = figure.subplots()
     bars = [("paper: less than", PAPER, [said["round_s"].number]), ("ours", OURS, [fmean(rounds)])]

@@ -1,4 +1,4 @@
-"""Table 1: profiles of four executions of one application, and how much they vary."""
+"""Table 1: profiles of four executions of one application, and their variation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Return the average of each phase by job, and how far runs and jobs are from each other."""
+    """Measure the average of each phase by job, and the variation between runs and between jobs."""
     jobs = play(bench)
     found = {f"{phase}_{job}": _averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": _spread([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
@@ -37,7 +37,8 @@ def _averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Of each repeat, how far its averages of maps and reduces are from the mean of all repeats at most, in %."""
+    """Return for each repeat the largest deviation of its averages of maps and reduces from the mean of all repeats,
+    in %."""
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():
         for phase in ("map", "reduce"):
@@ -48,12 +49,12 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def _spread(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Of each repeat, the difference between the largest and the least of the four jobs over their mean, in %."""
+    """Return for each repeat the range of the four jobs divided by their mean, in %."""
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Averages of the phases, a panel a phase."""
+    """Draw the averages of the phases, one panel per phase."""
     axes = figure.subplots(1, len(PHASES))
     for ax, phase in zip(axes, PHASES, strict=True):
         keys = [f"{phase}_{job}" for job in JOBS]

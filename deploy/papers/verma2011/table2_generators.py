@@ -1,4 +1,4 @@
-"""Table 2: what the generators of W1 and W2 draw."""
+"""Table 2: the jobs that the generators of W1 and W2 draw."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = 400  # of each workload in a repeat
 
 
 def measure(bench: Bench) -> Measured:
-    """Numbers of tasks and their durations over many jobs; each repeat draws others."""
+    """Measure numbers of tasks and their durations over many jobs, drawn differently in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     sizes: dict[str, set[int]] = defaultdict(set)
     found: dict[str, list[float]] = defaultdict(list)
@@ -46,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the sizes that were drawn, in the paper's order; any other ones after them."""
+    """Return the drawn sizes in the paper's order, followed by any others."""
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 
 
 def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
-    """Return mean and standard deviation of what W2 draws, over all repeats."""
+    """Return mean and standard deviation of W2's draws over all repeats."""
     jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
     drawn: Mapping[str, list[float]] = {
         "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],
@@ -64,7 +64,7 @@ def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """W1's durations by application."""
+    """Draw W1's durations by application."""
     axes = figure.subplots(1, 2)
     for ax, kind in zip(axes, ("map", "reduce"), strict=True):
         keys = [f"{app}_{kind}_s" for app in APPS]

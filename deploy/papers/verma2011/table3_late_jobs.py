@@ -32,7 +32,7 @@ AT_FIRST = 95
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Play other jobs in each repeat, the same under each threshold but for deadlines that cannot be met."""
+    """Simulate different jobs in each repeat, the same under each threshold except for impossible deadlines."""
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -73,7 +73,7 @@ def _figures(outcome: Outcome, jobs: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Late jobs and average load by threshold, a row a workload."""
+    """Draw late jobs and average load by threshold, one row per workload."""
     axes = figure.subplots(2, 2, sharex=True)
     for row, name in enumerate(WORKLOADS):
         for column, (key, label) in enumerate((("late", "late jobs of 100"), ("load", "average load [%]"))):

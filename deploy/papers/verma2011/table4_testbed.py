@@ -32,7 +32,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 
 
 def measure(bench: Bench) -> Measured:
-    """Play other jobs in each repeat; a run each, since they are different workloads."""
+    """Run different jobs in each repeat, one run each, since they are different workloads."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
@@ -53,7 +53,7 @@ def measure(bench: Bench) -> Measured:
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
     """Return a scenario of the jobs as CPU time, submitted as if each held its minimum slots until its deadline.
 
-    Live tasks of eight are one; all times are multiplied by the scale.
+    Live, eight tasks become one; all times are multiplied by the scale.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:
@@ -88,13 +88,13 @@ def _load(run: RunTables) -> float:
 
 
 def _accuracy(run: RunTables) -> float:
-    """Return how far completions are from deadlines on average, in % of the deadline."""
+    """Return the mean deviation of completion times from deadlines, in % of the deadline."""
     due_s = run.jobs["deadline"] - run.jobs["submit"]
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Late jobs and average load by threshold."""
+    """Draw late jobs and average load by threshold."""
     axes = figure.subplots(1, 2)
     thresholds = [t for t in reversed(THRESHOLDS) if f"late_{t}" in measured.values]
     for ax, (key, label) in zip(

@@ -23,7 +23,7 @@ LIVE = 8  # times smaller
 
 
 def measure(bench: Bench) -> Measured:
-    """Run each allocation separately: machines have one slot of a kind, or none."""
+    """Run each allocation separately. Machines have one slot of a kind, or none."""
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []
@@ -41,7 +41,8 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
-    """Sort of 8 GB in blocks of 128 MB; the first machines have map slots, the first ones reduce slots."""
+    """Return a scenario of a sort of 8 GB in blocks of 128 MB. The first machines have the map slots and the reduce
+    slots."""
     size = LIVE if live else 1
     machines, maps, reduces = MACHINES // size, maps // size, -(-reduces // size)
     tasks = TASKS // size
@@ -71,20 +72,21 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the most tasks that one machine ran after each other; a machine has one slot of a kind."""
+    """Return the most tasks that one machine ran one after the other. A machine has one slot of a kind."""
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the machines that ran more reduces than tasks over slots, rounded up, even if they had short ones."""
+    """Return the machines that ran more reduces than tasks over slots, rounded up, even if these were short."""
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)
 
 
 def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
-    """Say how long the reduces of busier machines and of the others took after the last map, if there are any."""
+    """Return texts about how long the reduces of busier machines and of the others took after the last map, if there
+    are any."""
     lengths: dict[bool, list[float]] = {True: [], False: []}
     for run, nodes in zip(runs, busier, strict=True):
         if not nodes:
@@ -105,14 +107,14 @@ def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list
 
 
 def _overlapping(run: RunTables) -> float:
-    """Return the share of reduces that began to shuffle before the last map had ended, in %."""
+    """Return the percentage of reduces that began to shuffle before the last map had ended."""
     done = useful(run.attempts)
     reduces = done[done["kind"] == "reduce"]
     return 100 * float((reduces["start"] < done[done["kind"] == "map"]["end"].max()).mean())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Tasks over time as in the paper: maps below, reduces above, their shuffle paler."""
+    """Draw tasks over time as in the paper: maps below, reduces above with a paler shuffle."""
     axes = figure.subplots(1, len(SLOTS), sharex=True, sharey=True)
     for ax, name in zip(axes, SLOTS, strict=True):
         done = measured.series[name].sort_values(["kind", "start"])

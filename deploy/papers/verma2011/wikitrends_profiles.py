@@ -1,4 +1,4 @@
-"""Job profiles (section 2.2): the paper's WikiTrends, and those of jobs that were run here."""
+"""Job profiles (section 2.2): the paper's WikiTrends, and those of jobs that ran here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MAPS, REDUCES = 71, 64
 
 
 def wikitrends(said: Values) -> JobProfile:
-    """Return the profile that Figure 5's table follows from.
+    """Return the profile that explains Figure 5's table.
 
-    The table depends on the sum of the four maxima only; here all of what is left over goes to the longest map.
+    The table depends only on the sum of the four maxima; here the rest is assigned to the longest map.
     """
     map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
     longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
@@ -26,10 +26,7 @@ def wikitrends(said: Values) -> JobProfile:
 
 
 def profile_of(run: RunTables, job: str) -> JobProfile:
-    """Return the profile of a job that was run, as ARIA's profiler makes it of heartbeats.
-
-    ValueError when no map ended.
-    """
+    """Return the profile of a job that ran, as ARIA's profiler measures it. Raises ValueError if no map ended."""
     profiler = Profiler()
     for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):
         if row["kind"] == "map":

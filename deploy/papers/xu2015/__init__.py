@@ -1,4 +1,4 @@
-"""DTSS (xu2015): its experiments in the order of the thesis, and what it leaves to future work."""
+"""DTSS (xu2015): its experiments in the order of the thesis, and its future work."""
 
 from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15
 

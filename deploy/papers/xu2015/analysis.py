@@ -1,4 +1,4 @@
-"""Section 4.1.1.3: when a split map ends, by where it is split, with the seconds that were measured."""
+"""Section 4.1.1.3: the end of a split map by its split point, computed from measured seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 
 
 def measure(bench: Bench) -> Measured:
-    """N and M of the whole maps under delay, D of the rests under P=0.25, each repeat's own means."""
+    """Measure N and M of whole maps under delay, and D of the rests under P=0.25, as means of each repeat."""
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
     for played in play(bench):
@@ -40,7 +40,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Return mean seconds of maps that ran where their input was, and of those that did not (NaN without one)."""
+    """Return the mean seconds of maps with local input, and of those without (NaN if there are none)."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
@@ -48,7 +48,7 @@ def whole_maps(run: RunTables) -> tuple[float, float]:
 
 
 def waited(run: RunTables) -> float:
-    """Return mean seconds from the assignment of a split map's first part to that of a rest that found its input."""
+    """Return the mean seconds from the assignment of a split map's first part to that of a rest with local input."""
     parts = useful(run.attempts)
     parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")
     began = parts.groupby("split_of")["assigned"].first()
@@ -57,7 +57,7 @@ def waited(run: RunTables) -> float:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """The completion by P: both parts, the whole of the split map, and delay scheduling."""
+    """Draw the completion time by P: both parts, the whole of the split map, and delay scheduling."""
     ax = figure.subplots()
     local_s, remote_s, wait_s = (fmean(measured.samples(key)) for key in ("local", "remote", "wait"))
     share = np.linspace(0, 1, 101)

@@ -24,7 +24,7 @@ SHOWN = (DELAY, QUARTER, MOST)
 
 
 def measure(bench: Bench) -> Measured:
-    """Gains over delay are paired by repeat; each repeat's least and most are over its users."""
+    """Measure gains over delay, paired by repeat. Each repeat's least and most are over its users."""
     names = (
         "quarter_mean",
         "quarter_least",
@@ -61,7 +61,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def tasks_a_map(run: RunTables) -> float:
-    """Return the number of tasks that the maps became, for each map."""
+    """Return the number of tasks per map after splitting."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     whole = maps["split_of"].isna() | (maps["split_of"] == "")
@@ -69,7 +69,7 @@ def tasks_a_map(run: RunTables) -> float:
 
 
 def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
-    """Return the gains and the epochs of P=0.25 in another setting, to tell what they come from."""
+    """Return the gains and the epochs of P=0.25 in another setting, to find what they depend on."""
     runs, key = play(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies
     return {

@@ -1,4 +1,4 @@
-"""Figure 13: how much of the input was processed where it was."""
+"""Figure 13: the amount of input that was processed locally."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
 
 
 def measure(bench: Bench) -> Measured:
-    """Of the runs of Figure 12, in GB before scale."""
+    """Measure local input in the runs of Figure 12, in GB before scale."""
     found: dict[str, list[float]] = {key: [] for key in SHOWN}
     for played in play(bench):
         for key, policy in SHOWN.items():
@@ -30,13 +30,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def local_bytes(run: RunTables) -> int:
-    """Input of maps that ran on a node that held it, whole or in part."""
+    """Return the input bytes of maps that ran on a node with the whole or a part of it."""
     maps = useful(run.attempts)
     return int(maps.loc[(maps["kind"] == "map") & (maps["locality"] == "node"), "length"].sum())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """A bar a policy."""
+    """Draw one bar per policy."""
     ax = figure.subplots()
     for place, (key, policy) in enumerate(SHOWN.items()):
         found = measured.samples(key)

@@ -21,7 +21,8 @@ NOTE = (
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the same jobs as in Figure 12, and simulated also with two other layouts that are even over all jobs."""
+    """Measure the same jobs as in Figure 12, and simulated also with two other layouts that are even over all
+    jobs."""
     runs = play(bench, layout="even")
     found = {
         "quarter_mean": [fmean(gains(played, QUARTER)) for played in runs],
@@ -35,7 +36,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return the percentages of what was local: input bytes, tasks, and whole maps alone of all tasks."""
+    """Return the percentages of local input bytes, of local tasks, and of local whole maps among all tasks."""
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}
     for played in runs:
@@ -50,7 +51,8 @@ def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def whole_and_rests(run: RunTables) -> tuple[float, float]:
-    """Return the local whole maps in % of all map tasks, and the local rests in % of all rests (100 without rests)."""
+    """Return the local whole maps in % of all map tasks, and the local rests in % of all rests (100 without
+    rests)."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"].sort_values("offset")
     local, split = maps["locality"] == "node", maps["split_of"].notna() & (maps["split_of"] != "")

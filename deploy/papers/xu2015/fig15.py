@@ -1,4 +1,4 @@
-"""Figure 15 and Tables 6 to 9: map slots of each user by scheduling epoch, and how near that is to a fair share."""
+"""Figure 15 and Tables 6 to 9: map slots of each user by scheduling epoch, and their distance from a fair share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 
 def measure(bench: Bench) -> Measured:
-    """Of the runs of Figure 12; the thesis's own tables are reduced the same way."""
+    """Measure slots by epoch in the runs of Figure 12. The thesis's own tables are reduced the same way."""
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
     shown: dict[str, Mapping[str, np.ndarray]] = {}
@@ -89,7 +89,8 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return what the setting was fitted to beside Table 6: its slots in use before the ramp, and the epochs in all."""
+    """Return the values that the setting was fitted to beside Table 6: slots in use before the ramp, and the number
+    of epochs."""
     busy, ended = [], []
     for played in runs:
         scale = played.run.scenario["scale"]
@@ -100,7 +101,7 @@ def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Map slots over the epochs of the last repeat, a row a policy."""
+    """Draw map slots over the epochs of the last repeat, one row per policy."""
     axes = figure.subplots(len(SHOWN), 1, sharex=True, sharey=True)
     for ax, (key, policy) in zip(axes, SHOWN.items(), strict=True):
         for number, (user, held) in enumerate(measured.series["slots"][key].items()):

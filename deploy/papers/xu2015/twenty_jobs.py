@@ -1,11 +1,11 @@
 """The workload and the cluster of sections 5.1.1 and 5.1.2: twenty IO-bound jobs of three users, 30 s apart.
 
-Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7); each repeat draws its
-own, so that an interval speaks of such workloads, not of one. Reads and writes are as in SWIM's jobs; what else
-an attempt of Hadoop's takes is the start of its JVM here, which a part of a map takes as well as a whole map. Live,
-where no framework adds to tasks, that is CPU, of which a part has its share. Pools of equal shares stand in the order
-of their names, as in HFS and as Table 6 looks. How long a start takes and a job waits is fitted to Table 6 and to the
-141 epochs of Figure 15; all figures use that one setting.
+Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat draws
+its own, so that an interval is about such workloads, not about a single one. Reads and writes are as in SWIM's jobs.
+The other time of a Hadoop attempt is represented by the start of its JVM, which a part of a map needs as a whole map
+does. Live, where no framework adds costs, it is CPU time, of which a part has its share. Pools of equal shares are
+ordered by name, as in HFS and as Table 6 suggests. The length of a start and the waiting time of a job are fitted to
+Table 6 and to the 141 epochs of Figure 15; all figures use that one setting.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ LIVE_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the thesis does not print: the start of an attempt, the CPU of a whole map, and T1. The fit has no name."""
+    """Parameters that the thesis does not print: the start of an attempt, the CPU of a whole map, and T1. The fit has
+    no name."""
 
     name: str
     start_s: float
@@ -70,7 +71,7 @@ on a node at random; each job's whole input on one node, the next job's on the n
 
 
 def jobs(seed: int, repeat: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the jobs as in a scenario file, with the CPU of each task."""
+    """Return the jobs as in a scenario file, with the CPU time of each task."""
     coin, made = chance(seed, "xu2015", repeat), []
     for number in range(JOBS):
         task = {"cpu": f"{cpu_s}s", "write": BLOCK}
@@ -98,7 +99,7 @@ def scenario(
     live: bool,
     setting: Setting = FITTED,
 ) -> dict[str, Any]:
-    """Return a scenario of five nodes with a map and a reduce slot; live 20 times as fast."""
+    """Return a scenario of five nodes with a map and a reduce slot; live it is 20 times as fast."""
     node = {
         "cores": 4,
         "core_speed": 0.08 if live else 1.0,
@@ -118,7 +119,7 @@ def scenario(
 
 
 def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[Played]:
-    """Run all policies for each repeat, with jobs of its own."""
+    """Run all policies for each repeat, with different jobs per repeat."""
     policies = list(setting.policies)
     if layout != "skewed":
         policies = [DELAY, QUARTER]
@@ -136,7 +137,7 @@ def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the scenario with the whole input of a job on one node, of the next job on the next node."""
+    """Return the scenario with the whole input of a job on one node, that of the next job on the next node."""
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
@@ -147,7 +148,7 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(played: Played, policy: str) -> RunTables:
-    """Return the tables with attempts that start when they take their slot, and not at their first line."""
+    """Return the tables with attempts that start when they take their slot instead of at their first line."""
     run = played.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
@@ -160,6 +161,6 @@ def makespans(played: Played, policy: str) -> Mapping[str, float]:
 
 
 def gains(played: Played, policy: str, than: str = DELAY) -> list[float]:
-    """By how many percent each user's makespan is shorter than under another policy."""
+    """Return by how many percent each user's makespan is shorter than under another policy."""
     mine, theirs = makespans(played, policy), makespans(played, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]

@@ -1,1 +1,1 @@
-"""Times and counts over a run's rows, as pure functions that `metrics` puts together."""
+"""Times and counts over a run's rows, as pure functions that `metrics` combines."""

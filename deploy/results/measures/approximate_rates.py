@@ -1,4 +1,4 @@
-"""Say in the summary and below the table how many solves of a simulated run gave approximate rates."""
+"""Notes on approximate rates of simulated runs, in the summary and below the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = "approximate_rates"
 
 
 def approximate_rates(run: RunFile) -> dict[str, Any]:
-    """Return what `summary.json` says of approximate rates; nothing of runs in which all rates were exact."""
+    """Return the entry of `summary.json` about approximate rates; empty if all rates were exact."""
     told = [record.rates for record in run.runs if record.rates]
     if not told:
         return {}

@@ -1,4 +1,4 @@
-"""What a run says of its stretch: how many real seconds an emulated one lasted, and how that changed in mid-run."""
+"""The changes of a run's stretch (real seconds per emulated second), for the summary and the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHANGED, UNCHANGED = "changed_stretch", "unchanged_stretch"
 
 
 def changed_stretch(run: RunFile) -> dict[str, Any]:
-    """Return what `summary.json` says of `stretch: adaptive`; nothing of another stretch, or of a simulation."""
+    """Return the entry of `summary.json` about `stretch: adaptive`; empty for another stretch, or a simulation."""
     if run.machines == "sim" or not run.scenario.get("adaptive_stretch"):
         return {}
     told = [record for record in run.runs if record.stretches]
@@ -61,7 +61,7 @@ def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
 
 
 def stretch_facts(run: RunFile) -> list[str]:
-    """Return what the head of the report says."""
+    """Return the facts for the head of the report."""
     found = changed_stretch(run).get(CHANGED)
     if found is None:
         return [f"an emulated second lasted {run.stretch:g} s"] if run.stretch != 1 else []

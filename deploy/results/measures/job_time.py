@@ -1,4 +1,4 @@
-"""Where the time of jobs went: each job's completion time, divided by what its tasks spent their time on."""
+"""The division of jobs' completion times among what their tasks spent their time on."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return the mean seconds of a job by `SPENT`, over jobs that succeeded, in all and `per_size`.
+    """Return the mean seconds of a job by `SPENT`, over jobs that succeeded, in total and `per_size`.
 
-    `first` are the tasks (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), `used` of each
-    task the attempt whose result was used. The parts of a job are in proportion to the seconds of its tasks, and
-    together its completion time; so the means together are the mean completion time.
+    `first` are the tasks (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), `used` the
+    attempt of each task whose result was used. The parts of a job are in proportion to the seconds of its tasks and
+    add up to its completion time; so the means add up to the mean completion time.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
@@ -43,7 +43,7 @@ def job_time(
 
 
 def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame) -> np.ndarray:
-    """Return the seconds of each task, a column for each of `SPENT`; zeros for what is not known."""
+    """Return the seconds of each task, a column for each of `SPENT`; zeros for what is unknown."""
     mine = used.set_index("task").reindex(first.index)
     assigned, start, end = (mine[name].to_numpy(float) for name in ("assigned", "start", "end"))
     fetched = np.clip(mine["shuffle_end"].to_numpy(float) - start, 0.0, None)

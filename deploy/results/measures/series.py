@@ -21,7 +21,7 @@ class Steps:
 
     @staticmethod
     def of(times: np.ndarray, deltas: np.ndarray) -> Steps:
-        """Return the running sum of `deltas`, which happen at `times` in any order."""
+        """Return the running sum of `deltas`, which occur at `times` in any order."""
         order = np.argsort(times, kind="stable")
         return Steps(times[order], np.cumsum(deltas[order]))
 
@@ -30,7 +30,8 @@ class Steps:
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """`integral` as a function, for many calls: what does not depend on the times is computed once."""
+        """Return `integral` as a function for many calls, with the part that is independent of the times computed
+        once."""
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])
@@ -50,7 +51,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When attempts ran, and to which group (job, user, node) each belongs."""
+    """The times of attempts, and the group (job, user, node) of each."""
 
     start: np.ndarray
     end: np.ndarray
@@ -58,14 +59,14 @@ class Intervals:
 
     @staticmethod
     def of(attempts: pd.DataFrame, group: np.ndarray, end_s: float) -> Intervals:
-        """Attempts that ran at all; one without an end ran until `end_s`."""
+        """Return the attempts that ran. One without an end ran until `end_s`."""
         start = attempts["start"].to_numpy(float)
         end = np.where(attempts["end"].isna(), end_s, attempts["end"]).astype(float)
         ran = ~np.isnan(start) & (end > start)
         return Intervals(start[ran], end[ran], group[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """Return how many run at each time, of one group or of all."""
+        """Return the number that run at each time, of one group or of all."""
         mine = slice(None) if group is None else self.group == group
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
@@ -78,11 +79,11 @@ class Intervals:
         return [str(names[i]) for i in np.lexsort((names, -totals))]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Return mean number running in each bin between `edges`."""
+        """Return the mean number running in each bin between `edges`."""
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 
     def jain(self, active: Steps) -> float:
-        """Jain's index (sum x)^2 / (n sum x^2), time-weighted; see `metrics.fairness`."""
+        """Return Jain's index (sum x)^2 / (n sum x^2), weighted by time; see `metrics.fairness`."""
         index = self.jain_steps(active)
         lasts = np.diff(index.t)
         counted = ~np.isnan(index.value[:-1]) & (lasts > 0)
@@ -91,7 +92,7 @@ class Intervals:
         return float(np.average(index.value[:-1][counted], weights=lasts[counted]))
 
     def jain_steps(self, active: Steps) -> Steps:
-        """Jain's index over time; NaN where fewer than two users are active or nothing runs."""
+        """Return Jain's index over time; NaN where fewer than two users are active or nothing runs."""
         total, squares = self.running(), self._squares()
         times = np.unique(np.concatenate([total.t, squares.t, active.t]))
         users, x, x2 = active.at(times), total.at(times), squares.at(times)
@@ -100,7 +101,7 @@ class Intervals:
         return Steps(times, np.minimum(value, 1.0))
 
     def _squares(self) -> Steps:
-        """Sum over groups of (number running) squared."""
+        """Return the sum over groups of (number running) squared."""
         _, index = np.unique(self.group, return_inverse=True)
         times = np.concatenate([self.start, self.end])
         groups = np.concatenate([index, index])
@@ -112,7 +113,7 @@ class Intervals:
 
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
-    """Return how many users have a job that is submitted and unfinished."""
+    """Return the number of users with a submitted and unfinished job."""
     spans = [span for _, rows in jobs.groupby("user") for span in active_spans(rows, end_s)]
     start, end = np.array([s for s, _ in spans]), np.array([e for _, e in spans])
     return Steps.of(np.concatenate([start, end]), np.concatenate([np.ones(len(spans)), -np.ones(len(spans))]))

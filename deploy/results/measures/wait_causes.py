@@ -1,4 +1,4 @@
-"""Why tasks waited: each moment of a task's wait has one cause; docs/statistics.md says what each means."""
+"""Causes of tasks' waits: each moment of a wait has one cause; docs/statistics.md defines them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def task_causes(
     slots: Mapping[str, int],
     end_s: float,
 ) -> dict[str, np.ndarray]:
-    """Return by cause the seconds that each task waited for it, in the order of `waits.task_waits`, which is their sum.
+    """Return by cause the seconds that each task waited for it, in the order of `waits.task_waits`, which is their
+    sum.
 
-    `slots` are those of the whole cluster by kind of task. NaN for a task of which is not known when it could run.
+    `slots` are those of the whole cluster by kind of task. NaN for a task whose time of becoming runnable is unknown.
     """
     first = first_assignments(jobs, attempts)
     until = first["assigned"].to_numpy(float)
@@ -64,7 +65,7 @@ def task_causes(
 def _of_job(
     since: np.ndarray, until: np.ndarray, skipped: tuple[np.ndarray, ...] | None, full: Area, over: Area
 ) -> dict[str, np.ndarray]:
-    """Return the seconds by cause of tasks of one job: skips come before what is known of slots."""
+    """Return the seconds by cause of tasks of one job. Skips take precedence over what is known of slots."""
 
     def area(of: Area) -> np.ndarray:
         return of(until) - of(since)
