@@ -1,4 +1,4 @@
-"""The scenarios that come with the software, each a file in `deploy/scenarios`, found by name from any folder."""
+"""The scenarios shipped with the software, each a file in `deploy/scenarios`, found by name from any folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def shipped() -> dict[str, Path]:
 def scenario_file(source: str | Path) -> tuple[Path, Path]:
     """Return the file that an argument means, and the folder that relative paths in the file start from.
 
-    A file that is there wins. The name of a shipped scenario means that scenario, whose relative paths (such as a
-    trace's, which is not shipped) start from the working folder. Raises BadInput when a plain word is neither.
+    An existing file wins. The name of a shipped scenario means that scenario, and its relative paths (such as that of
+    a trace, which is not shipped) start from the working folder. Raises BadInput if a plain word is neither.
     """
     path = Path(source)
     if _is_file(path) or len(path.parts) != 1 or path.suffix in SUFFIXES:

@@ -1,4 +1,5 @@
-"""What ends a command from outside: Ctrl-C, SIGTERM and SIGHUP, all told as KeyboardInterrupt so that all clean up."""
+"""The signals that end a command: Ctrl-C, SIGTERM and SIGHUP, all raised as KeyboardInterrupt so that cleanup
+runs."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _came: list[int] = []
 def terminations_interrupt() -> None:
     """Make SIGTERM and SIGHUP interrupt this process as Ctrl-C does; they wait where Ctrl-C waits.
 
-    A SIGHUP that is ignored (`nohup`) stays ignored; a Ctrl-C that is (a shell's background job begins so) does not,
-    since the other two are told as that.
+    An ignored SIGHUP (`nohup`) stays ignored. An ignored Ctrl-C (a shell's background job starts so) does not, since
+    the other two signals are raised as one.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -22,7 +23,7 @@ def terminations_interrupt() -> None:
 
 
 def ended_by() -> int:
-    """Return the number of the first signal that ended the command, that of Ctrl-C unless there was another."""
+    """Return the number of the first signal that ended the command; that of Ctrl-C if there was none."""
     return _came[0] if _came else signal.SIGINT
 
 

@@ -1,4 +1,5 @@
-"""A whole run: each policy in each repeat on a fresh emulated cluster, then the tables, the summary and the report."""
+"""A whole run: each policy in each repeat on a fresh emulated cluster, then the tables, the summary and the
+report."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Runs(Protocol):
     SUBMITS: ClassVar[bool]  # whether jobs can be submitted while a run goes on
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Plays every policy in every repeat, shown on a page if there is one; goes on after a run that failed."""
+        """Run every policy in every repeat, shown on a page if there is one; continue after a run that failed."""
         ...
 
 
@@ -59,11 +60,10 @@ def run_scenario(
     make_runs: MakeRuns | None = None,
     beside: Beside | None = None,
 ) -> Path:
-    """Runs the scenario under each of its policies; returns the folder with the results.
+    """Run the scenario under each of its policies; return the folder with the results.
 
-    `make_runs` replaces what the kind of machines says, `beside` adds to the table that is printed. Raises BadInput
-    before anything is started, RunFailed when a job or the cluster failed (what was measured is kept),
-    KeyboardInterrupt after cleaning up.
+    `make_runs` replaces the runs of the kind of machines, `beside` adds to the printed table. Raises BadInput before
+    the start, RunFailed if a job or the cluster failed (measurements are kept), KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
         if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved
@@ -104,7 +104,7 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput when a scenario that is to run live has costs of a framework, which only the simulator has."""
+    """Raise BadInput if a scenario for a live run has costs of a framework, which only the simulator has."""
     if not scenario.framework.is_none:
         name = scenario.framework.name
         raise BadInput(
@@ -113,14 +113,15 @@ def check_no_framework(scenario: ResolvedScenario) -> None:
 
 
 def isolated(scenario: ResolvedScenario) -> dict[str, float]:
-    """Return how long each job lasts alone; imports the simulator only then, which a live run does not need."""
+    """Return the duration of each job alone; the simulator is imported only here, since a live run needs nothing else
+    of it."""
     from schedbed.deploy.simulated.isolated import isolated_times
 
     return isolated_times(scenario)
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
-    """Say which policies know jobs of earlier runs: these decide otherwise than on a host that knows nothing."""
+    """Print the policies that know jobs of earlier runs: they decide differently on a host without profiles."""
     store = scenario.profiles.store
     readers = [
         choice.spec for choice in scenario.policies if choice.make is None and reads_store(choice.given)
@@ -130,7 +131,7 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
 
 
 def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
-    """Say in one line which policies read costs of tasks that the scenario hides, or have sizes of another source."""
+    """Print in one line which policies read task costs that the scenario hides, or have sizes from another source."""
     sizes = make_sizes(scenario.sizes)
     if sizes == TRUE_SIZES:
         return
@@ -148,7 +149,8 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Say which policies answered otherwise when the JobTracker replayed its journal, and whose journal keeps all."""
+    """Print the policies that answered differently when the JobTracker replayed its journal, or that keep the whole
+    journal."""
     for run in record.runs:
         for note in ("replay", "journal"):
             if note in run.findings:
@@ -156,7 +158,7 @@ def _tell_what_differed(record: RunFile) -> None:
 
 
 def finish(folder: Path, *, plots: bool = True, beside: Beside | None = None) -> None:
-    """Makes the tables, the summary, the report and the timeline of what has been measured, and prints the table."""
+    """Make the tables, the summary, the report and the timeline of the measurements, and print the table."""
     with no_interrupts():
         broken = rebuild(folder, with_plots=plots)
     made = load(folder)
@@ -167,7 +169,7 @@ def finish(folder: Path, *, plots: bool = True, beside: Beside | None = None) ->
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
-    """Serves the live page, if that was asked for; imports what it takes only then."""
+    """Serve the live page, if asked for; its modules are imported only then."""
     if options.web is None:
         return nullcontext()
     from schedbed.deploy.watch.page_server import watching
@@ -176,7 +178,7 @@ def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManag
 
 
 def runs_on(machines: str) -> MakeRuns:
-    """Imports what that kind of machines needs and nothing else: a simulation starts without Ray."""
+    """Return the runs of that kind of machines; import nothing else, so that a simulation starts without Ray."""
     if machines == "sim":
         from schedbed.deploy.simulated.simulated_runs import SimRuns
 
@@ -202,7 +204,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
 
 @contextmanager
 def _not_left_empty(folder: Path) -> Iterator[None]:
-    """Remove the folder when nothing has come to be in it."""
+    """Remove the folder at the end if it is empty."""
     try:
         yield
     finally:
@@ -212,7 +214,7 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _full_disk_is_told(folder: Path) -> Iterator[None]:
-    """A disk that fills ends the run in one line; the part files written so far stay for `schedbed report`."""
+    """Turn a full disk into an error of one line; the part files written so far stay for `schedbed report`."""
     try:
         yield
     except OSError as error:

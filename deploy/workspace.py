@@ -1,4 +1,4 @@
-"""The folders of a run: the result folder with its lock, and a scratch folder that does not outlive the command."""
+"""The folders of a run: the result folder with its lock, and a scratch folder that is removed at the end."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ LONGEST_BASE = 13  # Ray's sockets live up to 94 characters below it, and a sock
 
 
 def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
-    """DIR of the run, created; `runs/<name>-<time>` unless given. `private` keeps everybody else out of it.
+    """Return the run's folder, created; `runs/<name>-<time>` unless given. `private` makes it unreadable to other
+    users.
 
-    Raises BadInput when it cannot be made or already holds a run.
+    Raises BadInput if it cannot be made or already holds a run.
     """
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
     try:
@@ -44,7 +45,8 @@ def result_folder(out: Path | None, name: str, started: datetime, *, private: bo
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder for this process; BadInput when another run has it. A dead owner's lock does not count."""
+    """Hold the folder's lock for this process; a dead owner's lock does not count. Raises BadInput if another run has
+    it."""
     path = folder / ".lock"
     try:
         handle = path.open("w")
@@ -65,10 +67,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A private folder for Ray, the agents and the journals, removed at the end.
+    """Yield a private folder for Ray, the agents and the journals, removed at the end.
 
-    First sweeps the folders and control groups of runs whose processes are gone. A watch removes it, with the processes
-    that use it, when this process is killed.
+    The folders and control groups of dead runs are swept first. If this process is killed, a watch process removes
+    the folder and the processes that use it.
     """
     base = base_folder()
     sweep(base)
@@ -84,24 +86,24 @@ def scratch() -> Iterator[Path]:
 
 
 def base_folder() -> Path:
-    """Return where scratch folders lie: in the temporary folder unless its path is too long for Ray's sockets."""
+    """Return the parent of scratch folders: the temporary folder, unless its path is too long for Ray's sockets."""
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
 
 
 def make_scratch(base: Path) -> Path:
-    """Return a new private folder that is this process's until it ends."""
+    """Return a new private folder that belongs to this process until it ends."""
     return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
 
 
 def owned(kind: str = "") -> str:
-    """Return how names of temporary folders begin that are this process's; `sweep` removes those of dead processes."""
+    """Return the start of the names of this process's temporary folders; `sweep` removes those of dead processes."""
     return f"{PREFIX}{os.getpid()}-{kind}"
 
 
 def remove(folder: Path) -> None:
-    """Remove a scratch folder for good: what still writes there (Ray's processes end a little later than Ray) is
-    waited for, then killed."""
+    """Remove a scratch folder; wait for processes that still use it (Ray's end a little later than Ray), then kill
+    them."""
     end_s = time.monotonic() + SETTLE_S
     users = set(users_of(folder))
     while folder.exists() or users:
@@ -117,7 +119,7 @@ def remove(folder: Path) -> None:
 
 
 def users_of(folder: Path) -> list[psutil.Process]:
-    """Ray's processes and our agents whose command line names the folder, and those of Ray with an open file there."""
+    """Return Ray's processes and agents with the folder in their command line, and Ray's with an open file in it."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -136,7 +138,7 @@ def _has_open(process: psutil.Process, folder: Path) -> bool:
 
 
 def sweep(base: Path) -> list[Path]:
-    """Removes temporary folders of ours whose process is gone; returns them."""
+    """Remove this user's temporary folders of dead processes, and return them."""
     swept = left_behind(base)
     for folder in swept:
         shutil.rmtree(folder, ignore_errors=True)
@@ -144,7 +146,7 @@ def sweep(base: Path) -> list[Path]:
 
 
 def left_behind(base: Path) -> list[Path]:
-    """Return the temporary folders of ours whose process is gone."""
+    """Return this user's temporary folders of dead processes."""
     left = []
     for folder in sorted(base.glob(f"{PREFIX}*-*")):
         owner = folder.name[len(PREFIX) :].partition("-")[0]

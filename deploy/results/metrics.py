@@ -1,6 +1,6 @@
-"""The figures of one run (one policy, one repeat) as pure functions of its tables; what each means is said there.
+"""The figures of one run (one policy, one repeat) as pure functions of its tables; each function defines its figure.
 
-Times are seconds since the run's start, sizes bytes, CPU core-seconds of the host. A figure that cannot be
+Times are seconds since the run's start, sizes bytes, CPU times core-seconds of the host. A figure that cannot be
 computed (no finished job, no map with input) is NaN.
 """
 
@@ -29,7 +29,8 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The tables of one policy and repeat, the declared nodes, how long jobs last alone (run.json), and a window."""
+    """The tables of one policy and repeat, the declared nodes, the duration of each job alone (run.json), and a
+    window."""
 
     policy: str
     repeat: int
@@ -40,39 +41,39 @@ class RunTables:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """jobs.parquet of this run."""
+        """Return this run's rows of jobs.parquet."""
         return self.tables["jobs"]
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """attempts.parquet of this run."""
+        """Return this run's rows of attempts.parquet."""
         return self.tables["attempts"]
 
     @property
     def heartbeats(self) -> pd.DataFrame:
-        """heartbeats.parquet of this run."""
+        """Return this run's rows of heartbeats.parquet."""
         return self.tables["heartbeats"]
 
     @property
     def counted(self) -> RunTables:
-        """Return the tables of the jobs that figures are of."""
+        """Return the tables with only the jobs that figures cover."""
         return self if self.window is None else replace(self, tables=self.window.counted(self.tables))
 
     @property
     def during(self) -> RunTables:
-        """Return the tables of the time that figures are of, with all jobs."""
+        """Return the tables of the time that figures cover, with all jobs."""
         if self.window is None:
             return self
         return replace(self, tables=self.window.during(self.tables, self.end_s))
 
     @property
     def slots(self) -> int:
-        """Map and reduce slots of all nodes."""
+        """Return the number of map and reduce slots of all nodes."""
         return sum(int(node["map_slots"]) + int(node["reduce_slots"]) for node in self.nodes)
 
     @property
     def end_s(self) -> float:
-        """Return the last moment that any table speaks of."""
+        """Return the latest time in any table."""
         ends = [self.jobs["finish"].max(), self.jobs["submit"].max(), self.attempts["end"].max()]
         ends.append(self.heartbeats["t"].max())
         return float(max((e for e in ends if e == e), default=0.0))
@@ -86,7 +87,7 @@ def select(
     isolated_s: Mapping[str, float] | None = None,
     window: Window | None = None,
 ) -> RunTables:
-    """Return the part of whole tables that belongs to one policy and repeat; a missing whole number counts as 0."""
+    """Return the rows of one policy and repeat; a missing whole number counts as 0."""
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
         own = (data["policy"] == policy) & (data["repeat"] == repeat)
@@ -97,7 +98,7 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """Return all figures, nested by the keys of summary.json; of a window, see `measures.window`."""
+    """Return all figures, nested by the keys of summary.json; see `measures.window` for a window."""
     counted, during, tasks = run.counted, run.during, _task_times(run)
     return {
         "makespan_s": makespan(counted.jobs),
@@ -118,7 +119,8 @@ def measure(run: RunTables) -> dict[str, Any]:
 
 
 def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Last finish minus first submit: of all jobs under the key `all`, of each user's under `per_user`."""
+    """Return the last finish minus the first submit: of all jobs under the key `all`, of each user's under
+    `per_user`."""
     by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
     return {"all": _span(jobs), "per_user": by_user}
 
@@ -130,12 +132,13 @@ def completion(jobs: pd.DataFrame) -> dict[str, Any]:
 
 
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return the spread of completion over the time that the job lasts alone, at least 1, of jobs that succeeded."""
+    """Return the spread of the slowdown of the jobs that succeeded: completion over the duration alone, at least
+    1."""
     return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
 
 def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray:
-    """Return the slowdown of each job that succeeded; NaN where the time alone is not known."""
+    """Return the slowdown of each job that succeeded; NaN if its duration alone is not known."""
     done = jobs[jobs["state"] == "succeeded"]
     alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
     return np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s)
@@ -151,7 +154,7 @@ class TaskTimes:
 
 
 def _task_times(run: RunTables) -> TaskTimes:
-    """Return the tasks of all jobs: who held the slots is known also from those that do not count."""
+    """Return the tasks of all jobs; those that do not count are needed to know who held the slots."""
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
     jobs, attempts = run.jobs, run.attempts
     causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s)
@@ -164,7 +167,7 @@ def waiting(run: RunTables) -> dict[str, Any]:
 
 
 def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
-    """Return the waits of the jobs that count and of their tasks; a task's causes together are its mean wait."""
+    """Return the waits of the jobs that count and of their tasks; the causes of a task's wait add up to its mean."""
     job_of_task = tasks.first["job"].to_numpy()
     users, sizes = waits.classes(counted)
 
@@ -181,21 +184,21 @@ def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:
-    """Finish minus submit of every job that succeeded."""
+    """Return the finish minus the submit of every job that succeeded."""
     done = jobs[jobs["state"] == "succeeded"]
     times = (done["finish"] - done["submit"]).to_numpy(float)
     return times[~np.isnan(times)]
 
 
 def job_states(jobs: pd.DataFrame) -> dict[str, float]:
-    """Return how many jobs there were, and how many of them succeeded."""
+    """Return the number of jobs, and the number of those that succeeded."""
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
 def locality(attempts: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Shares of node-, rack- and off-rack maps, by bytes of their splits and by tasks.
+    """Return the shares of node-, rack- and off-rack maps, by bytes of their splits and by tasks.
 
-    Of every map task with input the attempt counts whose output was used (the last that succeeded).
+    Of each map task with input, the last attempt that succeeded counts, since its output was used.
     """
     maps = useful(attempts)
     maps = maps[(maps["kind"] == "map") & maps["locality"].isin(LOCALITIES) & (maps["length"] > 0)]
@@ -208,11 +211,12 @@ def locality(attempts: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def fairness(run: RunTables) -> dict[str, Any]:
-    """Running slots over (all slots / active users), averaged over each user's active time, and Jain's index.
+    """Return each user's fair-share ratio and Jain's index.
 
-    A user is active while any job of theirs is submitted and unfinished (xu2015, section 5). Jain's index of
-    the active users' running slots is averaged over the time when at least two are active and anything runs;
-    it is 1 when there is no such time.
+    The ratio is running slots over (all slots / active users), averaged over the user's active time. A user is active
+    while at least one of the user's jobs is submitted and unfinished (xu2015, section 5). Jain's index of the active
+    users' running slots is averaged over the time when at least two are active and at least one task runs; without
+    such a time it is 1.
     """
     tasks = user_intervals(run)
     ratios = share_ratios(tasks, run.jobs, run.end_s, run.slots)
@@ -227,9 +231,10 @@ def user_intervals(run: RunTables) -> Intervals:
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
-    """Jobs with a deadline, how many were late, and the sum of (T - D) / D over the late that finished.
+    """Return the number of jobs with a deadline, of late ones, and the sum of (T - D) / D over the late jobs that
+    finished.
 
-    T and D count from the submission. A job that failed is late; an unfinished one once its deadline passed.
+    T and D count from the submission. A job that failed is late; an unfinished one is late after its deadline.
     """
     due = jobs[jobs["deadline"].notna()]
     finished = (due["state"] == "succeeded") & due["finish"].notna()
@@ -241,7 +246,8 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the mean use of the declared rates, 0 to 1, of all heartbeats, weighted by the time since the last."""
+    """Return the mean use of the declared rates, 0 to 1, over all heartbeats, each weighted by the time since the
+    last."""
     covered = beat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
@@ -252,7 +258,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Return, for each row, seconds since the node's previous heartbeat; 0 for its first."""
+    """Return, for each row, the seconds since the node's previous heartbeat; 0 for its first."""
     times = heartbeats["t"]
     order = heartbeats.sort_values(["node", "t"], kind="stable").index
     gaps = times.loc[order].groupby(heartbeats["node"].loc[order]).diff().fillna(0.0)
@@ -260,7 +266,7 @@ def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
 
 
 def concurrency(run: RunTables) -> float:
-    """Running attempts a node, averaged from the first submit to the last finish."""
+    """Return the running attempts per node, averaged from the first submit to the last finish."""
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:
         return NAN
@@ -269,23 +275,24 @@ def concurrency(run: RunTables) -> float:
 
 
 def slots_busy(run: RunTables) -> float:
-    """Return the share of all slots' time, from the first submit to the last finish, in which attempts ran."""
+    """Return the share of the slots' time, from the first submit to the last finish, in which attempts ran."""
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
 def waste_cpu(attempts: pd.DataFrame) -> float:
-    """CPU of attempts whose result was not used: killed, failed, lost, superseded, or run again later."""
+    """Return the CPU seconds of attempts with an unused result: killed, failed, lost, superseded, or run again
+    later."""
     return max(0.0, float(attempts["cpu_s"].sum() - useful(attempts)["cpu_s"].sum()))  # -0.0 by rounding
 
 
 def useful(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Of every task the last attempt that succeeded."""
+    """Return, for every task, the last attempt that succeeded."""
     done = attempts[attempts["state"] == "succeeded"].sort_values("end", kind="stable")
     return done.drop_duplicates("task", keep="last")
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
+    """Return the seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
     times = heartbeats["service_s"].dropna().to_numpy(float)
     if not len(times):
         return {"p50": NAN, "p99": NAN}

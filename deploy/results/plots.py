@@ -33,7 +33,8 @@ Data = Mapping[str, Any]
 
 
 def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
-    """Writes overview.png and one SVG a plot into `folder`; a run without any policy has no plots."""
+    """Write overview.png and one SVG per plot into `folder`, and return their paths; a run without policies has no
+    plots."""
     if not data["policies"]:
         return []
     import matplotlib
@@ -53,7 +54,7 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 
 
 def completion(ax: Axes, data: Data) -> None:
-    """Share of jobs finished within a time, one step curve a policy."""
+    """Draw the share of jobs finished within a time, one step curve per policy."""
     for i, policy in enumerate(data["policies"]):
         times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
@@ -64,7 +65,7 @@ def completion(ax: Axes, data: Data) -> None:
 
 
 def places(ax: Axes, data: Data) -> None:
-    """Shares of node-, rack- and off-rack maps by tasks, one bar a policy."""
+    """Draw the shares of node-, rack- and off-rack maps by tasks, one bar per policy."""
     names = [policy["name"] for policy in data["policies"]]
     rows = np.arange(len(names))
     left = np.zeros(len(names))
@@ -90,9 +91,9 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """A row a slot, a box an attempt, coloured by job; shuffling is paler, attempts without success hatched.
+    """Draw one row per slot with a box per attempt, coloured by job; shuffles are paler, failed attempts hatched.
 
-    Of a large cluster a band a rack, filled by how much of its slots was in use.
+    A large cluster has one band per rack instead, filled by the share of its slots in use.
     """
     from matplotlib.colors import to_rgba_array
 
@@ -137,7 +138,7 @@ def _bands(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **style: Any) -> None:
-    """Adds boxes as one collection, which is far quicker than bars; those of one slot do not quite touch."""
+    """Add boxes as one collection, which is far faster than bars; boxes of one slot do not quite touch."""
     from matplotlib.collections import PolyCollection
 
     left, right, top, foot = start, start + lasts, row - 0.42, row + 0.42
@@ -147,7 +148,7 @@ def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **st
 
 
 def running(ax: Axes, data: Data, policy: Data) -> None:
-    """Running tasks over time, stacked by job."""
+    """Draw the running tasks over time, stacked by job."""
     area = policy["areas"]["job"]
     numbers = {job["job"]: i for i, job in enumerate(data["jobs"])}
     shades = [_job_colour(numbers.get(name, -1)) for name in area["names"]]
@@ -158,7 +159,7 @@ def running(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def shares(ax: Axes, data: Data, policy: Data) -> None:
-    """Each user's running slots over the fair share, over time."""
+    """Draw each user's running slots over the fair share, over time."""
     numbers = {user: i for i, user in enumerate(data["users"])}
     for user, series in zip(policy["shares"]["users"], policy["shares"]["series"], strict=True):
         values = np.array([np.nan if v is None else v for v in series])
@@ -170,7 +171,7 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """CPU use over time, of all nodes and of the busiest at each moment, below the limit."""
+    """Draw CPU use over time, of all nodes and of the busiest node, and the limit."""
     for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
         line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
         ax.plot(_times(data), line, color=shade, linewidth=1, label=label)
@@ -181,7 +182,7 @@ def cpu(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
-    """Return the slots of every policy above each other, completion times and locality beside them."""
+    """Draw the slots of every policy above each other, with completion times and locality beside them."""
     from matplotlib import pyplot as plt
 
     policies = data["policies"][:4]
@@ -208,7 +209,7 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
 
 
 def overview_title(policy: Data) -> str:
-    """Return a policy's name and its makespan as the table has it."""
+    """Return a policy's name and its makespan as in the table."""
     return policy["name"] + (f": {seconds(policy['makespan'])} s" if policy["makespan"] is not None else "")
 
 
@@ -256,7 +257,7 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """Return the same colours as in the report: the seven, then darker, then lighter ones."""
+    """Return the report's colour of a job: one of seven, then darker, then lighter ones."""
     if index < 0:
         return "#999999"
     base, turn = OKABE[index % len(OKABE)], index // len(OKABE) % 3

@@ -1,4 +1,4 @@
-"""The record is the truth: the tables of a run's folder against what `run.json` says that they hold."""
+"""Checks that the tables in a run's folder are those that `run.json` describes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHOWN = 20
 
 
 def open_record(folder: Path | str) -> RunFile:
-    """Return the record of a finished run; tell in a note which rows were lost as it was written.
+    """Return the record of a finished run; print a note about rows that were lost when it was written.
 
-    Raises BadInput when `run.json` or a table is missing, or is not what was written.
+    Raises BadInput if `run.json` or a table is missing, or differs from what was written.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
@@ -28,7 +28,7 @@ def open_record(folder: Path | str) -> RunFile:
 
 
 def check_tables(folder: Path | str, run: RunFile) -> None:
-    """Raise BadInput with each table that is missing, or is not what was written."""
+    """Raise BadInput with each table that is missing, or differs from what was written."""
     if not run.tables:
         wanted = (
             f"`schedbed report {folder}` first"
@@ -42,7 +42,7 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
 
 
 def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
-    """Make the tables of the part files, and note in `run.json` what they hold; check tables that are made already.
+    """Merge the part files into tables, and note their rows in `run.json`; check tables that are already merged.
 
     Returns the damaged part files. Raises BadInput as `check_tables` does.
     """
@@ -60,7 +60,7 @@ def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
-    """Return a line for each run that did not succeed by its own account, or by its rows of jobs."""
+    """Return a line for each run that did not succeed, by its record or by its rows of jobs."""
     jobs = read_table(folder, "jobs")
     found: list[str] = []
     for record in run.runs:
@@ -84,7 +84,7 @@ def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Ite
 
 
 def shortened(lines: list[str], between: str = "; ") -> str:
-    """Join the first lines, and count the others."""
+    """Join the first lines, and count the rest."""
     more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return between.join(lines[:SHOWN]) + more
 

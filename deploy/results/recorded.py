@@ -1,4 +1,4 @@
-"""What a finished run recorded, as its views read it: the tables of one policy and repeat at a time."""
+"""The tables of a finished run, loaded one policy and repeat at a time for the views."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HELD_ROWS = 200_000
 
 
 class Recorded:
-    """Reads a run's folder. Of all tables but jobs the runs that were asked for last are held, within HELD_ROWS.
+    """Reads a run's folder, and caches the tables (except jobs) of the last runs asked for, up to HELD_ROWS rows.
 
-    The methods raise BadInput when a table is missing or damaged.
+    The methods raise BadInput if a table is missing or damaged.
     """
 
     def __init__(self, out_dir: Path | str, run: RunFile) -> None:
@@ -53,7 +53,7 @@ class Recorded:
         return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s)
 
     def end_s(self, policy: str, repeat: int) -> float:
-        """Return the last moment that any table of a run speaks of."""
+        """Return the latest time in any table of a run."""
         if (policy, repeat) not in self._ends:
             self.tables(policy, repeat)
         return self._ends[policy, repeat]

@@ -1,4 +1,4 @@
-"""`run.json`: what was run, where, and how it went; the driver writes it, every view of a run reads it."""
+"""`run.json`: the settings, the place and the result of a run; the driver writes it, every view of a run reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEAL = b',\n"seal": "'
 
 @dataclass(slots=True, kw_only=True)
 class RunRecord:
-    """One policy in one repeat. `state` is running, succeeded, failed or interrupted; `note` says why."""
+    """One policy in one repeat. `state` is running, succeeded, failed or interrupted; `note` is the reason."""
 
     policy: str
     repeat: int
@@ -55,10 +55,10 @@ class TableRecord:
 
 @dataclass(slots=True, kw_only=True)
 class RunFile:
-    """All about a run that is not a measured row. `scenario` is resolved: scaled, in seconds and bytes.
+    """Everything about a run that is not a measured row.
 
-    `jobs` are the ids of the planned jobs, `tables` what the merged tables hold (none before they are merged), and
-    `left_out` the damaged part files whose rows no table has.
+    `scenario` is resolved: scaled, in seconds and bytes. `jobs` are the ids of the planned jobs, `tables` the merged
+    tables (empty before the merge), and `left_out` the damaged part files, the rows of which are in no table.
     """
 
     scenario: dict[str, Any]
@@ -79,7 +79,7 @@ class RunFile:
     runs: list[RunRecord] = field(default_factory=list)
 
     def save(self, out_dir: Path | str) -> None:
-        """Writes `out_dir/run.json`, a key a line; a reader sees the old file or the new one, never half of it."""
+        """Write `out_dir/run.json`, one key per line; a reader sees the old file or the new one, never half of it."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -97,7 +97,7 @@ class RunFile:
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
-        """Reads `out_dir/run.json`; raises BadInput when it is missing, damaged, or not one of ours."""
+        """Read `out_dir/run.json`. Raises BadInput if it is missing, damaged, or not written by schedbed."""
         path = Path(out_dir) / NAME
         if not path.is_file():
             raise BadInput(
@@ -118,24 +118,24 @@ class RunFile:
         return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
-        """Return the record of one policy and repeat, or None when it was not started."""
+        """Return the record of one policy and repeat, or None if it was not started."""
         return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Return the emulated nodes as the resolved scenario lists them."""
+        """Return the emulated nodes as listed in the resolved scenario."""
         return list(self.scenario.get("cluster", {}).get("nodes", []))
 
     @property
     def stretch(self) -> float:
-        """Return how many real seconds an emulated one lasted; 1 for a simulated run."""
+        """Return the number of real seconds that an emulated one lasted; 1 for a simulated run."""
         if self.machines == "sim":
             return 1.0
         return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
 
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
-    """Unknown keys are left out, so that a newer file can still be read."""
+    """Return the run of a JSON value; skip unknown keys, so that a file of a newer version can still be read."""
     known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
     names = {f.name for f in fields(RunRecord)}
     known["runs"] = [

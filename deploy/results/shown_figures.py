@@ -1,4 +1,4 @@
-"""The figures that tables show, in order: each with its label, its unit and the place of its numbers."""
+"""The figures that tables show, in order: each with its label, its unit and the path to its numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from schedbed.deploy.results import stats
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row. `path` leads to its leaf below a policy; `better` is -1 when less is better, 0 if neither is.
+    """A row of the table.
 
-    What only takes another row apart is not `tested`: each further test would blunt those of the other rows.
+    `path` leads to its leaf below a policy; `better` is -1 if less is better, 0 if neither is. A figure that only
+    splits up another row is not `tested`: each further test would weaken the tests of the other rows.
     """
 
     label: str
@@ -30,7 +31,7 @@ def unsigned(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return three digits or so, without an exponent."""
+    """Return a number with about three digits, without an exponent."""
     return unsigned(
         f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     )

@@ -1,7 +1,7 @@
 """Statistics over repeats: means with Student's t, medians by order statistics, tests of paired differences.
 
-Below `REPEATS_LEAST` repeats nothing has an interval or a p-value. docs/statistics.md says what each method covers;
-tests/deploy/results/test_coverage.py measures that.
+Below `REPEATS_LEAST` repeats nothing has an interval or a p-value. docs/statistics.md has the coverage of each
+method; tests/deploy/results/test_coverage.py measures it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def coverage(values: Sequence[float]) -> float:
-    """Return what `mean_interval` covers for data that scatter as these do: 0.95, or less when they may be skewed.
+    """Return the coverage of `mean_interval` for data with this scatter: 0.95, or less if the data may be skewed.
 
     Student's t covers 95% of normal data. Positive data that scatter by a large factor are taken for log-normal, with
     the standard deviation of their logarithms. Values of both signs are taken for normal.
@@ -62,10 +62,11 @@ def _log_normal_coverage(count: int) -> tuple[float, ...]:
 
 
 def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[float, float, float] | None:
-    """Return two of the values and the probability that the quantile lies between them, whatever the distribution.
+    """Return two of the values and the probability that the quantile lies between them, for any distribution.
 
-    The pair is the closest in rank that covers at least 95%. With few values no pair does: the least and the greatest
-    are returned with what they cover (75% for the median of three). None with fewer than `REPEATS_LEAST` values.
+    The pair is the closest in rank that covers at least 95%. If no pair of few values does, the least and the
+    greatest are returned with their coverage (75% for the median of three). None with fewer than `REPEATS_LEAST`
+    values.
     """
     from scipy.special import bdtr
 
@@ -84,16 +85,16 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 def uses_sign_flips(count: int, comparisons: int) -> bool:
     """Return whether `paired_p` flips signs: whether its p-values are fine enough for a table of `comparisons`.
 
-    Of n pairs the p-values are multiples of 2 / 2**n: never below 0.25 with 3 pairs, 0.0625 with 5, 0.002 with 10.
+    With n pairs the p-values are multiples of 2 / 2**n: at least 0.25 with 3 pairs, 0.0625 with 5, 0.002 with 10.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
 
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
-    """Return the two-sided p-value of paired differences: exact sign flips where `uses_sign_flips`, else Student's t.
+    """Return the two-sided p-value of paired differences: exact sign flips if `uses_sign_flips`, else Student's t.
 
-    Differences that do not scatter have the sign flips' p-value, too: Student's t would be sure of any three that are
-    equal, which counts of jobs often are. None with fewer than `REPEATS_LEAST` differences.
+    Equal differences get the p-value of the sign flips, too: Student's t would be certain of any three equal ones,
+    and counts of jobs are often equal. None with fewer than `REPEATS_LEAST` differences.
     """
     if len(differences) < REPEATS_LEAST:
         return None
@@ -112,7 +113,7 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return the share of sign patterns under which each row's mean is at least as far from zero as it is."""
+    """Return, for each row, the share of sign patterns that move the mean at least as far from zero as it is."""
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
     signs = _signs(differences.shape[1])
@@ -126,7 +127,8 @@ def sign_flip_p(differences: np.ndarray) -> np.ndarray:
 
 @cache
 def _signs(count: int) -> np.ndarray:
-    """Return all patterns of `count` signs up to a common sign, or a seeded sample with the observed pattern."""
+    """Return all patterns of `count` signs, one of each pair of opposites, or a seeded sample with the observed
+    pattern."""
     if count <= FLIPS_LOG2 + 1:
         bits = np.arange(2 ** (count - 1))[:, None] >> np.arange(count) & 1
         return 1.0 - 2.0 * bits
@@ -136,7 +138,7 @@ def _signs(count: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Holm: at most 5% of tables have a false one that is at most 0.05."""
+    """Return the p-values adjusted by Holm: at most 5% of tables then have a false one of at most 0.05."""
     adjusted = [1.0] * len(p_values)
     largest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
@@ -146,9 +148,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
-    """Return how many repeats would tell such differences from zero in a table of `comparisons`, four times in five.
+    """Return the number of repeats that would separate such differences from zero with a power of 80%.
 
-    None with fewer than `REPEATS_LEAST` differences, without a difference, and beyond `REPEATS_MOST`.
+    The test is one of a table of `comparisons`. None with fewer than `REPEATS_LEAST` differences, without a
+    difference, and beyond `REPEATS_MOST`.
     """
     data = np.asarray(differences, float)
     if len(data) < REPEATS_LEAST or not data.mean():
@@ -171,7 +174,8 @@ def _t_quantile(share: float, count: int) -> float:
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
     """Return `{"mean", "ci95", "repeats"}`: `ci95` is null below `REPEATS_LEAST` repeats.
 
-    What is missing or NaN is null and left out of the mean. `covers` says what an interval of skewed repeats covers.
+    Missing values and NaN are null and left out of the mean. `covers` is the coverage of an interval of skewed
+    repeats.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
@@ -186,7 +190,8 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the nested figures of each repeat as nested leaves. The key `all` becomes a leaf of its parent itself."""
+    """Return the nested figures of each repeat as nested leaves. The leaf of the key `all` is merged into its
+    parent."""
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):
         values = [repeat.get(key) for repeat in repeats]
@@ -200,7 +205,7 @@ def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differences(mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return leaves of (mine - first) with their p-values, repeat by repeat: paired by their position."""
+    """Return leaves of (mine - first) with their p-values, paired repeat by repeat by position."""
     made = tree([_minus(a, b) for a, b in zip(mine, first, strict=False)])
     _add_p_values(made)
     return made

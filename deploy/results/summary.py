@@ -21,10 +21,7 @@ NAME = "summary.json"
 
 
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Return the content of summary.json.
-
-    Policies stand in the order given; `paired` is the difference to the first.
-    """
+    """Return the content of summary.json. Policies keep their order; `paired` is the difference to the first."""
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record in sorted(run.runs, key=lambda record: record.repeat):
@@ -59,13 +56,13 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
 
 
 def _measured(run: RunFile) -> dict[str, Any]:
-    """Return which jobs the figures are of, where not of all."""
+    """Return the jobs that the figures cover, unless they cover all."""
     window = Window.of(run.scenario.get("measure"))
     return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
 
 
 def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Builds summary.json, writes it into a run's folder and returns its content."""
+    """Build summary.json, write it into a run's folder and return its content."""
     summary = build(run, recorded)
     path = Path(out_dir) / NAME
     tmp = path.with_name(f".{NAME}.tmp")
@@ -75,7 +72,7 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, An
 
 
 def load(out_dir: Path | str) -> dict[str, Any]:
-    """Reads summary.json; BadInput when it is missing or damaged."""
+    """Read summary.json. Raises BadInput if it is missing or damaged."""
     path = Path(out_dir) / NAME
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -86,12 +83,12 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a policy found out, without the profiles, which are for the store: run.json has them."""
+    """Return the findings of a policy without the profiles, which are in run.json for the profile store."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
-    """Return the repeats of a policy that were started, in order."""
+    """Return the started repeats of a policy, in order."""
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 

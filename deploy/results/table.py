@@ -22,10 +22,10 @@ SKEWED = "An interval with a per cent sign behind it covers so much, not 95%: it
 
 
 def cell(figure: Figure, policies: Policies, name: str) -> str:
-    """Return `57.2` or, from three repeats on, `57.2 [55.0, 59.1]`; `-` when the figure is not known.
+    """Return `57.2` or, from three repeats on, `57.2 [55.0, 59.1]`; `-` if the figure is not known.
 
-    An interval that covers less than 95% has what it covers behind it: `57.2 [12.0, 102] 88%`. A `*` at the end marks a
-    policy that differs from the first one.
+    An interval that covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A `*` at the end marks
+    a policy that differs from the first one.
     """
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
@@ -35,7 +35,7 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
 
 
 def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a leaf's interval, and what it covers if that is less than 95%; nothing without an interval."""
+    """Return a leaf's interval, and its coverage if below 95%; an empty tuple without an interval."""
     if leaf["ci95"] is None:
         return ()
     low, high = (figure.show(bound) for bound in leaf["ci95"])
@@ -44,7 +44,8 @@ def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def rows(policies: Policies) -> list[list[str]]:
-    """Return label and a cell for each policy; the row of trust comes last. Figures that nobody has are left out."""
+    """Return rows of a label and a cell per policy; the row of trust is last. Figures that no policy has are left
+    out."""
     made: list[list[str]] = []
     for figure in FIGURES:
         cells = [cell(figure, policies, name) for name in policies]
@@ -57,7 +58,7 @@ def rows(policies: Policies) -> list[list[str]]:
 
 
 def plain(summary: Mapping[str, Any]) -> str:
-    """Return the table as aligned text of any width, with what it tells and the reasons for distrust below."""
+    """Return the table as aligned text of any width, with its findings and the reasons for distrust below."""
     policies = summary["policies"]
     lines = [["", *policies], *rows(policies)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -116,7 +117,8 @@ def _style(label: str, text: str, won: bool) -> str:
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table: what the run tells apart, and what an interval with a per cent sign is."""
+    """Return the sentences below the table: the policies that the run separates, and what an interval with a per cent
+    sign means."""
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
     starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)

@@ -1,7 +1,7 @@
-"""`timeline.json`: a run in Chrome's trace event format, which ui.perfetto.dev and chrome://tracing open.
+"""`timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
-Policies stand in their order. Of each the first process is the whole cluster: how many tasks wait and how long, and
-the decisions. Then a process is a node, a thread a slot; utilisation is a counter, a fault an instant.
+Policies keep their order. The first process of each is the whole cluster: the number of waiting tasks, their wait,
+and the decisions. Then each node is a process and each slot a thread; utilisation is a counter, a fault an instant.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Event = dict[str, Any]
 
 
 def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
-    """Writes timeline.json into a run's folder and returns its path."""
+    """Write timeline.json into a run's folder and return its path."""
     path = Path(out_dir) / NAME
     tmp = path.with_name(f".{NAME}.tmp")
     encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
@@ -79,7 +79,7 @@ def _process(pid: int, name: str) -> Iterator[Event]:
 
 
 def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield how many tasks could run and wait, and how long those have waited on average."""
+    """Yield the number of tasks that could run but wait, and the mean time that they have waited."""
     first = first_assignments(mine.jobs, mine.attempts)
     first = first[first["runnable"].notna() & (first["assigned"] > first["runnable"])]
     times = np.unique(np.concatenate([[0.0], first["runnable"], first["assigned"]]))
@@ -102,7 +102,7 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
 
 
 def _decisions(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield an instant for each answer to an offer; of very many skips only some."""
+    """Yield one instant per answer to an offer; only some of very many skips."""
     data = mine.tables["decisions"]
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
     step = len(skips) // SKIPS_MAX + 1

@@ -1,4 +1,4 @@
-"""The scenario's cluster as values: which nodes there are, and how blocks are cut and placed."""
+"""The scenario's cluster as values: the nodes, and how blocks are cut and placed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
-    """Return the hosts of `cluster.topology` in the order of the nodes n1..nN that stand for them; () without one."""
+    """Return the hosts of `cluster.topology` in the order of the nodes n1..nN that replace them; () without a
+    topology."""
     if cluster.topology is None:
         return ()
     place, path = ("cluster", "topology"), base / Path(cluster.topology).expanduser()
@@ -75,7 +76,7 @@ def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) ->
 
 
 def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
-    """With `racks`, from a topology, a node for each of them; else what `cluster.nodes` says."""
+    """Yield a node for each of `racks` (from a topology), else the nodes of `cluster.nodes`."""
     cluster, number = scenario.cluster, 0
     groups = [NodeGroup(count=cluster.nodes)] if isinstance(cluster.nodes, int) else cluster.nodes
     if racks:

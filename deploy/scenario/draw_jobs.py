@@ -1,7 +1,7 @@
 """`workload: {generate: ...}`: jobs drawn from the scenario's seed, as planned jobs on its cluster, `scale` applied.
 
-Sizes are of the scenario before `scale`, as everywhere. What a task does follows from its bytes as for a trace of
-totals (`tasks.workloads.from_trace`): the keys block, cpu_rate, reduce_bytes and limit_bytes beside `generate` say how.
+Sizes are of the scenario before `scale`, as everywhere. A task's work follows from its bytes as for a trace of totals
+(`tasks.workloads.from_trace`), by the keys block, cpu_rate, reduce_bytes and limit_bytes beside `generate`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """Return the jobs by submit time, and in words what was assumed."""
+    """Return the jobs by submit time, and the assumptions in words."""
     workload = inputs.scenario.workload
     assert workload is not None
     seed = inputs.scenario.seed if asked.seed is None else asked.seed
@@ -56,7 +56,7 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """Return the jobs as totals, arrivals by threshold still to come, and the number of each job's file."""
+    """Return the jobs as totals, without arrivals by threshold, and the number of each job's file."""
     trace = drawn_trace(
         Drawn(
             jobs=asked.jobs,
@@ -80,7 +80,7 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
 
 
 def _gap_s(asked: Generated) -> float:
-    """Return the mean gap that was asked for; 1 s where times follow from what the jobs turn out to be."""
+    """Return the mean gap that was asked for; 1 s if times depend on the jobs drawn."""
     poisson = None if asked.arrivals is None else asked.arrivals.poisson
     return 1.0 if poisson is None else poisson
 
@@ -97,7 +97,7 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 def _timed(
     jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
-    """With deadlines, and submitted as the load allows, where that is asked for."""
+    """Return the jobs with deadlines, and with submit times by load, if the scenario asks for them."""
     nodes = inputs.cluster.nodes
     slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
     io_rate = min(node.disk_bps for node in nodes)
@@ -123,7 +123,7 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean gap at which the tasks of the kind that is shorter of slots keep that share of them busy."""
+    """Return the mean gap at which the tasks of the scarcer slot kind keep the share `load` of their slots busy."""
     seconds = [0.0, 0.0]
     for job in jobs:
         for kind, lasts_s in enumerate(task_seconds(job, io_rate)):
@@ -132,7 +132,7 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the share of all slots that the job's minimum pair takes (verma2011 7.2): what ends it in that time."""
+    """Return the share of all slots in the job's minimum pair (verma2011 7.2), which completes it in that time."""
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)
     )

@@ -1,4 +1,4 @@
-"""What `workload: {generate: ...}` may say: how many jobs, when they come, what they read, and by when they are due."""
+"""The keys of `workload: {generate: ...}`: the number of jobs, their arrival, input and deadlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
 class Arrivals(Section):
-    """`arrivals`: exponential gaps of that mean (poisson), or each job as soon as the load leaves room (threshold)."""
+    """`arrivals`: exponential gaps of that mean (poisson), or each job as soon as the load leaves room
+    (threshold)."""
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
     threshold: Annotated[
@@ -51,7 +52,7 @@ class Factors(Section):
 
 
 class Generated(Section):
-    """`generate`: how many jobs, when they come, what they read, shuffle and write, and by when they are due."""
+    """`generate`: the number of jobs, their arrival, their input, shuffle and output, and their deadlines."""
 
     jobs: Annotated[Positive, says("number of jobs")]
     arrivals: Annotated[Arrivals | None, says("when jobs come")] = None

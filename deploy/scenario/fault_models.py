@@ -1,4 +1,4 @@
-"""What a scenario may say of faults: each at its time, or drawn from a seed; and one fault given by hand.
+"""The faults in a scenario: each at its time, or drawn from a seed; and one fault given by hand.
 
 The kinds, their parameters and their spelling come from the rows of `cluster.faults`.
 """
@@ -49,7 +49,7 @@ GOES_WITH = {
 
 
 def _value_of(key: str) -> Any:
-    """Return the type of what stands behind a key: nodes, the word for a master, or the one thing that is hit."""
+    """Return the type of a key's value: nodes, the word for a master, or the one target."""
     kind = KEYS[key][0]
     if kind.hits_master:
         return _one_of[tuple(dict.fromkeys(s[key] for each in KEYS[key] for s in each.spellings if key in s))]
@@ -75,7 +75,7 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 class Fault(Section):
     """One entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
 
-    What is hit are nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
+    The target is nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
     """
 
     at: Annotated[Duration, says("when the fault begins")]
@@ -127,7 +127,7 @@ class Fault(Section):
 
 
 class FaultNow(Fault):
-    """A fault given by hand: now, unless it says when."""
+    """A fault given by hand: it happens now, unless it has a time."""
 
     at: Duration = 0.0
 
@@ -138,9 +138,9 @@ _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_frequency(value: object) -> float:
-    """Return the times a second of `3/h`, `0.5/m` or a mean time in between such as `20s`.
+    """Return the times per second of `3/h`, `0.5/m` or a mean time in between such as `20s`.
 
-    Raise ValueError, which says what was expected.
+    Raises ValueError with the expected form.
     """
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
@@ -161,9 +161,9 @@ else:
 
 
 class RandomFaults(Section):
-    """`random`: a number of faults, or what a rate gives, between `from` and `until`, each for `for` on average.
+    """`random`: a number of faults, or of a rate, between `from` and `until`, each for `for` on average.
 
-    `spare`: at no time are more nodes hit that hold replicas than leave one of each block.
+    `spare`: at any time, enough nodes that hold replicas stay free of faults that one replica of each block remains.
     """
 
     rate: Annotated[
@@ -199,7 +199,7 @@ class RandomFaults(Section):
 
 
 class RandomEntry(Section):
-    """An entry of the list that stands for many."""
+    """An entry of the list that describes several faults."""
 
     random: Annotated[RandomFaults, says("the law that faults are drawn from")]
 

@@ -1,4 +1,4 @@
-"""The input files that jobs of a scenario read, each created once however many jobs share it."""
+"""The input files that jobs of a scenario read, each created once even if several jobs share it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Return where the input that was made for one synthetic job lies in the block store."""
+    """Return the path in the block store of the input that was made for one synthetic job."""
     return f"/in/{job}.filler"
 
 
 @dataclass(slots=True)
 class JobInputs:
-    """What planning a job needs to know, and the files collected so far by their path in the block store.
+    """The facts needed to plan a job, and the files collected so far by their path in the block store.
 
-    `known` are their paths by what they are made of, so that jobs share them.
+    `known` are their paths by content, so that jobs share them.
     """
 
     scenario: Scenario
@@ -99,9 +99,9 @@ class JobInputs:
         return self.known.get(key)
 
     def _scaled(self, size_bytes: int) -> int:
-        """Return the bytes of a generated input, in as many blocks as the input has at scale 1.
+        """Return the bytes of a generated input, in at most as many blocks as at scale 1.
 
-        Bytes that only rounding leaves over would be a block of their own, whose map starts early and does nothing.
+        Bytes left over by rounding would be a block of their own, and its map would start early without work.
         """
         count = -(-size_bytes // self.scenario.blocks.size)
         return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)
@@ -122,7 +122,7 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """Return the real file, its bytes (None with a complaint), and when it was last changed."""
+        """Return the real file, its bytes (None with a complaint), and its time of last change."""
         length, changed_ns = None, 0
         try:
             real = (self.base / Path(name).expanduser()).resolve()

@@ -1,4 +1,4 @@
-"""The jobs of a scenario file as planned jobs with the input files they read; knows what applications ask for."""
+"""The jobs of a scenario file as planned jobs with the input files they read, and the demands of applications."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class _Draft:
 def plan_jobs(
     jobs: Sequence[JobModel], inputs: JobInputs, place: KeyPath = ("workload", "jobs"), first: int = 1
 ) -> tuple[PlannedJob, ...]:
-    """Return all copies of all jobs in order of submission, numbered job_0001 and on, or from `first`.
+    """Return all copies of all jobs in order of submission, numbered from job_0001, or from `first`.
 
-    Faults go to the complaints; `place` is the list of jobs in the file.
+    Errors go to the complaints; `place` is the path of the list of jobs in the file.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
         inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
@@ -85,7 +85,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return what a task asks for: its own memory, or an equal share of the smallest node's by all its slots."""
+    """Return a task's demand: its own memory, or an equal share of the smallest node's memory per slot."""
     share = min(
         node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in inputs.cluster.nodes
     )
@@ -93,7 +93,7 @@ def demand(phase: Phase, inputs: JobInputs) -> Demand:
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
-    """Complains about a task that no node can hold."""
+    """Add a complaint about a task that fits on no node."""
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
         kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
@@ -141,7 +141,8 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Costs of a synthetic job; without an input of its own it gets a filler file with a block a map."""
+    """Return the job with the costs of a synthetic job; without its own input it gets a filler file with one block
+    per map."""
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
     filler = inputs.filler(job.job, reads) if job.input is None and reads[0] else job.input
@@ -171,7 +172,7 @@ def _duration_s(phase: Phase, scale: float) -> float | None:
 
 
 def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:
-    """Bytes each map reads: what the file says, at most its block; the whole block when it says nothing."""
+    """Return the bytes that each map reads: at most its block; the whole block if the file gives no number."""
     asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
     if job.input is None:
         return (asked or 0,) * job.maps
@@ -179,7 +180,8 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """Return a map's output; `reduce.read`, what one reduce is to fetch, sets it when `map.write` is not given."""
+    """Return a map's output bytes; `reduce.read`, the bytes that one reduce fetches, sets them if `map.write` is
+    missing."""
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:
         return round((written or 0) * scale)

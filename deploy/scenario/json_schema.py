@@ -1,4 +1,4 @@
-"""The JSON Schema of a scenario file, made of the models that check the file."""
+"""The JSON Schema of a scenario file, built from the models that check the file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the schema without titles that only repeat a key, and with bounds as JSON Schema calls them.
+    """Return the schema without titles that only repeat a key, and with the bounds' names of JSON Schema.
 
-    pydantic leaves the bounds of values that are read by a function under its own names.
+    pydantic keeps the bounds of values that a function reads under its own names.
     """
     if isinstance(value, list):
         return [_plain(each) for each in value]

@@ -1,6 +1,6 @@
-"""What a scenario file may say: one pydantic model a mapping, units parsed, unknown keys refused.
+"""The keys of a scenario file: one pydantic model per mapping, units parsed, unknown keys refused.
 
-Meaning that needs more than one key (does a task fit a node, is there such a node) is in `deploy.scenario.resolve`.
+Checks across keys (does a task fit on a node, does a node exist) are in `deploy.scenario.resolve`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Policies that a Python program gives as classes or objects: the name of each, and how a run gets a fresh one."""
+"""Policies that a Python program gives as classes or objects: the name of each, and how to make a fresh one per
+run."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
-    """Return the choices that are no SPEC, by their place in the list; BadInput about what is no policy either.
+    """Return the choices that are no SPEC, by index in the list. Raises BadInput if one is no policy either.
 
     Each is named after its class, a second of the same name `Name-2`.
     """
@@ -38,9 +39,10 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
 
 
 def live_spec(policy: Any) -> str | dict[str, Any]:
-    """Return the SPEC by which another process makes the same policy; BadInput says why there is none.
+    """Return the SPEC by which another process makes the same policy. Raises BadInput if there is none, with the
+    reason.
 
-    A class is named by its file. An object needs a dataclass with plain values, which are the parameters then.
+    A class is named by its file. An object must be a dataclass with plain values, which become the parameters.
     """
     made = _class_of(policy)
     name = made.__qualname__
@@ -67,7 +69,7 @@ def _class_of(policy: Any) -> type:
 
 
 def _maker(policy: Any) -> Callable[[], Policy]:
-    """Return what makes the policy afresh: the class without arguments, or a copy of the object as given now."""
+    """Return a function that makes a fresh policy: the class without arguments, or a copy of the object as given."""
     if not callable(getattr(policy, "decide", None)):
         raise BadInput(
             f"policy {policy!r}: expected a SPEC, a class with a decide method, or an object of such a class"
@@ -97,7 +99,7 @@ def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
 
 
 def _parameters(policy: Any) -> dict[str, Any] | None:
-    """Return the constructor's arguments of a dataclass object when all are plain values, else None."""
+    """Return the constructor's arguments of a dataclass object if all are plain values, else None."""
     if not is_dataclass(policy):
         return None
     values = {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
@@ -105,7 +107,7 @@ def _parameters(policy: Any) -> dict[str, Any] | None:
 
 
 def _spec_or_label(policy: Any) -> Any:
-    """Return the live SPEC where there is one, else a label that run.json can keep."""
+    """Return the live SPEC if there is one, else a label for run.json."""
     try:
         return live_spec(policy)
     except BadInput:

@@ -1,4 +1,5 @@
-"""Turn the faults that a scenario or a person asks for into values: nodes known, times scaled, chance drawn."""
+"""Turns the faults that a scenario or a person asks for into values: nodes resolved, times scaled, random ones
+drawn."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ def resolve_faults(
 def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, luck: float) -> PlannedFault:
     """Return a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
-    Its times count from `now_s`, in seconds of the clock: who looks on would not see 30 s that a scale makes 1.5 s.
-    Raise BadInput, which says in one line what is wrong with the fault.
+    Its times count from `now_s`, in seconds of the clock and unscaled, since a person who watches expects 30 s, not
+    1.5 s. Raises BadInput with the error in one line.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")

@@ -20,7 +20,8 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return the store by its path, unless it is the user's own; complain when it neither exists nor is created."""
+    """Return the store by its path, unless it is the user's own; complain if it neither exists nor will be
+    created."""
     if given.store == "none" and given.learn:
         complaints.add(
             ("profiles", "learn"), "there is no store to keep anything in, expected store: default or a path"
@@ -41,10 +42,10 @@ def resolve_policies(
     base: Path | None = None,
     own: Mapping[int, PolicyChoice] | None = None,
 ) -> tuple[PolicyChoice, ...]:
-    """Return the choices in the order given; complain about what cannot be built and about doubles.
+    """Return the choices in the order given; complain about policies that cannot be built and about duplicates.
 
-    A policy's file is looked for in `base`, then in the working folder. `own` has the choices, by their place, that a
-    program gave as classes or objects.
+    A policy's file is searched in `base`, then in the working folder. `own` has the choices, by index, that a program
+    gave as classes or objects.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -58,7 +59,7 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Complains about what is not there."""
+    """Add a complaint if the speculation does not exist."""
     try:
         make_speculation(given)
     except BadInput as error:
@@ -66,7 +67,7 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 
 def check_sizes(given: Any, complaints: Complaints) -> Any:
-    """Return the sizes as given, `true` as text; complain about what is not there."""
+    """Return the sizes as given, `true` as text; complain about names that do not exist."""
     try:
         make_sizes(given)
     except BadInput as error:
@@ -75,7 +76,7 @@ def check_sizes(given: Any, complaints: Complaints) -> Any:
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
-    """Return the choices of `--policy` options; BadInput about the first that cannot be built."""
+    """Return the choices of `--policy` options. Raises BadInput for the first one that cannot be built."""
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
         _try(policy)
@@ -112,7 +113,7 @@ def _choice(
 
 
 def _try(policy: Any, store: str = "store") -> None:
-    """Build the policy once, a user's file in a process of its own; BadInput when that fails."""
+    """Build the policy once, a user's file in a process of its own. Raises BadInput if that fails."""
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
         build_policy(policy, store=store)
@@ -128,7 +129,7 @@ def _try(policy: Any, store: str = "store") -> None:
 
 
 def _found(policy: Any, base: Path | None) -> Any:
-    """Return what was given with the whole path of a policy's file, since the JobTracker has another working folder."""
+    """Return the policy with the absolute path of its file, since the JobTracker has another working folder."""
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
         return policy
@@ -141,7 +142,7 @@ def _found(policy: Any, base: Path | None) -> Any:
 
 
 def _is_there(named: Path) -> bool:
-    """Is there the file of `path/to/file.py:ClassName`?"""
+    """Return whether the file of `path/to/file.py:ClassName` exists."""
     try:
         return Path(str(named).rpartition(":")[0]).is_file()
     except OSError:  # such as a name that is too long

@@ -1,4 +1,4 @@
-"""Faults from a seed: when, what and where, so that as a rule a replica of each block survives."""
+"""Faults from a seed: times, kinds and targets, drawn so that a replica of each block survives if `spare` is on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ FAULTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Wounded:
-    """Know which nodes' replicas cannot be counted on, and when."""
+    """The nodes with replicas that are unavailable, and the times of this."""
 
     spared: int  # nodes that may be so at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
-        """Return whether a fault may hit the node: not while another fault does, nor too many nodes at a time."""
+        """Return whether a fault may hit the node: not during another fault, nor with too many nodes down at a
+        time."""
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
 
@@ -34,9 +35,9 @@ class _Wounded:
 def draw_faults(
     asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
 ) -> list[PlannedFault]:
-    """Draw faults in order of time, `beside` those that are sure; the same arguments draw the same faults.
+    """Draw faults in order of time, `beside` those that are fixed; the same arguments draw the same faults.
 
-    A fault that would hit too much is drawn as another kind or on another node, or left out when there is none.
+    A fault that would hit too much is redrawn as another kind or on another node, or left out if none fits.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
@@ -100,5 +101,5 @@ def _draw(
 
 
 def _back_s(kind: FaultKind, until_s: float | None) -> float:
-    """Return when a node's replicas can be counted on again."""
+    """Return the time from which a node's replicas are available again."""
     return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

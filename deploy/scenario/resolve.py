@@ -1,4 +1,4 @@
-"""A scenario file, from what a person wrote to what runs: load, override, check, resolve."""
+"""A scenario file, from the user's text to a run's values: load, override, check, resolve."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def resolve(
     base: Path | str | None = None,
     idle: bool = False,
 ) -> ResolvedScenario:
-    """Return all decisions taken: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
+    """Return the resolved scenario: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
 
-    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start
-    from the scenario's file, or `base`, or here. With `idle` there are no jobs and no faults, whatever the file
-    says. BadInput has one line for each fault of the file.
+    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start from the
+    scenario's file, or `base`, or the working folder. With `idle` there are no jobs and no faults. Raises BadInput
+    with one line per error of the file.
     """
     own = own_choices(policies or ())
     if policies is None and isinstance(source, ResolvedScenario):
@@ -156,7 +156,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
 
 
 def _dynamic(blocks: BlockSettings) -> str:
-    """Return which scheme makes replicas while jobs run."""
+    """Return the name of the scheme that makes replicas while jobs run."""
     if blocks.replicas is not None:
         return blocks.replicas.scheme
     return "dare" if blocks.keep_share else "none"
@@ -188,7 +188,8 @@ def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
 
 
 def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints) -> SimulateChoice:
-    """By default a trace that timed its attempts is played by these times, and everything else in full."""
+    """Return how tasks are simulated: by default with the traced times if the trace has times of attempts, else in
+    full."""
     asked = scenario.simulate
     timed = any(cost.duration_s is not None for job in jobs for cost in (*job.map_costs, *job.reduce_costs))
     costs = asked.costs or ("trace" if timed else "specification")

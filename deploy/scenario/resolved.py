@@ -1,4 +1,4 @@
-"""A scenario with nothing left to decide: seconds, bytes and `scale` applied; what run.json keeps and gives back."""
+"""A scenario with all decisions taken: seconds, bytes and `scale` applied; stored in and read from run.json."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy to run under: `spec` names the policy in every output, `given` is what `build_policy` takes.
+    """A policy to run under: `spec` names the policy in every output, `given` is the argument of `build_policy`.
 
-    `make` makes a policy that a program gave as a class or an object; run.json cannot keep that.
+    `make` makes a policy that a program gave as a class or an object; run.json cannot store it.
     """
 
     spec: str
@@ -34,9 +34,9 @@ class PolicyChoice:
     make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
 
     def build(self, *, scale: float, store: str) -> Policy:
-        """Return a fresh policy, its times multiplied by `scale`; `store` is the profile store for lack of another.
+        """Return a fresh policy, its times multiplied by `scale`; `store` is the default profile store.
 
-        What a program made is taken as it is: no time of it is scaled.
+        A policy that a program made is taken unchanged: none of its times is scaled.
         """
         return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
@@ -51,12 +51,12 @@ class ProfilesChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateChoice:
-    """How simulated tasks get their costs, and whether they contend for CPU, disk and network.
+    """The costs of simulated tasks, and whether they contend for CPU, disk and network.
 
-    `specification`: synthetic jobs do what they say, applications what the shipped table says; `profile`: as
-    before, but applications are measured on this host first; `trace`: a traced task lasts as long as it did.
-    `seek` is of disks that declare none. `engine` `auto` plays large runs in a compiled loop where that can, `objects`
-    none.
+    `specification`: synthetic jobs cost what they declare, applications what the shipped table says; `profile`: the
+    same, but applications are measured on this host first; `trace`: a traced task has its traced duration. `seek` is
+    for disks that declare none. `engine`: `auto` simulates large runs in a compiled loop if possible, `objects`
+    never.
     """
 
     costs: str = "specification"
@@ -69,9 +69,9 @@ class SimulateChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScenario:
-    """All that a run needs to know. `given` and `base` let it be resolved again with other overrides.
+    """All data that a run needs. `given` and `base` let it be resolved again with other overrides.
 
-    Policy times are the one thing not scaled here: give `scale` to `PolicyChoice.build`.
+    Only policy times are not scaled here: give `scale` to `PolicyChoice.build`.
     """
 
     name: str
@@ -97,18 +97,18 @@ class ResolvedScenario:
     base: str = "."  # the folder that relative paths in `given` start from
 
     def input(self, path: str) -> InputFile:
-        """Return the input at that block-store path; KeyError when there is none."""
+        """Return the input at that block-store path. Raises KeyError if there is none."""
         for file in self.inputs:
             if file.path == path:
                 return file
         raise KeyError(path)
 
     def without_learning(self) -> ResolvedScenario:
-        """Return the scenario with `profiles.learn` off, for runs that must add nothing to the profile store."""
+        """Return the scenario with `profiles.learn` off, for runs that must not add to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as run.json keeps them under `scenario`; see `packed`."""
+        """Return plain JSON values, as run.json stores them under `scenario`; see `packed`."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
         for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
             if rest["cluster"][link] is None:
@@ -122,7 +122,7 @@ class ResolvedScenario:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
-        """Return the inverse of `to_json`; BadInput when the values are not of its making."""
+        """Return the scenario of a `to_json` value. Raises BadInput if the value has another form."""
         try:
             return _from_json(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

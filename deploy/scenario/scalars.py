@@ -1,4 +1,4 @@
-"""What values in a scenario file may be, units parsed; `Section` is a mapping of the file."""
+"""The types of values in a scenario file, units parsed; `Section` is a mapping of the file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ AUTO = ("auto", "adaptive")
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
-    """Say in the JSON Schema that a value is a text with a unit, or a number of `unit`."""
+    """Return a schema for a value that is text with a unit, or a number of `unit`."""
     return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
 
 
 def one_or_more(item: str) -> WithJsonSchema:
-    """Say in the JSON Schema that a value is a list, or one alone."""
+    """Return a schema for a value that is a list, or a single item."""
     return WithJsonSchema(
         {"anyOf": [{"type": item}, {"type": "array", "items": {"type": item}, "minItems": 1}]}
     )
@@ -72,10 +72,10 @@ class Section(BaseModel):
 
 
 def says(text: str, unit: str = "") -> FieldInfo:
-    """Describe a key in the JSON Schema; with the unit of its plain form where it has others."""
+    """Return a field with a description in the JSON Schema, and the unit of its plain form if it has one."""
     return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 
 def as_list(value: object) -> object:
-    """Return a list with the value in it for a text or a mapping, the value itself else."""
+    """Return a text or a mapping as a list of one; other values unchanged."""
     return [value] if isinstance(value, str | dict) else value

@@ -31,5 +31,5 @@ def suites() -> dict[str, Suite]:
 
 
 def suite_text(name: str) -> str:
-    """Return the file of a suite, which is there: its `jobs` can be taken over into a scenario."""
+    """Return the text of an existing suite's file; its `jobs` can be copied into a scenario."""
     return resources.files("schedbed.deploy").joinpath(FOLDER, f"{name}.yaml").read_text(encoding="utf-8")

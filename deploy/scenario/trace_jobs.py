@@ -21,7 +21,7 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """Return the selected jobs of the trace, and in words what it lacks and what was assumed or cut."""
+    """Return the selected jobs of the trace, and in words what the trace lacks and what was assumed or cut."""
     trace = _read(workload, inputs)
     if trace is None:
         return (), ()
@@ -53,7 +53,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """Return what the scenario says the trace shall be read with."""
+    """Return the scenario's assumptions for reading the trace."""
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
         if getattr(workload, key) == 0:
@@ -92,7 +92,7 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """Return a node for each traced host: its own where the cluster is the traced topology."""
+    """Return a node for each traced host: its own if the cluster is the traced topology."""
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
     own = topology_hosts(inputs.scenario.cluster, inputs.base, inputs.complaints)
@@ -107,7 +107,7 @@ def plan_synthetic(
     preferred: tuple[tuple[NodeId, ...], ...] | None = None,
     shared: str | None = None,
 ) -> PlannedJob:
-    """Return a synthetic job that reads a file of its own (placed as `preferred`), or one that is there already."""
+    """Return a synthetic job that reads a file of its own (placed as `preferred`), or the existing file `shared`."""
     scale = inputs.scenario.scale
     maps = tuple(_scaled(cost, scale) for cost in made.maps)
     filler = shared
@@ -135,9 +135,10 @@ def plan_synthetic(
 
 
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
-    """Create a file for each path that several jobs read; return the files' block-store paths by the trace's.
+    """Create a file for each path that several jobs read; return its block-store path by the trace's path.
 
-    A file is as long as its largest reader needs. Readers of one size have a block a map, others cut the file again.
+    A file is as long as its largest reader needs. If all readers read the same bytes, each map has a block; else the
+    readers cut the file anew.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
@@ -169,7 +170,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return where the trace had each map's input; None for a trace (or job) without locations."""
+    """Return the traced location of each map's input; None for a trace (or job) without locations."""
     if not any(made.hosts):
         return None
     nodes = [node.node for node in inputs.cluster.nodes]

@@ -1,4 +1,4 @@
-"""YAML as plain values with the line of each key; knows how `--set` changes them, nothing of what they mean."""
+"""YAML as plain values with the line of each key, and `--set` overrides; independent of the keys' meaning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:
-        """Refuses deep nesting early: PyYAML's time for it grows with the square of the depth."""
+        """Refuse deep nesting early: PyYAML's time for it grows with the square of the depth."""
         if self.flow_level >= _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=self.get_mark())
         super().fetch_flow_collection_start(TokenClass)
@@ -46,7 +46,7 @@ for _kind, _pattern in _PLAIN.items():
 
 @dataclass(slots=True)
 class Document:
-    """Values as the user gave them, and where each came from."""
+    """Values as the user gave them, and the origin of each."""
 
     value: Any
     name: str
@@ -54,13 +54,13 @@ class Document:
     sets: dict[KeyPath, str] = field(default_factory=dict)  # what set it: an option of the command
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of the nearest thing in the file at or above the path; 0 when there is none."""
+        """Return the line of the nearest key in the file at or above the path; 0 if there is none."""
         return next(
             (self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 0
         )
 
     def where(self, path: KeyPath) -> str:
-        """`FILE:LINE` or `--set KEY=VALUE` of the nearest thing written at or above the path."""
+        """Return `FILE:LINE` or `--set KEY=VALUE` of the nearest key written at or above the path."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.sets:
                 return self.sets[path[:end]]
@@ -69,14 +69,14 @@ class Document:
         return self.name
 
     def mark(self, path: KeyPath, option: str) -> None:
-        """Note that an option of the command, not the file, says what stands at this path."""
+        """Note that an option of the command, not the file, sets the value at this path."""
         for line in [line for line in self.lines if line[: len(path)] == path]:
             del self.lines[line]
         self.sets[path] = option
 
 
 def load_file(path: Path) -> Document:
-    """Return the document of a file; BadInput when it is missing, not text or not YAML."""
+    """Return the document of a file. Raises BadInput if it is missing, not text or not YAML."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
@@ -93,7 +93,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Return the document of a text; BadInput names the line of what is not YAML and of duplicate keys."""
+    """Return the document of a text. Raises BadInput with the line of invalid YAML and of duplicate keys."""
     document = Document(value=None, name=name)
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -125,7 +125,7 @@ def apply_set(document: Document, setting: str) -> None:
 
 
 def show_path(path: KeyPath) -> str:
-    """`workload.jobs[1].map.cpu`."""
+    """Return a path as text, such as `workload.jobs[1].map.cpu`."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return text.removeprefix(".")
 
@@ -169,7 +169,7 @@ def _no_place(value: Any, key: str | int) -> str:
 
 
 class _Builder:
-    """Turns YAML nodes into values, noting lines, refusing duplicate keys and runaway aliases."""
+    """Turns YAML nodes into values, notes lines, and refuses duplicate keys and runaway aliases."""
 
     def __init__(self, document: Document) -> None:
         self._document = document

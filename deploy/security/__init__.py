@@ -1,1 +1,1 @@
-"""What listens for a run and who may speak with it, looked at as a stranger would."""
+"""The listeners of a run and their access control, tested from a stranger's side."""

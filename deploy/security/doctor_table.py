@@ -1,4 +1,5 @@
-"""`schedbed doctor --security`: a small cluster of its own, and what a stranger gets from each of its listeners."""
+"""`schedbed doctor --security`: starts a small cluster and shows the answer of each of its listeners to a
+stranger."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ _OURS = {"HTTP": "WebHDFS", "frames": "calls to it"}
 
 @dataclass(frozen=True, slots=True)
 class TriedListener:
-    """A listener, and what it said to this user's process without a token, and to another user's (None: not tried).
+    """A listener, and its answers to this user's process without a token, and to another user's (None: not tried).
 
-    `modes` are those of a unix socket and of the folder that keeps others from it.
+    `modes` are those of a unix socket and of the folder that protects it.
     """
 
     listener: Listener
@@ -60,7 +61,7 @@ class TriedListener:
 
     @property
     def what(self) -> str:
-        """Return what the listener is for."""
+        """Return the listener's purpose."""
         process = self.listener.process
         if process.startswith("agent "):
             return "blocks, map outputs and control of a node"
@@ -75,7 +76,7 @@ class TriedListener:
 
     @property
     def protection(self) -> str:
-        """Return what keeps strangers out."""
+        """Return the listener's protection from strangers."""
         if self.listener.is_unix:
             return f"unix socket {self.modes}"
         is_rays = self.own.way == "gRPC" or self.listener.process in _RAYS
@@ -94,7 +95,7 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return the modes on the way to a unix socket that keep others out."""
+    """Return the modes on the way to a unix socket that keep other users out."""
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""
@@ -102,18 +103,19 @@ def _modes(path: Path) -> str:
 
 
 class _TriedRuns(LiveRuns):
-    """A cluster whose listeners are tried once it is up, and which then goes down."""
+    """A cluster that is taken down as soon as its listeners have been tried."""
 
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the API too, without a service: who gets as far as that is told of an error, and so seen."""
+        """Serve the API as well, without a service: a stranger who gets past the token causes an error, which
+        shows."""
         with Api(cast(Any, None), secrets.token_hex(32), self._options.ports):
             self.tried = try_listeners(session.agents)
 
 
 def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
-    """Try all that listens in this process and those below it, and the agents of nodes, known by their URLs."""
+    """Try all listeners of this process and its children, and the agents of nodes, known by their URLs."""
     found = listeners_of(os.getpid(), ports_of(agents))
     ports = {listener.port for listener in found}
     for node, url in agents.items():
@@ -127,9 +129,10 @@ def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
 
 
 def examine_security(console: Console, machines: str = "process") -> None:
-    """Print what listens for a live cluster on this host, and what strangers got; RunFailed when one got somewhere.
+    """Print the listeners of a live cluster on this host and their answers to strangers.
 
-    The cluster is made for that, and nothing is left of it. Raises BadInput when it cannot be had.
+    The cluster is started for this and removed after. Raises RunFailed if a stranger got in, BadInput if the cluster
+    cannot be started.
     """
     tried = _try_a_cluster(machines)
     columns = ("listener", "process", "what", "protected by", "without token", "another user")

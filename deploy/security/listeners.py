@@ -1,4 +1,4 @@
-"""The sockets that listen in a process and in those that it has started, as the kernel lists them."""
+"""The sockets that listen in a process and its children, as the kernel lists them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Listener:
 
     @property
     def where(self) -> str:
-        """Return its address as people write it."""
+        """Return its address in the usual notation."""
         if self.is_unix:
             return self.address
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
@@ -47,9 +47,9 @@ class Listener:
 
 
 def listeners_of(root: int, known: Mapping[int, str] | None = None) -> list[Listener]:
-    """Return what listens in the process `root` and in those below it.
+    """Return the listeners of the process `root` and its children.
 
-    An agent hides its descriptors from other processes of its user; `known` are the names of such by TCP port.
+    An agent hides its descriptors from other processes of its user; `known` are the names of agents by TCP port.
     """
     listening = dict(_listening())
     found: set[Listener] = set()
@@ -71,7 +71,7 @@ def _family(root: int) -> list[psutil.Process]:
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """Return the inodes of a process's sockets. Raises OSError when they are hidden."""
+    """Return the inodes of a process's sockets. Raises OSError if they are hidden."""
     inodes: set[str] = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -99,7 +99,7 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 
 def _tcp_address(written: str) -> tuple[str, int]:
-    """Return address and port of `0100007F:1F90`: words in the host's order of bytes."""
+    """Return address and port of text such as `0100007F:1F90`: words in the host's byte order."""
     words, _, port = written.partition(":")
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     address = ip_address(packed)
@@ -108,7 +108,7 @@ def _tcp_address(written: str) -> tuple[str, int]:
 
 
 def addresses_of(name: str) -> set[str]:
-    """Return the addresses that a host's name or address stands for."""
+    """Return the IP addresses of a host's name or address."""
     with suppress(OSError):
         return {str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     return {name}

@@ -1,4 +1,4 @@
-"""Check, as a run starts, that each listener is at an address that was asked for and that Ray asks for a token."""
+"""Checks, as a run starts, that each listener is at a requested address and that Ray asks for a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.deploy.security.strange_calls import REFUSES, ray_refuses
 
 
 def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
-    """Raise RunFailed, naming the listener, when one is neither on loopback nor on an address that was asked for."""
+    """Raise RunFailed, naming the listener, if one is neither on loopback nor on a requested address."""
     addresses = {address for name in asked_for for address in addresses_of(name)}
     for listener in found:
         if not listener.is_loopback and listener.address not in addresses:
@@ -20,7 +20,7 @@ def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) 
 
 
 def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
-    """Return the listeners of this host without those that are Ray's and refuse calls without a token.
+    """Return the listeners of this host except Ray's that refuse calls without a token.
 
     Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
     """
@@ -28,7 +28,7 @@ def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
 
 
 def check_ray(gcs: str) -> None:
-    """Raise RunFailed when the Ray whose GCS is at that address takes calls without a token."""
+    """Raise RunFailed if the Ray with its GCS at that address accepts calls without a token."""
     host, _, port = gcs.rpartition(":")
     listener = Listener(host.strip("[]"), int(port), "Ray's GCS", 0)
     try:

@@ -1,4 +1,4 @@
-"""Call a listener without its token, in each protocol that a run's listeners speak."""
+"""Calls to a listener without its token, in each protocol that a run's listeners speak."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ RAY_METHODS = (
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:
-    """Return the status with which Ray's server answers a call without token and without content; None for no gRPC.
+    """Return the status of Ray's server for a call without token and content; None if it does not speak gRPC.
 
-    It is asked in plain HTTP/2, without a library: the whole conversation is three frames. Raises OSError.
+    The call is plain HTTP/2, without a library: the whole conversation is three frames. Raises OSError.
     """
     named = ((":method", "POST"), (":scheme", "http"), (":path", f"/ray.rpc.{method}"), (":authority", "ray"))
     fields = (*named, ("content-type", "application/grpc"), ("te", "trailers"))
@@ -53,7 +53,8 @@ def grpc_status(listener: Listener, method: str) -> int | None:
 
 
 def ray_refuses(listener: Listener) -> str:
-    """Return whether a server of Ray refuses calls without a token. Raises OSError."""
+    """Return the answer of a Ray server to a call without a token (`REFUSES`, `OPEN` or `UNKNOWN`). Raises
+    OSError."""
     answers = set[int | None]()
     for method in RAY_METHODS:
         answers.add(grpc_status(listener, method))
@@ -65,7 +66,7 @@ def ray_refuses(listener: Listener) -> str:
 
 
 def http_refuses(listener: Listener) -> str:
-    """Return whether an HTTP server answers 401 to a wrong token, or 403 as one of Ray does. Raises OSError."""
+    """Return the answer of an HTTP server to a wrong token: 401, or 403 from Ray, is a refusal. Raises OSError."""
     heard, _ = _heard(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if HTTP_REFUSAL.match(heard):
         return REFUSES
@@ -73,7 +74,7 @@ def http_refuses(listener: Listener) -> str:
 
 
 def frames_refuse(listener: Listener) -> str:
-    """Return whether a server of frames ends the connection without a word. Raises OSError."""
+    """Return the answer of a frame server: it refuses if it closes the connection without a word. Raises OSError."""
     heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
     if heard:
         return OPEN
@@ -81,9 +82,9 @@ def frames_refuse(listener: Listener) -> str:
 
 
 def tls_refuses(listener: Listener) -> str:
-    """Return whether a server that speaks TLS refuses HTTP with a wrong token and frames with one. Raises OSError.
+    """Return the answer of a TLS server to HTTP with a wrong token and to a frame with one. Raises OSError.
 
-    Its certificate is not looked at: a stranger does not know the run's authority.
+    The certificate is not checked: a stranger does not know the run's authority.
     """
     heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if heard:
@@ -93,7 +94,7 @@ def tls_refuses(listener: Listener) -> str:
 
 
 def connect(listener: Listener) -> socket.socket:
-    """Return a connection to a listener. Raises OSError, PermissionError where the file system keeps strangers out."""
+    """Return a connection to a listener. Raises OSError, PermissionError if the file system keeps strangers out."""
     if listener.is_unix:
         line = socket.socket(socket.AF_UNIX)
         try:
@@ -111,7 +112,8 @@ def connect(listener: Listener) -> socket.socket:
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Say something; return what comes back until it is enough or time is over, and whether the peer has ended it."""
+    """Send bytes; return the answer until it matches `enough` or time is up, and whether the peer closed the
+    connection."""
     with connect(listener) as line:
         with suppress(ConnectionError):  # it may have spoken and gone already
             line.sendall(said)
@@ -119,7 +121,7 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
 
 
 def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """As `_heard`, after a handshake; from a server without TLS nothing comes back, and nothing ends."""
+    """Send bytes after a TLS handshake, as `_heard`; return no bytes and False from a server without TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with connect(listener) as line:
@@ -148,10 +150,10 @@ def _heard_on(line: socket.socket, enough: re.Pattern[bytes]) -> tuple[bytes, bo
 
 
 def _literal(name: str, value: str) -> bytes:
-    """Return a header field as HPACK has it: a literal that is not kept."""
+    """Return a header field in HPACK: a literal that is not indexed."""
     return b"\0" + b"".join(bytes([len(part)]) + part.encode() for part in (name, value))
 
 
 def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
-    """Return a frame of HTTP/2."""
+    """Return an HTTP/2 frame."""
     return struct.pack("!I", len(body))[1:] + bytes((kind, flags)) + struct.pack("!I", stream) + body

@@ -1,6 +1,7 @@
-"""A process that tries listeners as somebody who knows no token does; with a uid, as that user.
+"""A process that tries listeners as a user who knows no token; with a uid, as that user.
 
-`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners, and prints one of what each said.
+`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners, and prints a list of their
+answers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CALLS: Mapping[str, Callable[[Listener], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class StrangerAnswer:
-    """What a listener said to a stranger, who spoke in a `way` that it understood; "" for none."""
+    """The answer of a listener to a stranger; `way` is the protocol that it understood, "" for none."""
 
     way: str
     answer: str
@@ -55,7 +56,8 @@ class StrangerAnswer:
 
 
 def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[StrangerAnswer]:
-    """Return what each says to a process without token; `uid` needs root. Raises RunFailed when it cannot be tried."""
+    """Return the answer of each listener to a process without a token; `uid` needs root. Raises RunFailed if they
+    cannot be tried."""
     environment = {name: value for name, value in module_environment().items() if "RAY_" not in name}
     told = subprocess.run(
         [*module_command(__name__), *([] if uid is None else [str(uid)])],
@@ -72,7 +74,7 @@ def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[Stran
 
 
 def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
-    """Return what one listener says to this process. `is_owner` says that the user is the one whose it is."""
+    """Return the answer of one listener to this process. `is_owner`: the listener belongs to this user."""
     try:
         if not listener.is_unix:
             return _answer(listener)
@@ -94,7 +96,7 @@ def _answer(listener: Listener) -> StrangerAnswer:
 
 
 def main() -> int:
-    """Return the process."""
+    """Try the listeners on standard input, print the answers as JSON, and return the exit code."""
     listeners = [Listener(**each) for each in json.loads(sys.stdin.read())]
     is_owner = len(sys.argv) < 2
     if not is_owner:

@@ -1,4 +1,4 @@
-"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for whoever has the token."""
+"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for clients with the token."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ THREADS = 32  # submissions wait in one until their input is uploaded
 
 
 class Service(Protocol):
-    """What the API asks for; all but `status`, `job` and `down` may take their time. They raise BadInput, RunFailed
-    or MasterGone."""
+    """The operations that the API needs; all but `status`, `job` and `down` may block.
+
+    They raise BadInput, RunFailed or MasterGone.
+    """
 
     def status(self) -> Json: ...
     def job(self, job: str) -> Json: ...
@@ -46,7 +48,7 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """Return the aiohttp application; `json_answers.told` says how errors are answered."""
+    """Return the aiohttp application; `json_answers.told` defines the answers to errors."""
     app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), told])
     handlers = _Handlers(service)
     app.router.add_get("/status", handlers.status)
@@ -61,7 +63,7 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
 
 
 class _Handlers:
-    """Answers each route with a method."""
+    """The methods that answer the routes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""The clusters of this user that stay up: a private folder for each, held with a lock by its service while it lives."""
+"""The clusters of this user that stay up: a private folder for each, locked by its service as long as it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """What a client must know of a cluster; kept in a file that only its user can read, for it holds the token."""
+    """What a client must know of a cluster; kept in a file that only its user can read, since it holds the token."""
 
     name: str
     pid: int
@@ -41,7 +41,7 @@ class ClusterRecord:
 
 
 def home() -> Path:
-    """Return the folder of all clusters of this user, made if need be; BadInput when it is not this user's alone."""
+    """Return the folder of all clusters of this user, created if missing. Raises BadInput if others can access it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         folder = Path(runtime) / "schedbed"
@@ -56,7 +56,7 @@ def home() -> Path:
 
 
 def check_name(name: str) -> str:
-    """Return the name; BadInput when it cannot be a cluster's."""
+    """Return the name. Raises BadInput if it is not valid for a cluster."""
     if not NAMES.match(name):
         raise BadInput(f"--name {name}: expected letters, digits, dots, dashes and underscores")
     return name
@@ -64,9 +64,10 @@ def check_name(name: str) -> str:
 
 @contextmanager
 def claimed(name: str) -> Iterator[Path]:
-    """The cluster's folder, this process's until the end, when it is removed unless a record says why it failed.
+    """Yield the cluster's folder, locked by this process.
 
-    BadInput when a cluster of that name is up.
+    At the end it is removed, unless a record says why the cluster failed. Raises BadInput if a cluster of that name
+    is up.
     """
     folder = home() / check_name(name)
     handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
@@ -88,7 +89,8 @@ def claimed(name: str) -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> IO[str] | None:
-    """Takes the folder's lock, made if need be; None when a living process has it. The lock goes with the process."""
+    """Take the folder's lock, created if missing; return None if a living process has it. The process's end releases
+    it."""
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / LOCK
@@ -108,8 +110,7 @@ def _lock(folder: Path) -> IO[str] | None:
 
 
 def _remove(folder: Path, record: ClusterRecord | None) -> None:
-    """Removes a folder whose lock is held, and the folder of all clusters when it was the last; the log is kept
-    beside the results."""
+    """Remove a locked folder, and the parent folder if it was the last; the log is kept beside the results."""
     if record is not None:
         with suppress(OSError):
             shutil.copyfile(folder / LOG, Path(record.out) / LOG)
@@ -119,7 +120,7 @@ def _remove(folder: Path, record: ClusterRecord | None) -> None:
 
 
 def write_record(folder: Path, record: ClusterRecord) -> None:
-    """Writes cluster.json; a reader sees all of it or nothing."""
+    """Write cluster.json; a reader sees all of it or nothing."""
     temporary = folder / f".{RECORD}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -128,7 +129,7 @@ def write_record(folder: Path, record: ClusterRecord) -> None:
 
 
 def read_record(folder: Path) -> ClusterRecord | None:
-    """Return what cluster.json says; None when there is none (the cluster still starts, or never came up)."""
+    """Return the content of cluster.json; None if it is missing (the cluster still starts, or never came up)."""
     try:
         raw = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return ClusterRecord(**{field.name: raw[field.name] for field in fields(ClusterRecord)})
@@ -137,14 +138,14 @@ def read_record(folder: Path) -> ClusterRecord | None:
 
 
 def mark_failed(folder: Path, why: str) -> None:
-    """Leaves word, for whoever asks next, of why the cluster has ended by itself."""
+    """Record, for the next client, why the cluster ended without a request."""
     record = read_record(folder)
     if record is not None:
         write_record(folder, replace(record, failed=why))
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and a line for each that ended unasked, by name; remove their files."""
+    """Return the clusters that are up, and a line for each that ended unasked, by name; remove the files of these."""
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -169,10 +170,8 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """Return the cluster of that name, or the only one.
-
-    BadInput when there is none, RunFailed when it has gone by itself.
-    """
+    """Return the cluster of that name, or the only one. Raises BadInput if there is none, RunFailed if it ended
+    unasked."""
     up, gone = clusters()
     if name is None and len(up) == 1:
         return next(iter(up.values()))
@@ -190,7 +189,7 @@ def find(name: str | None) -> ClusterRecord:
 
 
 def has_ended(record: ClusterRecord) -> bool:
-    """Tell whether the cluster's service process has ended, for any reason."""
+    """Return whether the cluster's service process has ended, for any reason."""
     folder = home() / record.name
     known = read_record(folder)
     if known is None or known.token != record.token:

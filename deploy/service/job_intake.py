@@ -1,4 +1,4 @@
-"""Takes jobs in while a cluster runs: checked as a scenario's, numbered, their input uploaded, submitted."""
+"""Accepts jobs while a cluster runs: checked like a scenario's, numbered, their input uploaded, submitted."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ JOBS = ("jobs",)
 
 
 class Submission(Section):
-    """A file of jobs, each as an entry of a scenario's `workload.jobs`."""
+    """A file of jobs, each like an entry of a scenario's `workload.jobs`."""
 
     jobs: Annotated[list[JobModel], Field(min_length=1)]
 
 
 class RunningCluster(Protocol):
-    """What the desk needs of a running cluster (deploy.live.live_session)."""
+    """The methods of a running cluster (deploy.live.live_session) that the desk uses."""
 
     def upload(self, file: InputFile) -> None: ...
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]: ...
 
 
 class Desk:
-    """For several threads at once. `queues` are the only ones that jobs may go to; () when any will do.
+    """Accepts jobs, from several threads at once.
 
-    `scenario` is what has been submitted so far, jobs with the times at which they came in: the same jobs again when
-    it is run. `changed` is set with each of them.
+    `queues` are the only queues that jobs may use; () allows any. `scenario` has the jobs submitted so far, with
+    their times of submission: a run of it repeats them. `changed` is set with each job.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Tell whether a submission is under way."""
+        """Return whether a submission is under way."""
         return self._busy > 0
 
     def close(self) -> None:
-        """Nothing more is taken in."""
+        """Refuse all further jobs."""
         with self._lock:
             self._closed = True
 
     def take(self, request: Mapping[str, Any]) -> tuple[PlannedJob, ...]:
-        """Submits the jobs of a request and returns them with their times. Raises BadInput or RunFailed.
+        """Submit the jobs of a request and return them with their times. Raises BadInput or RunFailed.
 
-        A request has `jobs` (a list) or `text` and `file` (YAML and its name), `base` (the folder that paths of
-        inputs start from) and `user` (whose jobs are that name no user).
+        A request has `jobs` (a list) or `text` and `file` (YAML and its name), `base` (the folder that relative input
+        paths start from) and `user` (the user of jobs that name none).
         """
         document = _document(request)
         with self._counted():
@@ -127,7 +127,7 @@ class Desk:
         return planned
 
     def _upload(self, path: str) -> None:
-        """Returns when the file is in the block store; whoever needs it first uploads it, once more if that fails."""
+        """Wait until the file is in the block store; the first caller uploads it, with one more try if that fails."""
         with self._lock:
             upload = self._uploads.get(path)
             mine = upload is None
@@ -148,7 +148,7 @@ class Desk:
     def _note(
         self, document: Document, base: Path, planned: Sequence[PlannedJob], times: Mapping[str, float]
     ) -> tuple[PlannedJob, ...]:
-        """Adds the jobs to the scenario, with the times that they have got."""
+        """Add the jobs to the scenario, with their actual times."""
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(
             replace(
@@ -191,7 +191,7 @@ def _document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """Return a job as a scenario gives it to run it again: with its submit time, and absolute paths of inputs."""
+    """Return a job as an entry of a scenario that runs it again: with its submit time, and absolute input paths."""
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
@@ -202,5 +202,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the queues that a policy's jobs must be in; () when it has none, or takes others too."""
+    """Return the only queues that a policy's jobs may use; () if it has no queues, or accepts others too."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

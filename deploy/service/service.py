@@ -1,8 +1,8 @@
-"""The process behind a cluster that stays up: one live run without an end of its own, and the API to its jobs.
+"""The process behind a cluster that stays up: one live run without a planned end, and the API to its jobs.
 
 Started by `deploy.service.start` as `python -m schedbed.deploy.service.service` with one JSON line on standard input.
-The process answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and from then on writes
-to a log.
+The process answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and then writes to a
+log.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Ready = Callable[[ClusterRecord], None]
 
 
 class ClusterService:
-    """Between the API, which calls from other threads, and the session, which goes on in the main thread."""
+    """Between the API, which calls from other threads, and the session, which runs in the main thread."""
 
     def __init__(self, about: Mapping[str, Any], desk: Desk, session: Session, faults: FaultInjector) -> None:
         self._about = about
@@ -77,21 +77,21 @@ class ClusterService:
     # For the API
 
     def status(self) -> Json:
-        """See `service_status.picture`."""
+        """Return the cluster's status; see `service_status.picture`."""
         about = {**self._about, "state": "up" if self._down is None else "going down"}
         status = self._session.last_status
         nodes = with_faults(status["nodes"], self._faults.in_force(), self._session.duration_s)
         return picture(about, {**status, "nodes": nodes}, self._desk.scenario.jobs, self._states)
 
     def job(self, job: str) -> Json:
-        """Return what is known of a job; BadInput when there is none."""
+        """Return the state of a job. Raises BadInput if there is none."""
         planned = self._desk.jobs.get(job)
         if planned is None:
             raise BadInput(f"no job {job!r} on cluster {self._about['name']}")
         return self._states.of(planned)
 
     def submit(self, request: Json) -> list[str]:
-        """See `Desk.take`."""
+        """Submit the jobs of a request and return their ids; see `Desk.take`."""
         return [job.job for job in self._desk.take(request)]
 
     def kill(self, job: str) -> None:
@@ -99,11 +99,11 @@ class ClusterService:
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
-        """Applies a fault, an entry of a scenario's `faults`, now (or `at` so much later): what is to happen."""
+        """Apply a fault, an entry of a scenario's `faults`, now (or `at` later), and return its plan."""
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
-        """End the cluster soon: at once, or with `wait` when all jobs have ended. Nothing more is taken in."""
+        """End the cluster soon: at once, or with `wait` after all jobs have ended. Further jobs are refused."""
         self._desk.close()
         if self._down != "now":
             self._down = "wait" if wait else "now"
@@ -115,8 +115,10 @@ class ClusterService:
     # For the session
 
     def seen(self, on_status: OnStatus) -> OnStatus:
-        """Hands a status on while there is something to see in it: an idle cluster fills no log. What only one job
-        could read goes with that job: it would fill the disks."""
+        """Return a listener that passes a status on unless the cluster is idle, so that an idle cluster fills no log.
+
+        It also forgets input that only an ended job could read, which would fill the disks.
+        """
         was_idle = False
 
         def see(status: Json) -> None:
@@ -131,7 +133,7 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Tell whether the session is to end now; kill what runs if it must not be waited for."""
+        """Return whether the session must end now; kill running jobs if it must not wait for them."""
         if self._down is None:
             return False
         was_quiet, self._quiet = self._quiet, not self._desk.busy
@@ -154,12 +156,12 @@ class PageDesk:
         self.submit, self.fault = service.submit, service.fault
 
     def kill(self, job: str) -> None:
-        """End a job. Raise BadInput when there is none."""
+        """End a job. Raises BadInput if there is none."""
         self._service.kill(self._service.job(job)["job"])
 
 
 class ClusterRuns(LiveRuns):
-    """The one run of a cluster that stays up."""
+    """The single run of a cluster that stays up."""
 
     SUBMITS: ClassVar[bool] = True
     PART_EVERY_S = 30.0  # a cluster that is up for days must not leave a file every few seconds
@@ -215,7 +217,7 @@ class ClusterRuns(LiveRuns):
             self._save(desk)
 
     def _save(self, desk: Desk) -> None:
-        """Write down what was submitted: in run.json, and as a scenario that does it again."""
+        """Write the submitted jobs into run.json, and as a scenario that repeats them."""
         desk.changed.clear()
         self._record.scenario = desk.scenario.to_json()
         self._record.save(self._folder)
@@ -224,15 +226,15 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """A cluster that served to its end has done well, whatever became of its jobs."""
+        """Judge a cluster that served to its end as succeeded, even if jobs failed."""
         record.state = "succeeded"
 
 
 def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
-    """Is the cluster until it is told to go down; returns the folder of its results.
+    """Run the cluster until a request ends it; return the folder of its results.
 
-    `ready` is called when it takes jobs; with `to_log` all that is said goes to the cluster's log. Raises BadInput
-    before anything is started, RunFailed when the cluster broke, KeyboardInterrupt.
+    `ready` is called as soon as it takes jobs; with `to_log` all output goes to the cluster's log. Raises BadInput
+    before the start, RunFailed if the cluster broke, KeyboardInterrupt.
     """
     options = RunOptions(
         out=order.out,
@@ -270,7 +272,7 @@ def _write_to_log(path: Path) -> None:
 
 
 class _Answer:
-    """Says one line to whoever started the process, if he still listens."""
+    """Sends one line to the process that started this one, if it still listens."""
 
     def __init__(self) -> None:
         self._pipe: int | None = os.dup(1)
@@ -284,7 +286,7 @@ class _Answer:
 
 
 def main() -> int:
-    """Run the service process: read its order as a line, answer by a line; return the exit code."""
+    """Run the service process: read its order as a line, answer with a line; return the exit code."""
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()

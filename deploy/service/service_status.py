@@ -1,4 +1,4 @@
-"""What is known of a cluster that stays up, as JSON values: its nodes, its users' shares, and every job it has had."""
+"""The status of a cluster that stays up, as JSON values: its nodes, its users' shares, and every job it has had."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAITING = "waiting"  # for its submit time
 
 
 class JobStates:
-    """The newest that was said of each job: the core forgets jobs long after their end, this does not."""
+    """The newest status of each job: the core forgets jobs long after their end, this does not."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Json] = {}
@@ -28,7 +28,7 @@ class JobStates:
         return [job for job, row in rows.items() if row["state"] in ENDED and job not in before]
 
     def of(self, planned: PlannedJob) -> Json:
-        """Return what is known of a job; one of which nothing was said yet waits for its time."""
+        """Return the status of a job; a job without any yet waits for its time."""
         return self._rows.get(planned.job) or {
             "job": planned.job,
             "name": planned.name,
@@ -51,7 +51,7 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """Return the whole status: what the cluster is, its jobs in order of their ids, users and nodes."""
+    """Return the whole status: the cluster, its jobs in order of their ids, users and nodes."""
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
@@ -66,7 +66,8 @@ def picture(
 def with_faults(
     nodes: Iterable[Json], in_force: Iterable[tuple[PlannedFault, float | None]], now_s: float
 ) -> list[Json]:
-    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for one without an end.
+    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for a fault without an
+    end.
 
     `in_force` is `FaultPlan.in_force`; faults of masters are on no node.
     """
@@ -89,7 +90,7 @@ def with_faults(
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return per user, by name: how many jobs in which state, the tasks that run, and their share of all that run."""
+    """Return, by user name: the number of jobs per state, the running tasks, and their share of all running tasks."""
     found: dict[str, Json] = {}
     for job in jobs:
         user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})

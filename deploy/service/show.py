@@ -1,4 +1,4 @@
-"""What `up`, `status` and `down` print about clusters that stay up."""
+"""The output of `up`, `status` and `down` about clusters that stay up."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ def show_up(record: ClusterRecord) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """One cluster in full when it is named or the only one, else a line for each. RunFailed when the named one has
-    gone by itself; others that have are told of."""
+    """Print one cluster in full if it is named or the only one, else a line for each.
+
+    Raises RunFailed if the named one ended unasked; other clusters that did get a line.
+    """
     if name is not None:
         statuses = [_status(find(name))]
     else:
@@ -59,7 +61,7 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
 
 def _status(record: ClusterRecord) -> Json:
-    """Return what the cluster says; of one that is just ending, what its record does."""
+    """Return the cluster's status; of a cluster that is just ending, the content of its record."""
     try:
         return Cluster(record, patience_s=0.0).status()
     except RunFailed:
@@ -70,8 +72,10 @@ def _status(record: ClusterRecord) -> Json:
 
 
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
-    """Ends one cluster, or all, and prints where the results are; with `everything` leftovers go too. RunFailed when
-    one of them had gone by itself."""
+    """End one cluster, or all, and print where the results are; with `everything` also remove leftovers.
+
+    Raises RunFailed if one of them had ended unasked.
+    """
     console, trouble = Console(), []
     if not everything:
         _end(Cluster(find(name)), wait, console)
@@ -139,7 +143,7 @@ def _nodes(nodes: Sequence[Json]) -> Table:
 
 
 def _state(node: Json) -> str:
-    """Return the state, and what a fault does to the node for how long."""
+    """Return the node's state, the faults on it and the time left of each."""
     lines = [node["state"]]
     for fault in node.get("faults", ()):
         left_s = fault["left_s"]

@@ -23,7 +23,7 @@ BAD_INPUT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """What a service is told to be."""
+    """The settings of a service."""
 
     name: str
     scenario: ResolvedScenario
@@ -40,7 +40,7 @@ class StartOrder:
     read_only: bool = False
 
     def to_line(self) -> str:
-        """One line of JSON."""
+        """Return the settings as one line of JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["out"] = None if self.out is None else str(self.out)
         plain["ports"] = None if self.ports is None else asdict(self.ports)
@@ -48,7 +48,7 @@ class StartOrder:
 
     @staticmethod
     def from_line(line: str) -> StartOrder:
-        """Return the inverse of `to_line`."""
+        """Return the settings of a line made by `to_line`."""
         raw = json.loads(line)
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
         scenario = ResolvedScenario.from_json(raw["scenario"])
@@ -57,7 +57,10 @@ class StartOrder:
 
 
 def start(order: StartOrder) -> ClusterRecord:
-    """Returns when the cluster takes jobs. Raises BadInput and RunFailed as `serve`; a Ctrl-C ends what was begun."""
+    """Start a service and wait until the cluster takes jobs.
+
+    Raises BadInput and RunFailed as `serve`; Ctrl-C ends the started process.
+    """
     process = subprocess.Popen(
         module_command("schedbed.deploy.service.service"),
         stdin=subprocess.PIPE,
@@ -89,8 +92,10 @@ def start(order: StartOrder) -> ClusterRecord:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Stops a service that has just been begun, in order if it can. It is told again, since Ray's own handler, while
-    Ray starts, may have lost what it was told."""
+    """Stop a service that has just been started, in order if possible.
+
+    The signal is repeated, since Ray's own handler may lose one while Ray starts.
+    """
     for _ in range(TELLS):
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

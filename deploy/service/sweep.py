@@ -1,4 +1,4 @@
-"""Removes what dead runs and clusters of this user left behind on this host, and nothing of anybody who lives."""
+"""Removes what dead runs and clusters of this user left behind on this host, and nothing of living ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from schedbed.deploy.workspace import base_folder, left_behind, remove
 
 
 def sweep_all() -> list[str]:
-    """Processes, scratch folders, control groups, containers with their networks and volumes; a line for each."""
+    """Remove leftover processes, scratch folders, control groups, containers with their networks and volumes; return
+    a line for each."""
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     told = []

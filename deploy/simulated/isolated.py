@@ -1,4 +1,4 @@
-"""How long each job would last alone on the scenario's cluster: simulated, so that a slowdown has a denominator."""
+"""The duration of each job alone on the scenario's cluster, simulated: the denominator of a slowdown."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ALONE = PolicyChoice(spec="fifo", given="fifo")
 
 
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
-    """Return the seconds from submission to end of each job if it were alone, without faults, under FIFO.
+    """Return the seconds from submission to end of each job alone, without faults, under FIFO.
 
-    Jobs whose application has no known costs are left out, as are all when they are too large together.
+    Jobs with an application of unknown costs are left out, as are all jobs if they are too large together.
     """
     shapes: dict[str, list[PlannedJob]] = {}
     for job in scenario.jobs:
@@ -39,7 +39,7 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> str:
-    """Return what makes a job last as long as it does."""
+    """Return the properties of a job that determine its duration alone."""
     plain = replace(job, job="", name="", user="", queue="", submit_s=0.0, deadline_s=None)
     return repr(asdict(plain))
 

@@ -1,7 +1,7 @@
-"""Measures what an application costs on this host: its own map and reduce code, in this process, on a sample.
+"""Measures an application's costs on this host: its own map and reduce code, in this process, on a sample.
 
-The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts.
-`python -m schedbed.deploy.simulated.measure_apps SCENARIO` prints each job's costs as an application declares them.
+The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts. `python -m
+schedbed.deploy.simulated.measure_apps SCENARIO` prints each job's costs as an application declares them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ MEMORY_BYTES = 2**30
 def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
     """Return the laws of a job's application on the first bytes of its input, with its parameters.
 
-    BadInput when the application fails on the sample.
+    Raises BadInput if the application fails on the sample.
     """
     return measure_on(job, b"" if input_file is None else sample_of(input_file), seed, {})
 
 
 def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str, bytes]) -> AppCosts:
-    """As `measure`, on this sample; `programs` are the files of a user's own application by block-store path."""
+    """Return the laws as `measure` does, on this sample; `programs` are the files of a user's own application by
+    path."""
     with tempfile.TemporaryDirectory(prefix=owned("measure-")) as folder:
         bench = _Bench(job, sample, seed, Path(folder), programs)
         whole, piece = bench.map(1), bench.map(PIECES)
@@ -57,7 +58,7 @@ def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str,
 
 
 def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
-    """Return the first block of an input, or as much as is measured of it; whole records."""
+    """Return the first block of an input, cut to whole records and to the bytes that are measured."""
     size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
@@ -73,7 +74,7 @@ def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One attempt: CPU until everything was read (a reduce: was merged), and from there to the end."""
+    """One attempt: CPU until all input was read (a reduce: merged), and from there to the end."""
 
     work: float  # a reduce: bytes fetched
     first_s: float
@@ -98,13 +99,14 @@ class _Bench:
         self._params = params
 
     def map(self, parts: int) -> _Measured:
-        """Return a map of one of `parts` equal parts of the sample (of the work, where there is no input)."""
+        """Run a map over one of `parts` equal parts of the sample (of the work, if there is no input); return its
+        costs."""
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
         )
 
     def reduce(self, parts: int) -> _Measured:
-        """Return a reduce that fetches from `parts` maps of a part of the sample each."""
+        """Run a reduce that fetches from `parts` maps of one part of the sample each; return its costs."""
         outputs = []
         for index in range(parts):
             self._map(PIECES, index)
@@ -181,7 +183,7 @@ class _CpuMeter(Meter):
         self.merged_s: float | None = None
 
     def spent_s(self) -> float:
-        """CPU seconds of this process and its children since the attempt began."""
+        """Return the CPU seconds of this process and its children since the attempt started."""
         return cpu_s() - self._began_s
 
     def mark(self, name: str, at_s: float) -> None:
@@ -203,12 +205,12 @@ class _MemoryNode:
         self._root, self._data, self._outputs = root, data, outputs
 
     def spent_s(self) -> float:
-        """CPU seconds so far."""
+        """Return the CPU seconds so far."""
         return self._cpu.spent_s()
 
     @property
     def merged_s(self) -> float | None:
-        """CPU seconds until the first merged byte."""
+        """Return the CPU seconds until the first merged byte."""
         return self._cpu.merged_s
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
@@ -243,7 +245,7 @@ class _MemoryNode:
 
 
 class _Sunk:
-    """An output file that is only counted."""
+    """An output file that only counts bytes."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -256,7 +258,8 @@ class _Sunk:
 
 
 def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
-    """`whole` is a map of the sample, `piece` one of a quarter; `few` a reduce of one piece, `all_` of all pieces."""
+    """Return the laws through these points: `whole` is a map of the sample, `piece` one of a quarter; `few` is a
+    reduce of one piece, `all_` of all pieces."""
     start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
     output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0
     exponent = 1.0
@@ -285,7 +288,7 @@ def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Meas
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> tuple[float, float]:
-    """Start and slope of the line through two points, neither below 0."""
+    """Return start and slope of the line through two points, neither below 0."""
     if x1 <= 0:
         return y1, 0.0
     slope = (y1 - y2) / (x1 - x2) if x1 > x2 else y1 / max(1.0, x1)

@@ -1,4 +1,4 @@
-"""What the applications of a live run have cost, as laws: CPU as it was used there, amounts as they were measured."""
+"""The costs of a live run's applications as laws: CPU as used in that run, amounts as measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
     """Return the law of each job that is not synthetic, by job; its CPU is the mean of all useful attempts.
 
     An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
-    core), so that what `deploy.simulated.measure_apps` finds is too little.
+    core), so the numbers of `deploy.simulated.measure_apps` are too low.
     """
     import pandas as pd
 
@@ -40,11 +40,11 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
 ) -> CpuFactors:
-    """Return, for each run, what each attempt used over what the laws say of it; over all runs the mean is about 1.
+    """Return, for each run, the CPU that each attempt used over that of its law; the mean over all runs is about 1.
 
-    Maps that all take equally long end together, and what waits for their slots starts together: on each node two tasks
-    read, then both compute. Live they differ by a tenth or so, which parts them. All tasks of one run differ from those
-    of the next by as much, since the host is never equally fast.
+    Equal maps end together and free their slots together: on each node two tasks would read, then both compute. Live
+    tasks differ by about a tenth, which separates them. All tasks of a run differ from those of the next by as much,
+    since the host's speed varies.
     """
     found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
     for run in runs:
@@ -83,7 +83,7 @@ def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
 
 
 def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
-    """Return core-seconds of the host that the law says for maps of that much work."""
+    """Return the core-seconds of the host that the law gives for maps of that much work."""
     return [
         law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
     ]
@@ -111,9 +111,9 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
 
 
 def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
-    """Return core-seconds of the host for the merge and after it: what was used, in the shares that `law` says.
+    """Return the core-seconds of the host used for the merge and after it, divided as in `law`.
 
-    How long the merge took says little: other tasks of the node computed as well.
+    The duration of the merge is no measure: other tasks of the node computed at the same time.
     """
     if not len(reduces):
         return 0.0, 0.0

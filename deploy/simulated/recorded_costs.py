@@ -1,4 +1,4 @@
-"""What the tasks of a recorded run cost, from its attempts table: the cost model of `whatif`."""
+"""The costs of the tasks of a recorded run, from its attempts table: the cost model of `whatif`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 
 class RecordedCosts:
-    """Each task costs what its last successful attempt used; one that never succeeded, the mean of its stage.
+    """Costs of each task by its last successful attempt; the mean of its stage for a task that never succeeded.
 
-    `extra_s` is CPU time on an emulated core that a task takes beyond what it used, below 0 for less; see `fit`.
+    `extra_s` is CPU time on an emulated core that a task takes beyond what it used, negative if it takes less; see
+    `fit`.
     """
 
     def __init__(self, run: RunTables) -> None:
@@ -43,7 +44,7 @@ class RecordedCosts:
         self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`; what each reduce gets of the output is in proportion to what it fetched in all."""
+        """Implement `CostModel`; divide the output among the reduces in proportion to their total fetched bytes."""
         row = self._row(job, TaskKind.MAP, index)
         output = round(row["output_bytes"])
         return TaskCost(
@@ -55,7 +56,8 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`; of the CPU, a part is the shuffle's, and what fits into the merge is the merge's."""
+        """Implement `CostModel`; assign the CPU to the shuffle first, then to the merge as far as it fits, then to
+        the rest."""
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
         left_s = max(0.0, row["cpu"] - fetching_s)
@@ -69,9 +71,9 @@ class RecordedCosts:
         return fetching(cost, self._core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
-        """Lets each task work as long as recorded: what the replay's attempts lack or have too much becomes extra.
+        """Let each task run as long as recorded: add the difference to the replay's attempts to `extra_s`.
 
-        Live tasks wait for more than what is modelled (a busy host above all); where they ran says nothing of it.
+        Live tasks wait for more than the model has (above all a busy host), on any node.
         """
         lasted_s = worked_s(replayed)
         for task, recorded_s in self._worked_s.items():
@@ -96,7 +98,8 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Return seconds that each task's last successful attempt ran (its parts), of a reduce after its shuffle."""
+    """Return the seconds that each task's last successful attempt (or its parts) ran; of a reduce after its
+    shuffle."""
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
     worked = (done["end"] - began).astype(float).groupby(_whole(done)).sum()
@@ -104,16 +107,17 @@ def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
 
 
 def launch_s(run: RunTables) -> float:
-    """From an attempt's assignment to its first line of code, the median; 0 when none was launched."""
+    """Return the median seconds from an attempt's assignment to its first line of code; 0 if none was launched."""
     waits = _launches_s(run)
     return float(waits.median()) if len(waits) else 0.0
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return latencies whose launches take as long as those of the runs: each attempt draws one of them.
+    """Return latencies with launches as long as those of the runs: each attempt draws one of them.
 
-    Two maps of one split that start together on a node compute together and read together, and leave the disk idle
-    between; launches that differ part them. Everything else is as in the default. Raises ValueError without a launch.
+    Two maps of one split that start together on a node read together and compute together, and leave the disk idle in
+    between; differing launches separate them. All other latencies are the default. Raises ValueError without a
+    launch.
     """
     waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
     if not len(waits_s):
@@ -123,7 +127,7 @@ def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
 
 
 def launches_after(wait_s: float) -> Latencies:
-    """Return latencies whose launches take that long from an attempt's assignment to its first line of code."""
+    """Return latencies with launches of `wait_s` from an attempt's assignment to its first line of code."""
     timing = Timing()
     return Latencies(launch_s=max(0.0, wait_s - timing.decision_s - timing.reply_s), launch_cpu_s=0.0)
 
@@ -134,7 +138,7 @@ def _launches_s(run: RunTables) -> pd.Series:
 
 
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
-    """With `cpu` and `sort` in seconds on one emulated core, and `read` in bytes."""
+    """Return the attempts with `cpu` and `sort` in seconds on one emulated core, and `read` in bytes."""
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
     return attempts.assign(
@@ -145,19 +149,19 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task of each attempt; for parts of a map the one that was split."""
+    """Return the task of each attempt; for parts of a map, the task that was split."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Merge the parts of a split map into one row that holds their sum."""
+    """Merge the parts of a split map into one row with their sum."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 
 
 def _shared(total: int, weights: list[int]) -> tuple[int, ...]:
-    """`total` cut in proportion to the weights, in whole units."""
+    """Return `total` divided in proportion to the weights, in whole units."""
     all_, done, edge = sum(weights), 0, 0
     parts: list[int] = []
     for weight in weights:

@@ -1,4 +1,5 @@
-"""All simulated runs of one command: each policy in each repeat in virtual time, its rows streamed to Parquet."""
+"""All simulated runs of one command: each policy in each repeat in virtual time, with its rows streamed to
+Parquet."""
 
 from __future__ import annotations
 
@@ -57,8 +58,10 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """Return what the simulation of a policy in a repeat plays. Repeats differ in where blocks lie and in other chance;
-    `as_live` only in when heartbeats fall, as repeats of live runs do.
+    """Return the setup for the simulation of a policy in a repeat.
+
+    Repeats differ in the placement of blocks and in other chance; with `as_live` only in the times of heartbeats, as
+    repeats of live runs do.
     """
     again = repeat > 0 and not as_live
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
@@ -88,7 +91,8 @@ def setup_of(
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """A simulation makes few cycles and many objects: looking for cycles again and again would cost a third."""
+    """Turn off the garbage collector: a simulation makes few cycles but many objects, and the searches would cost a
+    third."""
     gc.collect()
     gc.disable()
     try:
@@ -98,7 +102,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _where(error: Exception) -> str:
-    """`ValueError: no such pool (mine.py, line 7)`: an error and where it was raised, in a line."""
+    """Return an error and where it was raised in one line, such as `ValueError: no such pool (mine.py, line 7)`."""
     if isinstance(error, PolicyFailed):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -107,7 +111,7 @@ def _where(error: Exception) -> str:
 
 
 class RowTarget(Protocol):
-    """Where rows go: the history, or the process that has it."""
+    """The destination of rows: the history, or the process that has it."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Take rows of a table."""
@@ -119,23 +123,23 @@ class RowTarget(Protocol):
 
 
 class SentRows:
-    """Rows that go to the process that started this one."""
+    """Sends rows to the process that started this one."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Implement `RowTarget`."""
+        """Implement `RowTarget`: send the rows."""
         self._send(("rows", table, [tuple(row) for row in rows]))
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Implement `RowTarget`."""
+        """Implement `RowTarget`: send the frame."""
         self._send(("frame", table, data))
 
 
 @dataclass(slots=True)
 class HowItEnded:
-    """How a simulation ended, as `RunRecord` says it."""
+    """How a simulation ended, with the fields of `RunRecord`."""
 
     state: str = "interrupted"
     note: str = ""
@@ -169,7 +173,7 @@ class HistoryRows:
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink`; those that did not succeed are noted."""
+        """Implement `Sink`; note jobs that did not succeed."""
         if row.state != "succeeded":
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
@@ -187,20 +191,20 @@ class HistoryRows:
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Many rows of a table at once, after those that wait."""
+        """Append many rows of a table at once, after the waiting ones."""
         self._history.append(table, self._waiting[table])
         self._waiting[table].clear()
         self._history.append_frame(table, data)
 
     def flush(self) -> None:
-        """Hands over what is left."""
+        """Append the rows that are left."""
         for table, rows in self._waiting.items():
             self._history.append(table, rows)
             rows.clear()
 
 
 class SimRuns:
-    """All runs of one command. The cost model is made once: every policy meets the same tasks."""
+    """All runs of one command. The cost model is made once: every policy has the same tasks."""
 
     SUBMITS: ClassVar[bool] = False
 
@@ -220,7 +224,7 @@ class SimRuns:
         self._cpu_factors, self._as_live = cpu_factors, as_live
 
     def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
-        """Plays every policy in every repeat; goes on after a run that failed."""
+        """Simulate every policy in every repeat; continue after a run that failed."""
         scenario = self._scenario
         order = order_of_play(len(scenario.policies), scenario.repeats)
         tasks = sum(job.maps + job.reduces for job in scenario.jobs)
@@ -260,7 +264,7 @@ class SimRuns:
     def _play_apart(
         self, choice: PolicyChoice, repeat: int, history: History, progress: Progress
     ) -> HowItEnded:
-        """Simulate a policy of a user's file in a process of its own, which cannot hurt this one."""
+        """Simulate a policy of a user's file in a process of its own, to protect this one."""
         ended = HowItEnded()
 
         def take(message: Any) -> None:
@@ -330,7 +334,7 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """In the compiled loop where that can, else with objects: the rows are the same."""
+        """Run in the compiled loop if it can simulate this run, else with objects: the rows are the same."""
 
         def show(played: Simulation) -> None:
             show_counts(played.now_s, played.statistics.ends)
@@ -345,7 +349,7 @@ class SimRuns:
 
 
 def _send_now_and_then(send: Send, last_s: list[float], now_s: float, ends: int) -> None:
-    """Send how far a simulation is, some times a second."""
+    """Send a simulation's progress, a few times per second."""
     if time.monotonic() - last_s[0] > SHOW_S:
         last_s[0] = time.monotonic()
         send(("show", now_s, ends))

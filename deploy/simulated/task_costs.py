@@ -1,4 +1,5 @@
-"""What tasks cost in the simulator: as their jobs say, as a trace timed them, as applications were measured."""
+"""The costs of tasks in the simulator: as their jobs declare, as a trace timed them, or as applications were
+measured."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """What moving data and being an attempt cost live, in core-seconds of the host.
+    """The live costs of moving data and of an attempt, in core-seconds of the host.
 
-    Measured with synthetic tasks that compute nothing at 0.1 of a core a node's core (`tests/bench/handling.py`).
-    A synthetic task's CPU counts from its process's start (`tasks.apps.synthetic`): these are part of it, not on top.
+    Measured with synthetic tasks that compute nothing at 0.1 host cores per emulated core
+    (`tests/bench/handling.py`). A synthetic task's CPU counts from its process's start (`tasks.apps.synthetic`):
+    these costs are part of it, not extra.
     """
 
     attempt_s: float = 0.0033  # from the fork to the first line
@@ -33,16 +35,16 @@ class Handling:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Of a map that only moves data."""
+        """Return the cost of a map that only moves data."""
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
 
     def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
-        """Of a reduce until it has all its input."""
+        """Return the cost of a reduce until it has all its input."""
         return self.attempt_s + self.fetching_s(maps, fetched_bytes)
 
     def fetching_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return only what the reduce does with the outputs of that number of maps."""
+        """Return the cost of only fetching the outputs of that number of maps."""
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
@@ -50,7 +52,7 @@ HANDLING = Handling()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return the cost of a reduce with that share of what fetching takes; none where its time is known."""
+    """Return the cost of a reduce with that share of the fetching costs; unchanged if its duration is known."""
     if cost.duration_s is not None:
         return cost
     return replace(
@@ -61,10 +63,11 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 
 
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
-    """Return the cost model that `simulate.costs` asks for; `measured` are laws by job that come before all others.
+    """Return the cost model that `simulate.costs` names; `measured` are laws by job that come before all others.
 
     `profile` measures the applications on this host, which takes seconds, as does an application that declares no
-    costs, unless it was measured before (`own_costs`). BadInput when an application fails on a sample of its input.
+    costs, unless it was measured before (`own_costs`). Raises BadInput if an application fails on a sample of its
+    input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -87,7 +90,7 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
 
 
 def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return what a job's application costs on a sample of its input, on this host. Raises BadInput."""
+    """Return the costs of a job's application on a sample of its input, on this host. Raises BadInput."""
     if FILES in job.params:
         from schedbed.deploy.simulated.own_costs import law_of_own
 
@@ -98,12 +101,11 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 
 
 class ScenarioCosts:
-    """Synthetic jobs do what their costs say (`timed`: last as long as the trace says), others what `apps` says.
+    """The costs of synthetic jobs as declared (`timed`: the traced durations), of other jobs by `apps`.
 
-    With `shuffles` timed reduces also shuffle as long as the trace says.
-
-    `apps` are the laws by job; their host CPU becomes time on an emulated core of `core_speed`, and on other
-    cores more or less (`TaskCost.on_core`). Equal tasks share one TaskCost.
+    With `shuffles` timed reduces also shuffle for the traced time. `apps` are the laws by job; their host CPU becomes
+    time on an emulated core of `core_speed`, and on other cores more or less (`TaskCost.on_core`). Equal tasks share
+    one TaskCost.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class ScenarioCosts:
         )
 
     def _fetched(self, job: JobSpec) -> int:
-        """Return bytes that each reduce of a synthetic job fetches."""
+        """Return the bytes that each reduce of a synthetic job fetches."""
         known = self._shuffled.get(job.job)
         if known is None:
             known = sum(cost.write_bytes for cost in job.map_costs) // job.reduces

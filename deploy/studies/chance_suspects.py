@@ -1,4 +1,5 @@
-"""What no seed decides in a policy's file: clocks, unseeded chance, the order of sets, addresses."""
+"""The things in a policy's file that a seed does not decide: clocks, unseeded chance, the order of sets,
+addresses."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ BUILT_IN = {
 
 
 def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list[str]:
-    """Return what a policy of that class uses that a seed does not decide, each with its line; the first few.
+    """Return the uses in a policy's class that a seed does not decide, each with its line; the first few.
 
-    Other policies of the file are passed over, but for what the class inherits. `by_process`: only what stays the same
-    within one process.
+    Other policies of the file are skipped, except classes that this one inherits. With `by_process`, only uses that
+    stay the same within one process are returned.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -42,7 +43,7 @@ def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list
 
 
 def _is_other_policy(part: ast.stmt, made: type) -> bool:
-    """Return whether a statement of the file makes a policy that the class does not inherit from."""
+    """Return whether a statement of the file defines a policy that the class does not inherit from."""
     if not isinstance(part, ast.ClassDef) or part.name in {each.__name__ for each in made.__mro__}:
         return False
     names = getattr(getattr(made, "decide", None), "__globals__", {})

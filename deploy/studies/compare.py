@@ -1,4 +1,4 @@
-"""How near a simulation comes to live runs of the same scenario: pure functions of their tables.
+"""The agreement of a simulation with live runs of the same scenario: pure functions of their tables.
 
 An error is (simulated - measured) / measured, of the medians of the repeats.
 """
@@ -30,7 +30,7 @@ PHASES = ("launch", "run", "beyond CPU", "shuffle", "sort", "reduce", "next laun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A figure as measured live and simulated, in each repeat."""
+    """A figure as measured live and as simulated, one value per repeat."""
 
     live: tuple[float, ...]
     simulated: tuple[float, ...]
@@ -47,24 +47,24 @@ class Pair:
 
     @property
     def measured_interval(self) -> tuple[float, float, float] | None:
-        """Return the interval of the live median with the probability that it covers: see `quantile_interval`."""
+        """Return the interval of the live median with its coverage; see `quantile_interval`."""
         return quantile_interval(self.live)
 
     @property
     def sim_interval(self) -> tuple[float, float, float] | None:
-        """Return the interval of the simulated median with the probability that it covers."""
+        """Return the interval of the simulated median with its coverage."""
         return quantile_interval(self.simulated)
 
     @property
     def error(self) -> float:
-        """Relative; 0 when both are 0."""
+        """Return the relative error; 0 if both medians are equal."""
         if self.measured == self.sim:
             return 0.0
         return self.sim / self.measured - 1 if self.measured else float("inf")
 
     @property
     def error_interval(self) -> tuple[float, float] | None:
-        """Return the 95% interval of the relative error, see `ratio_interval`; None where there is none."""
+        """Return the 95% interval of the relative error, see `ratio_interval`; None if there is none."""
         found = ratio_interval(self.simulated, self.live)
         return None if found is None else (found[0] - 1, found[1] - 1)
 
@@ -72,7 +72,7 @@ class Pair:
 def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95% interval of the ratio of two geometric means: Welch's t of the logarithms.
 
-    None with fewer than `REPEATS_LEAST` values on a side, and when a value is not positive.
+    None with fewer than `REPEATS_LEAST` values on a side, or with a value that is not positive.
     """
     from scipy.special import stdtrit
 
@@ -93,8 +93,11 @@ def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One policy. `order` is Kendall's tau of the launches' order, simulated against live (median), and
-    `order_live` that of the live repeats among themselves: what noise alone costs (None with one repeat)."""
+    """The agreement of one policy.
+
+    `order` is Kendall's tau of the launches' order, simulated against live (median). `order_live` is the tau of the
+    live repeats among each other, which noise alone causes (None with one repeat).
+    """
 
     policy: str
     makespan_s: Pair
@@ -107,7 +110,7 @@ class Agreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return what is out of bounds, a phrase each."""
+        """Return the figures out of bounds, a phrase each."""
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -119,7 +122,7 @@ class Agreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with the errors."""
+        """Return plain values with the errors."""
         plain = asdict(self)
         for name in ("makespan_s", "completion_s", "locality"):
             plain[name] = _plain(getattr(self, name))
@@ -132,7 +135,7 @@ class Agreement:
 
 
 def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
-    """Compares the live repeats of a policy with its simulated ones."""
+    """Compare the live repeats of a policy with its simulated ones."""
 
     def pair(figure: Any) -> Pair:
         return Pair(
@@ -156,9 +159,9 @@ def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) 
 
 
 def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
-    """Kendall's tau-b between the orders in which two runs first launched the tasks that both launched.
+    """Return Kendall's tau-b between the orders in which two runs first launched the tasks that both launched.
 
-    1 is the same order, 0 is no relation; launches of one moment tie. 1 with fewer than two tasks.
+    1 is the same order, 0 is no relation; simultaneous launches tie. 1 with fewer than two tasks.
     """
     from scipy.stats import kendalltau
 
@@ -172,7 +175,7 @@ def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
 
 
 def _node_local(run: RunTables) -> float:
-    """Run without a map that reads are all local."""
+    """Return the share of node-local maps; 1 for a run without a map that reads."""
     share = metrics.locality(run.attempts)["tasks"]["node"]
     return 1.0 if np.isnan(share) else share
 
@@ -182,7 +185,7 @@ def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pa
 
 
 def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
-    """Of all names that every repeat has."""
+    """Return pairs of all names that every repeat has."""
     return {
         name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
         for name in sim[0]
@@ -197,7 +200,7 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
-    """Return mean seconds of each phase, by kind of task and by job and kind."""
+    """Return the mean seconds of each phase, by kind of task and by job and kind."""
     means, played = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {
         group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in played])
@@ -220,11 +223,11 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def phases(run: RunTables) -> pd.DataFrame:
-    """Return the attempts that succeeded with a column of seconds for each of PHASES.
+    """Return the attempts that succeeded, with a column of seconds for each of PHASES.
 
-    `launch`: assignment to first line of code; `run`: to the end; `beyond CPU`: of this, what was not computing (at
-    full speed); `shuffle`, `sort`, `reduce`: a reduce's parts; `next launch`: from the end to the next assignment on
-    the node for that kind, where that came within a second.
+    `launch`: from the assignment to the first line of code; `run`: from there to the end; `beyond CPU`: the part of
+    `run` without computation (at full speed); `shuffle`, `sort`, `reduce`: the parts of a reduce; `next launch`: from
+    the end to the node's next assignment of that kind, if within a second.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})
@@ -243,7 +246,7 @@ def phases(run: RunTables) -> pd.DataFrame:
 
 
 def _next_launch(done: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """NaN where nothing followed within a second."""
+    """Return the seconds to the next launch; NaN if none followed within a second."""
     gaps = np.full(len(done), np.nan)
     assigned = {key: np.sort(rows["assigned"]) for key, rows in attempts.groupby(["node", "kind"])}
     for place, (node, kind, end) in enumerate(zip(done["node"], done["kind"], done["end"], strict=True)):

@@ -1,4 +1,5 @@
-"""`schedbed validate --drawn N`: scenarios that nobody chose, live and simulated, and how far apart they are in all."""
+"""`schedbed validate --drawn N`: scenarios drawn at random, run live and simulated, and their differences in
+total."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ Say = Callable[[str], None]
 
 
 def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
-    """Return scenario `number` of a seed as in a file: cluster, jobs and their arrivals from one stream of chance.
+    """Return scenario `number` of a seed as in a file: cluster, jobs and their arrivals from one random stream.
 
-    The cluster declares half of the host's cores, where cores as fast as the host's are enough for that.
+    The cluster declares half of the host's cores, if cores at the host's speed suffice for that.
     """
     coin = chance(seed, "drawn", number)
     nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
@@ -98,7 +99,8 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Multiply the synthetic jobs' CPU times, so that all maps together compute for that many emulated slot-seconds."""
+    """Multiply the CPU times of the synthetic jobs so that all maps together compute for `slot_s` emulated
+    slot-seconds."""
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:
@@ -107,7 +109,8 @@ def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTotal:
-    """What all drawn scenarios say together. `job_error`: the median of the absolute errors of all their jobs."""
+    """The results of all drawn scenarios together. `job_error`: the median of the absolute errors of all their
+    jobs."""
 
     scenarios: int
     judged: int
@@ -119,7 +122,7 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """Return what is out of bounds, a phrase each."""
+        """Return the figures out of bounds, a phrase each."""
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")
@@ -132,7 +135,7 @@ class DrawnTotal:
         return found
 
     def lines(self) -> list[str]:
-        """Return the words for a terminal."""
+        """Return the text for a terminal."""
         error = "unknown" if self.job_error is None else f"{self.job_error:.1%}"
         return [
             f"{self.judged} of {self.scenarios} scenarios judged; {self.left_out} live runs left out, not trusted",
@@ -143,7 +146,7 @@ class DrawnTotal:
 
 
 def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
-    """Return what scenarios say together, from the values of their validate.json."""
+    """Return the joint results of scenarios, from the values of their validate.json."""
     errors = [abs(error) for report in reports for each in report["policies"] for error in _errors(each)]
     answers = [winner["same"] for report in reports if (winner := report["winner"]) and winner["told_apart"]]
     return DrawnTotal(
@@ -160,12 +163,13 @@ def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
 def validate_drawn(
     count: int, seed: int, repeats: int, host_cores: float, out: Path | None, *, live: bool, say: Say
 ) -> DrawnTotal:
-    """Run drawn scenarios live and simulated; print and write what they say together.
+    """Run drawn scenarios live and simulated; print and write their joint results.
 
-    The folder gets one for each scenario (its file, `live/`, `sim/`, validate.json, output.txt) and drawn.json. With
-    the folder of such a command that was interrupted, scenarios that have a validate.json are not run again. A scenario
-    whose run fails ends all. Raises RunFailed when a run failed or a bound does not hold, BadInput for a folder of
-    other scenarios.
+    The folder gets one subfolder per scenario (its file, `live/`, `sim/`, validate.json, output.txt) and drawn.json.
+    In the folder of an interrupted command, scenarios with a validate.json are not run again. A failed run ends the
+    command.
+
+    Raises RunFailed if a run failed or a bound does not hold, BadInput for a folder of other scenarios.
     """
     folder = result_folder(out, f"drawn-{seed}", datetime.now(UTC))
     reports: list[dict[str, Any]] = []
@@ -189,7 +193,7 @@ def validate_drawn(
 
 
 def _report(values: dict[str, Any], repeats: int, folder: Path, live: bool) -> dict[str, Any]:
-    """Return the values of the scenario's validate.json in that folder, run unless it is there."""
+    """Return the scenario's validate.json in that folder; run the scenario if it is missing."""
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:

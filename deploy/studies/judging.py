@@ -1,4 +1,5 @@
-"""How `schedbed validate` judges: which repeats fit costs, errors by job, and whether both sides pick one winner."""
+"""The judgement of `schedbed validate`: the repeats to fit costs to, errors by job, and whether both sides have one
+winner."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from schedbed.deploy.studies.compare import Agreement, ratio_interval
 def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
     """Return the repeats that costs are fitted to, and the repeats that the simulation is judged on.
 
-    No repeat is in both. Costs are fitted to every second repeat, so that a host that changes slowly changes both
+    No repeat is in both. Costs are fitted to every second repeat, so that a slow change of the host affects both
     sides. A single repeat is judged on.
     """
     ordered = sorted(repeats)
@@ -22,7 +23,7 @@ def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int
 
 
 def job_errors(found: Agreement) -> str:
-    """Return a line on the absolute errors of jobs, which do not cancel as the error of their mean does."""
+    """Return a line on the absolute errors of jobs, which do not cancel as they do in the error of their mean."""
     errors = {name: abs(pair.error) for name, pair in found.jobs.items()}
     worst = max(errors, key=lambda name: errors[name])
     return f"median absolute error {median(errors.values()):.1%}, worst {errors[worst]:.1%} ({worst})"
@@ -30,7 +31,8 @@ def job_errors(found: Agreement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The policies with the least mean completion time. `told_apart`: the live runs tell theirs from the next best."""
+    """The policies with the least mean completion time. `told_apart`: the live runs separate the best from the
+    second."""
 
     live: str
     simulated: str
@@ -38,7 +40,7 @@ class Winner:
 
     @property
     def same(self) -> bool | None:
-        """Tell whether both sides pick one policy; None where the live runs pick none."""
+        """Return whether both sides pick one policy; None if the live runs pick none."""
         return self.live == self.simulated if self.told_apart else None
 
     def to_json(self) -> dict[str, Any]:
@@ -59,8 +61,8 @@ def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -
     """Return the winner live and simulated; None with fewer than two policies.
 
     `live_s`: mean completion of each trusted live repeat, by policy. Repeats that costs were fitted to count as well:
-    costs are shared by all policies, and two repeats in four would tell nothing. Live policies are told apart when the
-    95% interval of their ratio excludes 1 (`compare.ratio_interval`), which takes three repeats.
+    all policies share the costs, and two of four repeats would show no difference. Live policies are told apart if
+    the 95% interval of their ratio excludes 1 (`compare.ratio_interval`), which takes three repeats.
     """
     if len(found) < 2:
         return None

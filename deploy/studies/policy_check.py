@@ -1,4 +1,4 @@
-"""`schedbed policy check`: plays a user's policy through simulated stories, and twice over, and tells what is wrong."""
+"""`schedbed policy check`: simulates a user's policy in several stories, and each twice, and reports errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 
 @dataclass(slots=True)
 class PlayedStory:
-    """What came of a policy in one story. `failure` ended the story, and `difference` was told after a restart."""
+    """The result of a policy in one story. `failure` ended the story, and `difference` was found after a restart."""
 
     decisions: list[DecisionRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
@@ -66,38 +66,38 @@ class PlayedStory:
         self.jobs.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Keep nothing of attempts: what was decided says it all."""
+        """Drop the row: the decisions suffice."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Keep nothing of heartbeats."""
+        """Drop the row."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Keep nothing of blocks."""
+        """Drop the row."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Keep nothing of faults."""
+        """Drop the row."""
 
     def lines(self) -> list[str]:
-        """Return all decisions as text, to be compared."""
+        """Return all decisions as text, for comparison."""
         return [repr(tuple(row)) for row in self.decisions]
 
 
 @dataclass(slots=True)
 class PolicyFinding:
-    """What is wrong, with the policy's file and line, and the stories in which it was seen."""
+    """An error, with the policy's file and line, and the stories in which it occurred."""
 
     text: str
     stories: dict[str, None] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Return one line for a person."""
+        """Return the finding as one line of text."""
         first, *more = self.stories
         also = f" and {len(more)} more" if more else ""
         return f"{self.text}, in: {first}{also}"
 
 
 def play_story(name: str, choice: PolicyChoice, end_s: float | None = None) -> PlayedStory:
-    """Play a story under a policy; `end_s` is when the story ended under `fifo`."""
+    """Simulate a story under a policy; `end_s` is the time at which the story ended under `fifo`."""
     scenario = resolve(STORIES[name])
     played = PlayedStory()
     simulation: Simulation | None = None
@@ -143,7 +143,7 @@ class PolicyCheck:
         return ", ".join(shown) or "none"
 
     def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
-        """Note what is wrong, equal texts once, with the line of the method where the text names no line."""
+        """Note an error, equal texts once, with the line of the method if the text has none."""
         if f"{self._file.name}, line" not in text:
             text = f"{text} ({self._policy.line_of(method)})"
         said, _, line = text.rpartition("(")
@@ -154,7 +154,7 @@ class PolicyCheck:
     # ------------------------------------------------------------------ stories
 
     def look_at(self, story: str, played: PlayedStory, fifo: PlayedStory) -> None:
-        """Find what is wrong with a story that was played."""
+        """Add the errors in a simulated story."""
         if played.failure:
             self._add(story, played.failure)
         if played.difference:
@@ -174,7 +174,7 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Tell whether two plays have the same decisions; what differs first is a finding."""
+        """Return whether two runs have the same decisions; their first difference becomes a finding."""
         if first == again:
             return True
         pairs = zip((*first, "the end"), (*again, "the end"), strict=False)
@@ -188,7 +188,7 @@ class PolicyCheck:
         return False
 
     def play_all(self, say: Say) -> None:
-        """Play each story twice here, and all once more in a process with other hashes of texts."""
+        """Simulate each story twice here, and all of them once in a process with another hash seed."""
         fifo = policies_of(["fifo"])[0]
         first: dict[str, list[str]] = {}
         began_s = time.monotonic()
@@ -214,7 +214,7 @@ class PolicyCheck:
 
 
 def check_policy(spec: str, say: Say) -> None:
-    """Check a policy; each finding is a line. Raises BadInput when the policy cannot be made, RunFailed on findings."""
+    """Check a policy; each finding is a line. Raises BadInput if the policy cannot be made, RunFailed on findings."""
     if not is_policy_file(spec):
         raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
     [choice] = policies_of([spec])
@@ -234,7 +234,7 @@ def check_policy(spec: str, say: Say) -> None:
 
 
 def _check_here(choice: PolicyChoice, say: Say) -> list[str]:
-    """Check a policy in this process; return what was found, and say the rest."""
+    """Check a policy in this process; return the findings, and print notes."""
     check = PolicyCheck(choice)
     say(f"  parameters: {check.parameters()}")
     check.play_all(say)
@@ -248,7 +248,7 @@ def _told(played: PlayedStory) -> str:
 
 
 def _starved(jobs: Sequence[JobRow]) -> str:
-    """Return which job waited for its first task while many that came later ended; empty when none did."""
+    """Return the job that waited for its first task while many later ones ended; empty if none did."""
     for job in jobs:
         if job.start is None:
             continue
@@ -260,7 +260,7 @@ def _starved(jobs: Sequence[JobRow]) -> str:
 
 
 def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[str, list[str]]:
-    """Return the decisions of the stories as another process makes them; nothing when that process fails."""
+    """Return the decisions of the stories in another process; empty if that process fails."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-c", CHILD, json.dumps([choice.given, *stories])]
     try:
@@ -278,7 +278,7 @@ def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[
 
 
 def answer_child(given: str) -> None:
-    """Print the decisions of the stories, for the process that asked."""
+    """Print the decisions of the stories, for the parent process."""
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
     print("\n" + json.dumps({story: play_story(story, choice).lines() for story in stories}), end="")

@@ -1,4 +1,4 @@
-"""The simulated stories of `schedbed policy check`: small clusters and what may go wrong on them, as scenarios."""
+"""The simulated stories of `schedbed policy check`: small clusters with typical faults, as scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schedbed profile`: an application's jobs alone with 1 to N map slots a node; the fastest run is the profile."""
+"""`schedbed profile`: an application's jobs alone with 1 to N map slots per node; the fastest run is the profile."""
 
 from __future__ import annotations
 
@@ -50,10 +50,8 @@ IO_TEST_S = 2.0  # of reading or writing at the declared rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """`most`: map slots a node in the last run, None is twice the cores. `out` keeps the runs' folders.
-
-    `clear` forgets what is known and runs nothing.
-    """
+    """`most`: map slots per node in the last run, None is twice the cores. `out` keeps the runs' folders. `clear`
+    deletes the profiles and runs nothing."""
 
     machines: str = "process"
     most: int | None = None
@@ -72,9 +70,9 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Profiles the first job of each workload of that application (or of that name) into the store, or the disks.
+    """Profile the first job of each workload of that application (or of that name) into the store, or the disks.
 
-    BadInput when there is none, RunFailed when a run did not succeed.
+    Raises BadInput if there is none, RunFailed if a run did not succeed.
     """
     if app == IO_RATES_TEST:
         io_rates(scenario, options)
@@ -103,7 +101,7 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Clears what is known of these workloads, so that their next run is the first (liu2015 2.2.1)."""
+    """Clear the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
     for job in jobs:
         for kind, name in (
             (RESOURCES, workload_of(job)),
@@ -116,7 +114,7 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measures what a task alone on a node gets of the local disk and of the block store (liu2015, equation 3)."""
+    """Measure the rates of a task alone on a node at the local disk and at the block store (liu2015, equation 3)."""
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}
     tests = io_tests(scenario)
@@ -133,9 +131,9 @@ def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
 
 
 def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Jobs of one map a node that compute nothing: one writes map output, the other reads and writes files.
+    """Return jobs of one map per node that compute nothing: one writes map output, the other reads and writes files.
 
-    Their nodes' cores are whole ones of the host, so that a disk's rate is all that holds them.
+    The nodes' cores are whole host cores, so that only a disk's rate limits them.
     """
     nodes = scenario.cluster.nodes
     size = round(IO_TEST_S * min(node.disk_bps for node in nodes))
@@ -151,7 +149,7 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """Return the first job of each workload that is of the application, or that bears the name."""
+    """Return the first job of each workload of the application, or of that name."""
     found: dict[str, PlannedJob] = {}
     for job in scenario.jobs:
         if app in (job.app, job.name, workload_of(job)) or _same_class(scenario, job, app):
@@ -165,7 +163,7 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
 
 
 def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
-    """Return whether `path/to/app.py:NAME`, as seen from here, is the class that a job runs."""
+    """Return whether `path/to/app.py:NAME`, resolved from the working folder, is the class that a job runs."""
     source = class_of(job.params)
     if source is None or not is_app_file(app):
         return False
@@ -175,9 +173,9 @@ def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
-    """Return the scenario with that job only, `slots` map slots on each node, and nothing that disturbs it.
+    """Return the scenario with only that job, `slots` map slots on each node, and no disturbance.
 
-    Reduces run beside maps from the beginning as they would, on as many slots as the nodes declare.
+    Reduces run beside maps from the beginning, on as many slots as the nodes declare.
     """
     nodes = tuple(replace(node, map_slots=slots) for node in scenario.cluster.nodes)
     return replace(
@@ -196,7 +194,7 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
 def trial(
     scenario: ResolvedScenario, job: PlannedJob, slots: int, options: ProfileOptions, folder: Path
 ) -> Trial:
-    """Runs it and reads what was measured."""
+    """Run the job alone and read the measurements."""
     out = folder / f"{workload_of(job)}-{slots}"
     quiet = StringIO()
     try:
@@ -223,7 +221,8 @@ def _save(
     resources: ResourceProfile,
     nodes: Mapping[str, NodeSpec],
 ) -> None:
-    """Under the workload's name; resources under the application's, too, unless that says nothing."""
+    """Save the profiles under the workload's name, and resources under the application's name too, unless it is
+    synthetic."""
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):
         store.save(RESOURCES, name, resources.to_values())
@@ -249,6 +248,6 @@ def _show(job: PlannedJob, trials: Sequence[Trial], best: Trial, found: Resource
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """The given folder, or one that goes when all is done."""
+    """Yield the given folder, or one that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix=owned("profile-")) if out is None else nullcontext(out) as path:
         yield Path(path)

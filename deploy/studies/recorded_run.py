@@ -1,4 +1,4 @@
-"""`schedbed validate TRACE --recorded`: a recorded trace on its own slots, simulated, against what was recorded."""
+"""`schedbed validate TRACE --recorded`: a recorded trace, simulated on its own slots, against the recording."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """A job's completion as recorded and as simulated, in seconds. One that failed in the recording is not judged."""
+    """A job's completion as recorded and as simulated, in seconds. A job that failed in the recording is not
+    judged."""
 
     job: str
     name: str
@@ -51,7 +52,7 @@ class JobError:
 
     @property
     def error(self) -> float | None:
-        """Return (simulated - recorded) / recorded; None where one is unknown."""
+        """Return (simulated - recorded) / recorded; None if one is unknown."""
         if not self.recorded_s or self.simulated_s is None:
             return None
         return self.simulated_s / self.recorded_s - 1
@@ -73,17 +74,17 @@ class RecordedAgreement:
 
     @property
     def errors(self) -> list[float]:
-        """Return the relative errors of the jobs that are judged."""
+        """Return the relative errors of the judged jobs."""
         return [job.error for job in self.jobs if job.judged and job.error is not None]
 
     @property
     def job_error(self) -> float:
-        """Return the mean absolute error of the jobs that are judged."""
+        """Return the mean absolute error of the judged jobs."""
         return mean(map(abs, self.errors))
 
     @property
     def completion_error(self) -> float:
-        """Return the relative error of the mean completion of the jobs that are judged."""
+        """Return the relative error of the mean completion of the judged jobs."""
         judged = [job for job in self.jobs if job.judged]
         return (
             sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
@@ -91,7 +92,7 @@ class RecordedAgreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return what is out of bounds, a phrase each."""
+        """Return the figures out of bounds, a phrase each."""
         found: list[str] = []
         if abs(self.makespan_error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -117,7 +118,7 @@ class RecordedAgreement:
 
 
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
-    """Return the scenario's `framework`: the profile with what the recording says, then `numbers`."""
+    """Return the scenario's `framework`: the profile with the recording's numbers, overridden by `numbers`."""
     if name == "none":
         return name
     said: dict[str, Any] = {"recorded_shuffle": True}
@@ -176,7 +177,7 @@ def topology_values(recording: Recording) -> dict[str, Any]:
 
 
 def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
-    """Simulate a scenario; return when each job ended. Raises RunFailed when the simulation cannot go on."""
+    """Simulate a scenario; return the end time of each job. Raises RunFailed if the simulation is stuck."""
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
     try:
@@ -189,7 +190,8 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Hold the ends of a simulation against the recording. BadInput when no job of it succeeded with a known end."""
+    """Compare the ends of a simulation with the recording. Raises BadInput if none of its jobs succeeded with a known
+    end."""
     jobs: list[JobError] = []
     recorded_s = simulated_s = 0.0
     for planned, job in zip(scenario.jobs, trace.jobs, strict=True):
@@ -221,10 +223,10 @@ def validate_recorded(
     sets: Sequence[str] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace on its own slots, print and write how far the simulation is off.
+    """Simulate a recorded trace on its own slots; print and write its errors.
 
-    The folder gets validate.json, and the scenario with its topology, which `schedbed run --machines sim` takes.
-    Raises BadInput for what is no recording, RunFailed when a bound does not hold.
+    The folder gets validate.json, and the scenario with its topology, an input for `schedbed run --machines sim`.
+    Raises BadInput for a trace that is not a recording, RunFailed if a bound does not hold.
     """
     trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
     folder = result_folder(out, "recorded", datetime.now(UTC))

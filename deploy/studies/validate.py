@@ -1,4 +1,4 @@
-"""`schedbed validate`: a scenario live and simulated, and how far apart they are."""
+"""`schedbed validate`: a scenario live and simulated, and the differences."""
 
 from __future__ import annotations
 
@@ -44,8 +44,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A scenario's simulation held against its live runs. `faults`: policies without a run to be judged on and bounds
-    that do not hold, a phrase each; `left_out`: live runs that are not trusted, a line each."""
+    """A scenario's simulation compared with its live runs.
+
+    `faults`: policies without a run to be judged on and bounds that do not hold, a phrase each; `left_out`: live runs
+    that are not trusted, a line each.
+    """
 
     found: tuple[Agreement, ...]
     winner: Winner | None
@@ -65,9 +68,10 @@ def validate(
     """Run the scenario live (or take a finished live run of it) and simulated; print and write the comparison.
 
     The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count. Synthetic
-    jobs cost what they say. How long launches take and what applications cost is fitted to some live repeats, and the
-    simulation is judged on the others (`judging.split_repeats`). Raises RunFailed when a run failed, a policy has no
-    trusted run to be judged on, or a bound does not hold.
+    jobs cost what they declare. The launch times and the applications' costs are fitted to some live repeats, and the
+    simulation is judged on the others (`judging.split_repeats`).
+
+    Raises RunFailed if a run failed, a policy has no trusted run to be judged on, or a bound does not hold.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -89,7 +93,7 @@ def hold_against_live(
     show_phases: bool = False,
     say: Say = print,
 ) -> Validation:
-    """Do what `validate` does in a folder that is there, without judging. Raises RunFailed when a run failed."""
+    """Compare as `validate` does, in an existing folder and without judging. Raises RunFailed if a run failed."""
     scenario = scenario.without_learning()
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
@@ -147,12 +151,12 @@ class LiveRepeats:
 
     @property
     def repeats(self) -> list[int]:
-        """Return the repeats of which at least one policy has a run that counts."""
+        """Return the repeats in which at least one policy has a run that counts."""
         return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
 
     @classmethod
     def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
-        """Read the runs of these policies that succeeded, and leave out those that are not trusted."""
+        """Read the runs of these policies that succeeded, and leave out untrusted ones."""
         run, tables = open_record(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})
         for record in run.runs:
@@ -176,7 +180,7 @@ def compare(
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Say where launches and the applications' costs come from."""
+    """Return a line on the origin of launch times and the applications' costs."""
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
         return f"launches and costs of applications: the defaults; judged on repeats {judged}"
@@ -185,7 +189,7 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
-    """Return a phrase for each policy without a run to be judged on, and for bounds that do not hold."""
+    """Return a phrase for each policy without a run to be judged on, and for each bound that does not hold."""
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
     if outside:
@@ -236,7 +240,7 @@ def _show(found: Agreement, say: Say, show_phases: bool) -> None:
 
 
 def _show_phases(found: Agreement, say: Say) -> None:
-    """Mean seconds of each phase, live and simulated side by side."""
+    """Print the mean seconds of each phase, live and simulated side by side."""
     rows = [
         (group, *(_both(pairs[name]) if name in pairs else "" for name in PHASES))
         for group, pairs in found.phases.items()

@@ -1,4 +1,4 @@
-"""`schedbed whatif`: a recorded run once more in the simulator, under other policies or on another number of nodes."""
+"""`schedbed whatif`: a recorded run repeated in the simulator, under other policies or on another number of nodes."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class RecordedRun:
 
     @property
     def makespan_s(self) -> float:
-        """As measured."""
+        """Return the measured makespan."""
         return metrics.makespan(self.tables.jobs)["all"]
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Return the record of `policy` (SPEC or name), else of the first policy; BadInput when there is none."""
+    """Return the record of `policy` (SPEC or name), else of the first policy. Raises BadInput if there is none."""
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
@@ -72,10 +72,9 @@ def whatif(
     recorded: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Replays the record under `policies` (its own when there are none); returns the folder with the results.
+    """Replay the record under `policies` (its own if there are none); return the folder with the results.
 
-    Task costs and the time to launch an attempt are the record's, everything else is simulated. Raises BadInput
-    and RunFailed.
+    Task costs and launch times are the record's, the rest is simulated. Raises BadInput and RunFailed.
     """
     record = load_record(folder, recorded)
     scenario = _changed(record, policies, nodes).without_learning()
@@ -96,7 +95,7 @@ def whatif(
 
 
 def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a replay's summary with the record as its first policy: `record of fifo`, beside what was simulated."""
+    """Return a replay's summary with the record as its first policy: `record of fifo`, beside the simulated ones."""
     measured = stats.tree([metrics.measure(record.tables)])
     one = record.run.run(record.policy, 0)
     judged = [] if one is None else [fidelity_of(record.run, one, record.tables)]
@@ -121,9 +120,9 @@ def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) ->
 
 
 def resized(scenario: ResolvedScenario, count: int) -> ResolvedScenario:
-    """The scenario on `count` nodes: the first ones, or all and then the first ones again under new names.
+    """Return the scenario on `count` nodes: the first ones, or all and then the first ones again under new names.
 
-    Blocks and faults of nodes that are gone go to others, in turn. BadInput when there are too few for the
+    Blocks and faults of removed nodes go to others, in turn. Raises BadInput if there are too few nodes for the
     replicas.
     """
     cluster = scenario.cluster
@@ -150,7 +149,8 @@ def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
 
 
 def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
-    """Preferred nodes under their new names; where two replicas would meet, the next free node takes one."""
+    """Return preferred nodes under their new names; if two replicas meet on one node, the next free node takes
+    one."""
     if file.preferred is None:
         return file
     made: list[tuple[str, ...]] = []
@@ -166,9 +166,9 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """Return the costs of the record; of a simulation with a trace's times, the costs of the trace.
+    """Return the costs of the record; for a simulation with a trace's times, the costs of the trace.
 
-    Those of a live record are fitted first, by replaying it as it was.
+    The costs of a live record are fitted first, by an unchanged replay.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":
@@ -190,21 +190,21 @@ class _Attempts(NoSink):
         self.rows: list[AttemptRow] = []
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink`: keep the attempt."""
         self.rows.append(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Not kept."""
+        """Drop the row."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Not kept."""
+        """Drop the row."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Not kept."""
+        """Drop the row."""
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """Return launches as fast as recorded; a simulation's record has the default already."""
+    """Return launches as fast as recorded; the record of a simulation has the default already."""
     return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 
@@ -215,7 +215,7 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
-    """Say how near the replay of the recorded policy came."""
+    """Print the error of the replay of the recorded policy."""
     run = open_record(made)
     if record.policy not in run.policies:
         return

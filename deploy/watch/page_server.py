@@ -1,4 +1,4 @@
-"""Serves the live page on the loopback interface to whoever has its address, which holds a token."""
+"""Serves the live page on the loopback interface to clients that know its address, which holds a token."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ Json = dict[str, Any]
 
 
 class Controls(Protocol):
-    """Do what the page's buttons ask for, from any thread. Methods raise BadInput, RunFailed or MasterGone."""
+    """The operations behind the page's buttons, callable from any thread. Methods raise BadInput, RunFailed or
+    MasterGone."""
 
     def kill(self, job: str) -> None: ...
     def fault(self, fault: Any) -> Json: ...
@@ -56,7 +57,7 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """Keeps the events that wait for one open page. A page that does not keep up loses them and gets a snapshot."""
+    """The queue of events for one open page. A page that is too slow loses them and gets a snapshot."""
 
     def __init__(self, most: int = QUEUE_MOST) -> None:
         self._most = most
@@ -65,7 +66,7 @@ class PageClient:
         self.wake = asyncio.Event()
 
     def put(self, event: bytes) -> None:
-        """Have an event wait, or note that the page is behind; never waits."""
+        """Queue an event, or note that the page is behind; never block."""
         if len(self._events) >= self._most:
             self._events.clear()
             self.is_behind = True
@@ -74,7 +75,7 @@ class PageClient:
         self.wake.set()
 
     def take(self) -> list[bytes]:
-        """Return what waits."""
+        """Return the waiting events, and clear the queue."""
         found = list(self._events)
         self._events.clear()
         self.wake.clear()
@@ -82,7 +83,7 @@ class PageClient:
 
 
 class LivePage:
-    """Between the driver, which tells it of the run and never waits, and the pages, which a thread serves."""
+    """The link between the driver, which reports the run and never blocks, and the pages, which a thread serves."""
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
         self.read_only = read_only
@@ -98,22 +99,23 @@ class LivePage:
     # For the driver
 
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
-        """See `RunFeed.begin`."""
+        """Begin a run and send its event to pages; see `RunFeed.begin`."""
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
 
     def take_rows(self, table: str, rows: Any) -> None:
-        """See `RunFeed.take_rows`."""
+        """Take new rows; see `RunFeed.take_rows`."""
         with self._lock:
             self._feed.take_rows(table, rows)
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """See `RunFeed.take_status`."""
+        """Take a status and send its step to pages; see `RunFeed.take_status`."""
         with self._lock:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """See `RunFeed.finish`; nothing can be changed until the next run has begun."""
+        """End the run and send its results to pages; see `RunFeed.finish`. Controls are off until the next run
+        begins."""
         self.controls = None
         with self._lock:
             self._tell(self._feed.finish(state, note))
@@ -164,9 +166,9 @@ def written(event: str, data: Json) -> bytes:
 
 @contextmanager
 def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
-    """Serve the page within the block, if a port is given (0 for any); pages that are open get the report at its end.
+    """Serve the page within the block, if a port is given (0 for any); open pages get the report at its end.
 
-    Raise RunFailed when the port is taken.
+    Raises RunFailed if the port is taken.
     """
     if port is None:
         yield None
@@ -199,14 +201,16 @@ def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
 
 
 class _Guard:
-    """Checks every request that has the token: a loopback Host, and for changes the token in a header. Answers errors
-    in a line, and sets headers that keep the page to itself."""
+    """Checks every request that has the token: a loopback Host, and for changes the token in a header.
+
+    Answers errors in one line, and sets headers that forbid other sites to use the page.
+    """
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
 
     def middleware(self) -> Any:
-        """Return it as the application's second middleware."""
+        """Return the checks as the application's second middleware."""
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -241,7 +245,7 @@ SAFE = {
 
 
 class _PageHandlers:
-    """Answers each route with a method."""
+    """The methods that answer the routes."""
 
     def __init__(self, watch: LivePage) -> None:
         self._watch = watch
@@ -307,7 +311,7 @@ class _PageHandlers:
         return web.json_response({"said": f"submitted {', '.join(jobs)}"})
 
     def _controls(self) -> Controls:
-        """Return what changes the run. Raise HTTPForbidden for a page that only looks, RunFailed between two runs."""
+        """Return the controls of the run. Raises HTTPForbidden for a read-only page, RunFailed between two runs."""
         if self._watch.read_only:
             raise web.HTTPForbidden(reason="--read-only: this page changes nothing")
         controls = self._watch.controls

@@ -1,4 +1,4 @@
-"""Makes the live page's events of the rows and the status that the driver reads of the JobTracker anyhow. Pure."""
+"""Makes the live page's events from the rows and the status that the driver reads anyway. Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ JOB_STATE, SUBMIT, FINISH = places_of("jobs", "state", "submit", "finish")
 class RunFeed:
     """Takes the rows and the status of a command's runs, one after the other; for one thread at a time.
 
-    Each status makes a step: what has changed since the last one. A page that comes later takes `snapshot` first, which
-    is bounded, and skips steps up to its `seq`.
+    Each status makes a step: the changes since the last one. A page that joins later takes `snapshot` first, which is
+    bounded, and skips steps up to its `seq`.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -53,12 +53,12 @@ class RunFeed:
         self._new: dict[str, list[list[Any]]] = {"ended": [], "decisions": [], "faults": []}
 
     def begin(self, nodes: Iterable[NodeSpec], about: Mapping[str, Any]) -> Json:
-        """Begin with a run on these nodes; `about` names it: policy, repeat, of_policies. Return what pages hear."""
+        """Begin a run on these nodes, and return its event; `about` names the run: policy, repeat, of_policies."""
         self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
         return self._told("all", self.snapshot())
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Take new rows of a table, with the columns of `history.COLUMNS`; the next status tells them."""
+        """Take new rows of a table, with the columns of `history.COLUMNS`; the next step reports them."""
         if table == "attempts":
             for row in rows:
                 self._tally.count_attempt(row)
@@ -107,18 +107,18 @@ class RunFeed:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
     def finish(self, state: str, note: str) -> Json:
-        """End the run: its figures stand beside those of the others from now on."""
+        """End the run, and return an event with its figures beside those of earlier runs."""
         about = {key: self._about.get(key) for key in ("policy", "repeat")}
         self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """End the command; pages go to its report."""
+        """End the command, and return the event that sends pages to its report."""
         self._report = has_report
         return self._told("over", {"report": has_report})
 
     def snapshot(self) -> Json:
-        """Return all that a page needs to show the run as it is; nothing in it changes later."""
+        """Return all data that a page needs to show the current run; none of it changes later."""
         return {
             "seq": self._seq,
             "page": self._page,
@@ -165,7 +165,8 @@ class RunTally:
             self._local += row[WHERE] == "node"
 
     def figures(self) -> Json:
-        """Return makespan and mean completion time [s], the share of local maps, and counts; None is not known."""
+        """Return makespan and mean completion time [s], the share of local maps, and counts; None for unknown
+        ones."""
         first_s = self._first_s
         return {
             "makespan_s": None if first_s is None or not self._last_s else self._last_s - first_s,

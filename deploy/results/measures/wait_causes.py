@@ -87,14 +87,14 @@ def _of_job(
 
 
 def _held(attempts: pd.DataFrame, owners: np.ndarray, end_s: float) -> Intervals:
-    """Return when attempts held their slots, from their assignment on."""
+    """Return the intervals in which attempts held a slot: from their assignment to their end, or `end_s`."""
     start = attempts["assigned"].to_numpy(float)
     end = attempts["end"].fillna(end_s).to_numpy(float)
     return Intervals(start, np.maximum(start, end), owners)
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return 1 while no slot is free, two users or more are active, and this one has its share of the slots."""
+    """Return 1 while no slot is free, two or more users are active, and this user holds at least its equal share."""
     times = np.unique(np.concatenate([mine.t, active.t, full.t]))
     users = active.at(times)
     has = (full.at(times) > 0) & (users >= 2) & (mine.at(times) * users >= slots)
@@ -102,7 +102,8 @@ def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> S
 
 
 def _windows(skips: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return by job from when to when it was passed over, and whether for data: up to its next skip or assignment."""
+    """Return, by job, the start and end of each time that it was passed over, and whether for data locality. Such a
+    time ends at the job's next skip or its next assignment, whichever comes first."""
     assigned = {job: np.sort(times.to_numpy(float)) for job, times in attempts.groupby("job")["assigned"]}
     made: dict[str, tuple[np.ndarray, ...]] = {}
     for job, rows in skips.sort_values("t", kind="stable").groupby("job", sort=False):
@@ -115,7 +116,7 @@ def _windows(skips: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, tuple[np.
 
 
 def _within(start: np.ndarray, end: np.ndarray, area: Area) -> Area:
-    """Return the area up to a time that lies in the windows, which are in order and do not overlap."""
+    """Return the area up to a time that lies in the windows, which are sorted and do not overlap."""
     if not len(start):
         return np.zeros_like
     closed = np.where(np.isinf(end), start, end)  # of an open one only what `inside` adds counts
@@ -131,7 +132,7 @@ def _within(start: np.ndarray, end: np.ndarray, area: Area) -> Area:
 
 
 def _positions(values: pd.Series | np.ndarray) -> dict[str, np.ndarray]:
-    """Return where each value stands."""
+    """Return the indexes of each value."""
     names, index = np.unique(np.asarray(values, str), return_inverse=True)
     places = np.split(
         np.argsort(index, kind="stable"), np.cumsum(np.bincount(index, minlength=len(names)))[:-1]

@@ -34,7 +34,7 @@ def spread(times: np.ndarray) -> dict[str, float]:
 
 
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
-    """Return the spread of a time of each job in all, `per_user` and `per_size`."""
+    """Return the spread of the jobs' times over all jobs, `per_user` and `per_size`."""
     users = jobs["user"].astype(str).to_numpy()
     sizes = np.array([size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist()], dtype=object)
     return {
@@ -57,20 +57,21 @@ def classes(jobs: pd.DataFrame) -> tuple[dict[str, set[str]], dict[str, set[str]
 
 
 def job_waits(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the seconds from each job's submission to its first launch; NaN for a job that never had one."""
+    """Return the seconds from each job's submission to its first launch; NaN for a job that was never launched."""
     return (jobs["start"] - jobs["submit"]).to_numpy(float)
 
 
 def task_waits(jobs: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return the seconds that each launched task could have run and did not: up to its first assignment."""
+    """Return, for each launched task, the seconds from the time at which it could run to its first assignment."""
     first = first_assignments(jobs, attempts)
     return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
 
 
 def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return by launched task when it was first `assigned`, and since when it was `runnable`; job, kind and split_of.
+    """Return, by launched task: when it was first `assigned`, since when it was `runnable`, its job, kind and
+    split_of.
 
-    A map can run from its job's submission on, a reduce from the moment when enough maps had ended (slow-start).
+    A map can run from its job's submission on, a reduce as soon as the slow-start's share of the maps has ended.
     """
     kept = {"assigned": "min", "job": "first", "kind": "first", "split_of": "first"}
     first = attempts.groupby("task", sort=False).agg(kept)
@@ -84,7 +85,8 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
 
 
 def _reduces_opened(jobs: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, float]:
-    """Return by job when the slow-start's share of its maps had ended; its submission when it has no maps."""
+    """Return, by job, the time at which the slow-start's share of its maps had ended; the submission of a job without
+    maps."""
     slowstart = CoreConfig().slowstart
     maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
     done = maps.sort_values("end", kind="stable").drop_duplicates("task")

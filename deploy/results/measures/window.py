@@ -1,7 +1,7 @@
-"""The part of a run that figures are of (`measure` of a scenario), as tables that hold no more than that.
+"""The part of a run that figures cover (`measure` of a scenario), as tables that hold only this part.
 
-Figures of jobs and tasks are of the jobs submitted in [from, until), whenever they end. Figures of the cluster
-(shares, use, running tasks, heartbeats) are of the time from `from` to `until`, whichever jobs ran.
+Figures of jobs and tasks cover the jobs submitted in [from, until), even if they end later. Figures of the cluster
+(shares, use, running tasks, heartbeats) cover the time from `from` to `until`, with all jobs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From when until when, in seconds since the run's start; until infinity where only a warm-up is left out."""
+    """The start and the end of the measured time, in seconds since the run's start; the end is infinity if only a
+    warm-up is left out."""
 
     from_s: float = 0.0
     until_s: float = math.inf
 
     @staticmethod
     def of(measure: Mapping[str, Any] | None) -> Window | None:
-        """Return what a resolved scenario's `measure` stands for; None where nothing is left out."""
+        """Return the window that a resolved scenario's `measure` describes; None if it leaves nothing out."""
         if not measure:
             return None
         until_s = measure.get("until_s")
         return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
 
     def holds(self, submit_s: float) -> bool:
-        """Return whether a job that was submitted at `submit_s` counts."""
+        """Return whether a job submitted at `submit_s` counts."""
         return self.from_s <= submit_s < self.until_s
 
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
@@ -49,7 +50,7 @@ class Window:
         }
 
     def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
-        """Return the tables of all jobs with times cut to the window; `end_s` is the end of what has none."""
+        """Return the tables of all jobs with times cut to the window; `end_s` replaces missing end times."""
         beats = tables["heartbeats"]
         inside = (beats["t"] >= self.from_s) & (beats["t"] <= self.until_s)
         return {
@@ -78,7 +79,7 @@ class Window:
 
 
 def sentence(told: Mapping[str, Any]) -> str:
-    """Return `measure` of a summary in words, for below a table."""
+    """Return `measure` of a summary as a sentence for below a table."""
     until_s = told["until_s"]
     span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
     return (

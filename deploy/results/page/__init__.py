@@ -1,1 +1,1 @@
-"""The parts of `report.html`: what it says and draws, its templates, its style and its script."""
+"""The parts of `report.html`: its text and drawings, its templates, its style and its script."""

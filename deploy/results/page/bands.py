@@ -1,4 +1,4 @@
-"""Large clusters by rack: a band instead of a row for each slot or node."""
+"""Large clusters by rack: one band per rack instead of one row per slot or node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ NO_INPUT = "reduces, no input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bands:
-    """Racks, or with very many of them groups of racks: names, and the places of their nodes in the list of nodes."""
+    """Racks, or groups of racks if there are very many: their names, and the indexes of their nodes in the list of
+    nodes."""
 
     names: list[str]
     members: list[np.ndarray]
 
     @staticmethod
     def of(nodes: Sequence[Mapping[str, Any]]) -> Bands | None:
-        """Return the bands of a cluster; None when its nodes are few enough to be drawn one by one."""
+        """Return the bands of a cluster; None if its nodes are few enough to be drawn one by one."""
         if len(nodes) <= NODES_ALONE:
             return None
         racks: dict[str, list[int]] = {}
@@ -48,7 +49,7 @@ def _named(racks: Sequence[str]) -> str:
 
 
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
-    """Return for each band the share of its slots in use, in per cent of each bin, by job, user and place."""
+    """Return, for each band, the share of its slots in use, in per cent per bin, by job, user and locality."""
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [
         sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)

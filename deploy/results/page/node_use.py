@@ -1,4 +1,4 @@
-"""How much of their declared rates nodes used over time: each node or rack, the mean and the busiest node."""
+"""How much of their declared rates nodes used over time: each node or rack, the mean, and the busiest node."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 
 
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
-    """Return the use in each bin in per cent: of each node or band, the mean, and of the busiest node at that time.
+    """Return the use per bin in per cent: of each node or band, the mean, and of the busiest node in that bin.
 
-    Null where nothing was said. A simulated node that is idle sends nothing, so there it is 0 unless a fault
-    silenced the node.
+    A bin without heartbeats is null. In a simulated run it is 0, since an idle simulated node sends no heartbeats,
+    unless a fault silenced the node.
     """
     beats = mine.heartbeats
     covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
@@ -48,7 +48,7 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
 
 
 def limits(mine: RunTables) -> dict[str, str]:
-    """Return what a node may use at most, in words: the declared rate, or the range of rates."""
+    """Return the most that a node may use, in words: the declared rate, or the range of rates."""
     return {
         "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),
         "disk": _span([_rate(node.get("disk_bps")) for node in mine.nodes]),
@@ -66,7 +66,7 @@ def _span(rates: list[str]) -> str:
 
 
 def _mean(cells: np.ndarray) -> np.ndarray:
-    """Return the mean over rows of what is known; NaN where nothing is."""
+    """Return the mean over the rows, without NaN; NaN in columns that hold nothing else."""
     known = ~np.isnan(cells)
     count = known.sum(axis=0)
     total = np.where(known, cells, 0.0).sum(axis=0)
@@ -78,7 +78,7 @@ def _percents(line: np.ndarray) -> list[int | None]:
 
 
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the mean use in each bin; after a long silence a heartbeat counts only for the usual interval."""
+    """Return the mean use per bin; after a long silence a heartbeat counts only for the usual interval."""
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
     area = _spread(t - spoken, t, value, edges)
@@ -88,13 +88,13 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the area of boxes of height `value` in each bin."""
+    """Return the area of boxes of height `value` per bin."""
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
-    """Return in which bins a fault may have silenced the node: from its beginning to its end, if it has one."""
+    """Return the bins in which a fault may have silenced the node: from its start to its end, if it has one."""
     made = np.zeros(len(edges) - 1, bool)
     for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):
         if node in str(target).rpartition(" on ")[2].split(","):

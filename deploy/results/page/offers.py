@@ -1,4 +1,4 @@
-"""What policies answered to offers of slots: summed by reason, and for each drawn attempt, within bounds."""
+"""The answers of policies to offers of slots: summed by reason, and for each drawn attempt, within bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBER = r"\d+(?:\.\d+)?"
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
-    """Return how often each answer was given for each reason; numbers in a reason do not tell reasons apart."""
+    """Return the number of each answer per reason; reasons that differ only in numbers count as one."""
     data = mine.tables["decisions"]
     if not len(data):
         return {}
@@ -27,11 +27,12 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 
 
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
-    """Return why each drawn attempt was launched, and when its job was passed over, as columns of numbers.
+    """Return the reason of each drawn attempt's launch, and the times when its job was passed over, as columns of
+    numbers.
 
     `launched` has for each attempt the reason of the answer that launched it, or -1. `passes` are stretches of equal
-    answers about a job as a whole: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, how
-    often (`count`) and on how many nodes; `left_out` answers are in no stretch.
+    answers about a whole job: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, the
+    number of answers (`count`) and of nodes; `left_out` counts the answers that are in no stretch.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]
@@ -58,7 +59,8 @@ def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> di
 
 
 def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
-    """Return the reason of each attempt's launch: of the last one of its task on its node up to its assignment."""
+    """Return the reason of each attempt's launch: that of its task's last launch answer on its node up to its
+    assignment."""
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
     found: dict[tuple[str, str], list[tuple[float, str]]] = {}
@@ -73,7 +75,7 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers about jobs as a whole (skip, reject), equal ones that follow each other as one row."""
+    """Return the answers about whole jobs (skip, reject); equal answers that follow each other are one row."""
     whole = decisions["task"].isna() | (decisions["task"] == "")
     data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]
     data = data.assign(reason=_kinds(data["reason"])).sort_values(["job", "kind", "t"], kind="stable")
@@ -96,5 +98,5 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(reasons: pd.Series) -> pd.Series:
-    """Return reasons with each number in them as `…`."""
+    """Return the reasons with `…` in place of each number."""
     return reasons.fillna("").astype(str).str.replace(NUMBER, "…", regex=True)

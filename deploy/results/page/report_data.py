@@ -1,6 +1,6 @@
-"""What the report draws, as compact JSON values: lanes, series on a common grid, and curves of every policy.
+"""The data that the report draws, as compact JSON values: lanes, series on a common grid, and curves of every policy.
 
-Times are in hundredths of a second where there are many of them. Time plots show each policy's first repeat.
+Long columns of times are in hundredths of a second. Time plots show each policy's first repeat.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that the page's script needs."""
+    """Return all data that the page's script needs."""
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
@@ -97,7 +97,7 @@ def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the seconds of a job by `SPENT`: under `all`, and of each class of size that there is."""
+    """Return the seconds of a job by `SPENT`: under `all`, and under each class of size that occurs."""
     found = figures.get("time_s", {})
     groups = {"all": found} | {
         size: found["per_size"][size] for size in SIZES if size in found.get("per_size", {})
@@ -116,7 +116,8 @@ def first_runs(run: RunFile) -> list[Key]:
 
 
 def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
-    """Return every job of any policy once, in order of submission; names that several jobs share get the job's id."""
+    """Return every job of any policy once, in order of submission; names that several jobs share are followed by the
+    job's id."""
     jobs: dict[str, dict[str, Any]] = {}
     for mine in shown:
         for row in mine.jobs.sort_values(["submit", "job"], kind="stable").to_dict("records"):
@@ -128,7 +129,7 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
-    """Return the rows of the swim-lane (one a slot) and its attempts, column by column, with their offers."""
+    """Return the rows of the swim lanes (one per slot) and their attempts, as columns, with their offers."""
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
     rows = _lane_rows(placed, mine)
@@ -174,7 +175,7 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return every attempt that is wide enough to see, and of the others one for each spot on the screen."""
+    """Return every attempt that is wide enough to see, and one of the others per spot on the screen."""
     if len(placed) <= most:
         return placed
     spot = max(end_s, 1e-9) / PIXELS
@@ -188,13 +189,14 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """Return how long a reduce's shuffle took, in hundredths; -1 when there was none."""
+    """Return the duration of each reduce's shuffle in hundredths of a second; -1 without a shuffle."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return mean running tasks in each bin, by job, user and queue: the biggest groups, the rest as `others`."""
+    """Return the mean number of running tasks per bin, by job, user and queue: the biggest groups, the rest as
+    `others`."""
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         owner = dict(zip(mine.jobs["job"], mine.jobs[key], strict=True))
@@ -210,7 +212,8 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Running slots over (slots / active users), per user and bin, and Jain's index; null while not active."""
+    """Return the running slots over (slots / active users), per user and bin, and Jain's index; null while not
+    active."""
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
     users = np.diff(active.integral(edges)) / widths
@@ -230,13 +233,13 @@ def _active_bins(jobs: pd.DataFrame, end_s: float, edges: np.ndarray) -> np.ndar
 
 
 def faults(mine: RunTables) -> list[list[Any]]:
-    """[t, kind, target, until or null] of every injected fault."""
+    """Return [t, kind, target, until or null] of every injected fault."""
     rows = mine.tables["faults"].to_dict("records")
     return [[r["t"], r["kind"], r["target"], r["until"] if r["until"] == r["until"] else None] for r in rows]
 
 
 def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
-    """Completion times, waits and slowdowns of the jobs of all repeats, each in order."""
+    """Return the completion times, waits and slowdowns of the jobs of all repeats, each sorted."""
     return {
         "completion": quantiles([completion_times(mine.jobs) for mine in repeats]),
         "wait": quantiles([job_waits(mine.jobs) for mine in repeats]),
@@ -245,7 +248,7 @@ def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
 
 
 def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
-    """Return the known values of all repeats in order; of very many, evenly chosen quantiles."""
+    """Return the known values of all repeats, sorted; evenly spaced quantiles if there are very many."""
     values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
     values = values[~np.isnan(values)]
     if len(values) > CDF_MAX:
@@ -254,7 +257,7 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Shares of node, rack and off-rack maps by tasks and by bytes."""
+    """Return the shares of node, rack and off-rack maps by tasks and by bytes."""
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):
         leaves = [leaf_of(policy, ("locality", by, place)) for place in PLACES]
@@ -267,6 +270,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Rounded, with null where there is nothing to say."""
+    """Return the values rounded, with null where the mask is off or the value is NaN."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]

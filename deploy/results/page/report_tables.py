@@ -1,4 +1,5 @@
-"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity; templates make HTML of them."""
+"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity; templates turn them into
+HTML."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A value as it is shown, with a class of the page's style, its interval and its difference to the first policy."""
+    """A value as shown, with a class of the page's style, its interval and its difference to the first policy."""
 
     text: str
     kind: str = ""
@@ -48,7 +49,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """A table of the page. `text_columns` columns after the first are aligned left; `notes` stand below."""
+    """A table of the page. `text_columns` columns after the first are aligned left; `notes` follow below."""
 
     heads: Sequence[str]
     rows: Sequence[TableRow]
@@ -57,12 +58,13 @@ class PageTable:
 
 
 def comparison_html(summary: Mapping[str, Any]) -> str:
-    """Return the comparison alone, as a notebook shows it."""
+    """Return only the comparison, as a notebook shows it."""
     return templates.table(comparison(summary))
 
 
 def comparison(summary: Mapping[str, Any]) -> PageTable:
-    """Return figures down, policies across: mean, interval, and the paired difference to the first policy."""
+    """Return the comparison: one row per figure, one column per policy, with mean, interval, and paired difference to
+    the first policy."""
     policies: Policies = summary["policies"]
     rows: list[TableRow] = []
     for figure in FIGURES:
@@ -128,7 +130,8 @@ def _groups(
     most: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> PageTable:
-    """Return a row a group, and for each of `shown` a column a policy; `most` has the most tasks of a size."""
+    """Return one row per group, and for each of `shown` one column per policy; `most` has the largest number of tasks
+    per size."""
     rows: list[TableRow] = []
     for name in names:
         leaves = [
@@ -147,7 +150,7 @@ def _groups(
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return per job with a deadline how long before (or after) it each policy finished."""
+    """Return, per job with a deadline, the time before (or after) it at which each policy finished."""
     found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
     rows = [
         TableRow(
@@ -206,7 +209,7 @@ def _completion(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
-    """Return how often each policy gave each answer for each reason (`offers.sums`), the most frequent first."""
+    """Return the number of each policy's answers per reason (`offers.sums`), the most frequent first."""
     totals: Counter[tuple[str, str]] = Counter()
     for mine in counted.values():
         totals.update(mine)
@@ -231,7 +234,8 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
 
 
 def fidelity(policies: Policies) -> PageTable:
-    """Per policy how busy the host was, and of each resource the declared and the achieved rate."""
+    """Return, per policy, the time that the host was saturated, and the declared and achieved rate of each
+    resource."""
     heads = ["", "host CPU saturated [% of time]"]
     heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
     rows: list[TableRow] = []

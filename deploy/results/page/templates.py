@@ -1,4 +1,4 @@
-"""The page's templates, filled by Jinja, which escapes all text that is not said to be HTML."""
+"""The page's templates, filled by Jinja, which escapes all text except text marked as HTML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def part(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return what fills templates; a name that a template misses is an error. `|tojson` cannot end its script."""
+    """Return the Jinja environment that fills templates.
+
+    A name that a template lacks is an error, and `|tojson` cannot end the script element around it.
+    """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
@@ -37,7 +40,7 @@ def filled(name: str, **values: Any) -> str:
 
 
 def fill(text: str, **values: Any) -> str:
-    """Return a template that another folder has as HTML."""
+    """Return a template given as text, filled, as HTML."""
     return environment().from_string(text).render(**values)
 
 

@@ -1,7 +1,7 @@
-"""Sentences that say how policies differ and why, each with its evidence; docs/statistics.md says what they rest on.
+"""Sentences on how policies differ and why, each with its evidence; docs/statistics.md has the grounds for them.
 
-`beats` is said only where the table's test tells the two policies apart. Below `stats.REPEATS_LEAST` repeats nothing
-is tested: the sentences then tell what this run did, and say so.
+A sentence says `beats` only if the table's test separates the two policies. Below `stats.REPEATS_LEAST` repeats
+nothing is tested: the sentences then describe this run only, and state so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """A sentence and the numbers that it rests on."""
+    """A sentence and the numbers behind it."""
 
     text: str
     evidence: str
@@ -55,7 +55,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """A policy that is better than another one in a row of the table. `tested` says whether a test carries that."""
+    """A policy that is better than another one in a row of the table; `tested` is whether a test confirms that."""
 
     figure: Figure
     winner: str
@@ -64,7 +64,8 @@ class ComparedPair:
 
 
 def sentences(summary: Mapping[str, Any], runs: Mapping[str, RunTables], most: int = SENTENCES) -> list[Why]:
-    """Return at most `most` sentences; none where nothing is to be said. `runs` are the policies' first repeats."""
+    """Return at most `most` sentences; an empty list if no difference is worth one. `runs` are the policies' first
+    repeats."""
     policies: Policies = summary["policies"]
     made: list[Why] = []
     for pair in _pairs(policies):
@@ -75,9 +76,9 @@ def sentences(summary: Mapping[str, Any], runs: Mapping[str, RunTables], most: i
 
 
 def _pairs(policies: Policies) -> Iterator[ComparedPair]:
-    """Yield the differences worth a sentence: the leader of each row against the first policy, if there is one.
+    """Yield the differences worth a sentence: in each row, the best policy against the first one.
 
-    Where the first policy leads, it is the last one in that row that it is compared with.
+    If the first policy is the best, it is compared with the worst one of that row.
     """
     if len(policies) < 2:
         return
@@ -96,7 +97,8 @@ def _pairs(policies: Policies) -> Iterator[ComparedPair]:
 
 
 def _pair(policies: Policies, figure: Figure, favourite: str = "") -> ComparedPair | None:
-    """Return who is better in a row, if that can be told; among equals it is the favourite."""
+    """Return the better policy of a row and its rival, or None if they cannot be told apart; `favourite` wins a
+    tie."""
     means = {
         name: leaf["mean"]
         for name, policy in policies.items()
@@ -125,7 +127,7 @@ def _repeats(policies: Policies, names: Sequence[str], figure: Figure) -> int:
 def _both(
     policies: Policies, pair: ComparedPair, path: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return what winner and loser have at a path, a number a repeat; None where they are not of the same repeats."""
+    """Return the values of winner and loser at a path, one per repeat; None unless both have the same repeats."""
     leaves = [leaf_of(policies[name], path) for name in (pair.winner, pair.loser)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
         return None
@@ -178,7 +180,7 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _because(policies: Policies, pair: ComparedPair, runs: Mapping[str, RunTables]) -> tuple[str, str]:
-    """Return where most of the difference comes from, and the evidence; two empty texts where no test carries it."""
+    """Return where most of the difference comes from, and the evidence; two empty texts if no test confirms it."""
     shares = _sizes(runs.get(pair.loser))
     found: list[tuple[float, str, str, np.ndarray, np.ndarray]] = []
     for size, share in shares.items():
@@ -224,9 +226,10 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def blocker(run: RunTables, size: str) -> tuple[str, float] | None:
-    """Return whose attempts held most of the slots in use while jobs of a size waited for their first, and how much.
+    """Return the jobs that held most of the slots in use while jobs of a size waited for their first, and their
+    share.
 
-    Jobs whose names differ in a number at the end count as one. None when nobody held at least `HELD`.
+    Jobs with names that differ only in a number at the end count as one. None if no job held at least `HELD`.
     """
     jobs = run.jobs
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)

@@ -32,12 +32,12 @@ Own = dict[str, Any]
 
 
 def is_own(app: str) -> bool:
-    """Return whether the name of an application means one that the user brings."""
+    """Return whether an application's name means one that the user brings."""
     return app == STREAMING or is_app_file(app)
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return the application with its derived parameters; None with a complaint when there is none."""
+    """Return the application with its derived parameters; None with a complaint if there is none."""
     try:
         if is_app_file(given.app):
             return _of_class(given, path, inputs)
@@ -58,7 +58,7 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 
 
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
-    """Return the parameters that a job runs with; the time that its own code may do nothing is scaled as all times."""
+    """Return the parameters that a job runs with; the time limit of a user's own code is scaled like all times."""
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
     params = resolve_params(app, stated, scale, (*path, "params"), inputs.complaints)
@@ -71,9 +71,10 @@ def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInp
 
 
 def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
-    """Return what a class `path/to/app.py:NAME` declares, and its file; looked for in `base`, then here.
+    """Return the declaration of a class `path/to/app.py:NAME`, and its file; searched in `base`, then in the working
+    folder.
 
-    BadInput says in one line what is wrong with it.
+    Raises BadInput with the error in one line.
     """
     name, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     if not class_name:
@@ -154,7 +155,8 @@ def _costs(costs: Any, key: str) -> dict[str, float]:
 
 
 def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
-    """Return the files beside the scenario that the words of a command name, with what Python files import."""
+    """Return the files beside the scenario that the words of a command name, and the files that Python files
+    import."""
     if not isinstance(command, str) or not command.strip():
         raise _Wrong(key, f"{command!r} is no command")
     try:
@@ -192,7 +194,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[dict[str, Any]]:
-    """Return the parameter `files`, each file noted as an input of the scenario."""
+    """Return the parameter `files`, and note each file as an input of the scenario."""
     shipped: list[ProgramFile] = []
     for name, real in files.items():
         try:

@@ -1,1 +1,1 @@
-"""Keys of a scenario file that stand by themselves: their models, and what they are resolved to."""
+"""Independent keys of a scenario file: their models, and their resolved form."""

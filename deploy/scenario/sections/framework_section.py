@@ -1,4 +1,4 @@
-"""`framework`: what a simulated run adds to the work of tasks, as a profile's name or with numbers of one's own."""
+"""`framework`: the time and CPU that a simulated run adds to tasks, as a profile's name or as numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cost = Annotated[Duration, Field(le=3600)]
 
 
 class FrameworkCosts(Section):
-    """The numbers of a profile; the profile's own where none is given. No `scale` changes them."""
+    """The numbers of a profile; missing ones are the profile's. `scale` does not change them."""
 
     maps_per_heartbeat: Annotated[Slots | None, says("maps that a heartbeat's reply starts, 0 for all")] = (
         None
@@ -83,7 +83,7 @@ FrameworkModel = Annotated[
 
 
 def framework_of(given: Any) -> Framework:
-    """Return what a checked `framework` stands for."""
+    """Return the framework that a checked `framework` names."""
     if isinstance(given, str):
         return PROFILES[given]
     assert isinstance(given, FrameworkChoice)

@@ -1,4 +1,4 @@
-"""A node's disk and memory as a scenario says them: one figure each, or with what they lose under load."""
+"""A node's disk and memory in a scenario: one figure each, or with their loss under load."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ Foreground = Annotated[
 
 
 def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the load as times in seconds, multiplied by `scale`, each with the share from then on."""
+    """Return the load as (seconds, share from then on) pairs, times multiplied by `scale`."""
     if not isinstance(value, list):
         return ((0.0, value),) if value else ()
     return tuple((step.at * scale, step.cpu) for step in value)
 
 
 def disk_of(value: float | DiskModel) -> DiskModel:
-    """Return the disk with nothing left out."""
+    """Return the disk as a full model, defaults filled in."""
     return value if isinstance(value, DiskModel) else DiskModel(rate=value)
 
 
 def memory_of(value: int | MemoryModel) -> MemoryModel:
-    """Return the memory with nothing left out."""
+    """Return the memory as a full model, defaults filled in."""
     return value if isinstance(value, MemoryModel) else MemoryModel(size=value)

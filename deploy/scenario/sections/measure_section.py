@@ -1,4 +1,4 @@
-"""`measure`: the part of a run that figures are of; the warm-up before and the cool-down after are left out."""
+"""`measure`: the part of a run that figures cover, without the warm-up before and the cool-down after."""
 
 from __future__ import annotations
 
