@@ -1,6 +1,6 @@
-"""Real agents, gone when the test ends: spoken to as a TaskTracker does (`Rig`), or with a whole job (`MiniCluster`).
+"""Real agents, stopped when the test ends: driven as by a TaskTracker (`Rig`), or with a whole job (`MiniCluster`).
 
-`MiniCluster` stands in for JobTracker and NameNode with a few lines, and runs real attempts; a `Rig` runs fake ones.
+`MiniCluster` replaces JobTracker and NameNode with a few lines, and runs real attempts; a `Rig` runs fake ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Message = dict[str, Any]
 
 
 def node_spec(name: str = "n1", **changes: Any) -> NodeSpec:
-    """A node that is fast unless told otherwise."""
+    """Return a node that is fast unless `changes` slow it."""
     plain: dict[str, Any] = {
         "node": name,
         "rack": "r1",
@@ -58,7 +58,7 @@ def node_spec(name: str = "n1", **changes: Any) -> NodeSpec:
 
 
 def attempt_spec(attempt: str = "job_0001_m_000000_0", do: str = "nothing", **params: Any) -> AttemptSpec:
-    """An attempt of the fake runtime."""
+    """Return an attempt of the fake runtime."""
     task = attempt.rpartition("_")[0]
     return AttemptSpec(
         attempt=attempt,
@@ -77,7 +77,7 @@ def attempt_spec(attempt: str = "job_0001_m_000000_0", do: str = "nothing", **pa
 
 @dataclass
 class Talk:
-    """A running agent, the control connection to it, and all that it has said."""
+    """A running agent, the control connection to it, and all messages that it has sent."""
 
     machine: ProcessMachine
     hello: Hello
@@ -93,7 +93,7 @@ class Talk:
         await self.send("launch", spec=spec.to_json())
 
     async def hear(self, type_: str, timeout_s: float = PATIENCE_S, **having: Any) -> Message:
-        """The next message of that type with these fields; the others are kept in `heard`."""
+        """Return the next message of that type with these fields; the other messages are kept in `heard`."""
         async with asyncio.timeout(timeout_s):
             while True:
                 message = await self.socket.receive_json()
@@ -102,7 +102,7 @@ class Talk:
                     return message
 
     async def run(self, spec: AttemptSpec) -> Message:
-        """Launches and waits for the report."""
+        """Launch an attempt and wait for its report."""
         await self.launch(spec)
         return await self.hear("ended", attempt=spec.attempt)
 
@@ -157,7 +157,7 @@ class Rig:
         return talk
 
     async def introduce(self, *talks: Talk) -> None:
-        """Tells each where all are; on return they know."""
+        """Tell each agent the addresses of all, and wait until it knows them."""
         urls = {talk.machine.node.node: talk.hello.url for talk in talks}
         racks = {talk.machine.node.node: talk.machine.node.rack for talk in talks}
         for talk in talks:
@@ -170,7 +170,7 @@ class Rig:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
+    """Return whether a process runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -178,7 +178,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
-    """Whether all of these processes end within that time."""
+    """Return whether all of these processes end within that time."""
     give_up = time.monotonic() + timeout_s
     while any(map(alive, pids)) and time.monotonic() < give_up:
         await asyncio.sleep(0.01)
@@ -186,7 +186,7 @@ async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
 
 
 def below(pid: int) -> list[int]:
-    """All processes under this one."""
+    """Return all processes below this one."""
     return [child.pid for child in psutil.Process(pid).children(recursive=True)]
 
 
@@ -194,7 +194,7 @@ Story = Callable[[Rig], Awaitable[None]]
 
 
 class MiniCluster:
-    """`async with MiniCluster(...)`: agents up. `files` maps a path to its blocks."""
+    """Real agents in `async with MiniCluster(...)`. `files` maps a path to its blocks."""
 
     def __init__(
         self, root: Path, count: int = 1, limits: str = "off", tls: Tls | None = None, **node: Any
@@ -244,11 +244,11 @@ class MiniCluster:
         self.files[path] = ranges
 
     def read(self, path: str) -> bytes:
-        """A file, straight from the disk of the first node of each block."""
+        """Return a file, read from the disk of the first node of each block."""
         return b"".join((self.roots[b.nodes[0]] / "blocks" / b.block).read_bytes() for b in self.files[path])
 
     def other_replica(self, block: BlockRange) -> BlockRange:
-        """The block as its last node has it."""
+        """Return the block with its last node first."""
         return replace(block, nodes=block.nodes[::-1])
 
     async def run(self, spec: AttemptSpec, node: str) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class MiniCluster:
     async def job(
         self, app: str, reduces: int, maps_at_once: int = 2, **changes: Any
     ) -> list[dict[str, Any]]:
-        """Run a job over /in, a map a block, maps and then reduces spread over the nodes; all reports."""
+        """Run a job over /in, one map per block, maps and then reduces spread over the nodes; return all reports."""
         blocks = self.files["/in"]
         size = sum(block.length for block in blocks)
         common = {

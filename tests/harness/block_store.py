@@ -1,4 +1,5 @@
-"""A real NameNode with nodes that only keep blocks: in dictionaries (`World`) or behind real HTTP (`fake_cluster`)."""
+"""A real NameNode with nodes that only keep blocks: in dictionaries (`World`) or behind real HTTP
+(`fake_cluster`)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class World:
             self.register(node)
 
     def restart_name_node(self) -> None:
-        """A new NameNode on the same journal; nodes still have to register."""
+        """Start a new NameNode on the same journal; nodes must register again."""
         self.names.shutdown()
         self.names = NameNode(self.journal, **self.settings)
 
@@ -68,19 +69,19 @@ class World:
         self.register(node)
 
     def spoil(self, node: str, block: str) -> None:
-        """Bits rot, nobody knows yet."""
+        """Corrupt a replica without telling the NameNode."""
         self.bad.add((node, block))
 
     def good(self, block: str) -> list[str]:
-        """Live nodes that really hold a good replica."""
+        """Return the live nodes that really hold a good replica."""
         return [n for n in self.alive if block in self.disks[n] and (n, block) not in self.bad]
 
     def known(self, path: str) -> dict[str, list[str]]:
-        """Where the NameNode says that the blocks of a file are."""
+        """Return the nodes of a file's blocks by the NameNode's knowledge."""
         return {block["block"]: sorted(block["nodes"]) for block in self.names.locate(path)}
 
     def beat(self, node: str) -> Sequence[Mapping[str, Any]]:
-        """One heartbeat, its commands carried out at once."""
+        """Send one heartbeat, and carry out its commands at once."""
         commands = self.names.heartbeat(self.now_s, node)
         for command in commands:
             match command["type"]:
@@ -104,7 +105,8 @@ class World:
             self.names.block_event(self.now_s, target, "added", block, self.disks[target][block])
 
     def settle(self, rounds: int = 200) -> None:
-        """Heartbeats of all live nodes, time going on, until there is nothing left to do for longer than a timeout."""
+        """Send heartbeats of all live nodes, while time advances, until nothing is left to do for longer than a
+        timeout."""
         quiet = 0
         for _ in range(rounds):
             self.now_s += 20.0
@@ -119,7 +121,8 @@ TOKEN = "secret"
 
 
 class FakeAgents:
-    """`disks` by node; `refuse` maps a node to how many PUTs it still refuses; `rotten` replicas end in the middle."""
+    """Fake agents. `disks` by node; `refuse` maps a node to the number of PUTs that it still refuses; `rotten`
+    replicas end in the middle."""
 
     def __init__(self, nodes: int) -> None:
         self.disks: dict[str, dict[str, bytes]] = {f"n{i}": {} for i in range(1, nodes + 1)}
@@ -191,14 +194,14 @@ class FakeAgents:
 
 
 class StandingClock(RunClock):
-    """A clock of a run that stands at 100.5 s."""
+    """A run's clock, stopped at 100.5 s."""
 
     def now_s(self) -> float:
         return 100.5
 
 
 class Cluster:
-    """Fake agents and a real NameNode, which `door` leads to; `calls` names what was asked."""
+    """Fake agents and a real NameNode, behind `door`; `calls` names the requests."""
 
     def __init__(self, agents: FakeAgents) -> None:
         self.agents = agents
@@ -214,7 +217,7 @@ class Cluster:
 
 @asynccontextmanager
 async def fake_cluster(nodes: int = 3) -> AsyncIterator[Cluster]:
-    """A running cluster of fake agents, all registered."""
+    """Yield a running cluster of fake agents, all registered."""
     agents = FakeAgents(nodes)
     cluster = Cluster(agents)
     servers = {node: TestServer(agents.application(node)) for node in agents.disks}

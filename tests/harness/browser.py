@@ -1,4 +1,4 @@
-"""Looks at a page in a real browser: Chromium without a window, driven by its own protocol."""
+"""A page in a real browser: headless Chromium, driven by its own protocol."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OVERLAPS = """
 
 
 def chromium() -> str:
-    """Return the path of a Chromium; skips the test where there is none."""
+    """Return the path of a Chromium; skip the test if there is none."""
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         pytest.skip(f"needs a browser to look at a page: one of {', '.join(NAMES)}")
@@ -59,9 +59,9 @@ def chromium() -> str:
 def look(
     page: Path, width: int, scripts: Sequence[str], *, dark: bool = False, picture: Path | None = None
 ) -> list[Any]:
-    """Return what the scripts evaluate to, one after the other, in a window `width` pixels wide.
+    """Return the values of the scripts, run one after the other, in a window `width` pixels wide.
 
-    `picture` gets a picture of the whole page. AssertionError for an error in the page's own script.
+    `picture` gets a picture of the whole page. Raises AssertionError for an error in the page's own script.
     """
     return asyncio.run(asyncio.wait_for(_look(chromium(), page, width, scripts, dark, picture), TIMEOUT_S))
 
@@ -109,7 +109,7 @@ async def _port(path: Path) -> int:
 
 
 class _Tab:
-    """A tab: numbered calls and their answers; errors of the page are kept."""
+    """A browser tab: numbered calls and their answers; the page's errors are kept."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._number = socket, 0

@@ -1,4 +1,4 @@
-"""A schedbed command as a user starts it, watched from outside: its processes, its end, and what it leaves behind."""
+"""A schedbed command as a user starts it, watched from outside: its processes, its end, and its leftovers."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ SCENARIO: dict[str, Any] = {
 
 
 class Started:
-    """What a process of ours has started, watched from outside."""
+    """The processes started by one of the test's processes, watched from outside."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def mark(self) -> str:
-        """What stands in the command line or environment of everything the command started."""
+        """Return the text in the command line or environment of every process of the command."""
         return f"schedbed-{self.pid}-"
 
     def processes(self) -> Iterator[psutil.Process]:
-        """All that the command started and that still runs."""
+        """Yield all processes of the command that still run."""
         for process in psutil.process_iter():
             try:
                 if process.pid != self.pid and self._is_ours(process):
@@ -85,17 +85,17 @@ class Started:
         return any(self.mark() in " ".join(parent.cmdline()) for parent in process.parents())
 
     def find(self, what: str) -> psutil.Process:
-        """The first process of the command whose command line has `what`; waits for it."""
+        """Return the first process of the command with `what` in its command line; wait for it."""
         return eventually(
             lambda: next((p for p in self.processes() if what in _command_line(p)), None), f"no {what}"
         )
 
     def scratch(self) -> list[Path]:
-        """The scratch folders of the command that are there now."""
+        """Return the existing scratch folders of the command."""
         return list(Path("/tmp").glob(f"{self.mark()}*"))
 
     def left_behind(self) -> list[str]:
-        """What is still there although the command has ended; waits a little, since Ray's end is not instant."""
+        """Return the leftovers of an ended command; wait a little, since Ray does not end at once."""
         end = time.monotonic() + PATIENCE_S
         while True:
             left = [" ".join(process.cmdline())[:100] for process in self.processes()]
@@ -128,11 +128,11 @@ class Command(Started):
         super().__init__(self.process.pid)
 
     def text(self) -> str:
-        """What it printed so far."""
+        """Return the output so far."""
         return self.log.read_text(errors="replace")
 
     def wait(self) -> int:
-        """Its exit code; fails the test when it does not end."""
+        """Return its exit code; fail the test if it does not end."""
         try:
             return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -141,11 +141,11 @@ class Command(Started):
             raise AssertionError(f"did not end within {DEADLINE_S} s:\n{self.text()}") from None
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Send Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def wait_for_attempts(self) -> None:
-        """Returns when the first task attempts run, so that most of the work is still to be done."""
+        """Wait until the first task attempts run, so that most of the work is still ahead."""
 
         def begun() -> bool:
             if self.process.poll() is not None:
@@ -163,7 +163,7 @@ def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Pat
 
 
 def _command_line(process: psutil.Process) -> str:
-    """Its name and its command line, nothing when it has just ended."""
+    """Return a process's name and command line; empty if it has just ended."""
     try:
         return " ".join((process.name(), *process.cmdline()))
     except psutil.NoSuchProcess:
@@ -171,7 +171,7 @@ def _command_line(process: psutil.Process) -> str:
 
 
 def eventually(look: Callable[[], Any], otherwise: str, within_s: float = PATIENCE_S) -> Any:
-    """What `look` returns once it is something."""
+    """Return the first true result of `look`; fail the test if there is none in time."""
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         found = look()
@@ -182,13 +182,13 @@ def eventually(look: Callable[[], Any], otherwise: str, within_s: float = PATIEN
 
 
 def write_scenario(folder: Path, **changes: Any) -> Path:
-    """The small scenario with top-level keys replaced, as a file."""
+    """Write the small scenario, with top-level keys replaced, to a file."""
     path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump(SCENARIO | changes))
     return path
 
 
 def outputs(folder: Path, policy: str = "fifo") -> dict[str, bytes]:
-    """The kept outputs of a run by `job/part`."""
+    """Return the kept outputs of a run by `job/part`."""
     root = folder / "outputs" / policy / "0"
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.glob("*/part-*"))}

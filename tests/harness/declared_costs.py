@@ -1,4 +1,4 @@
-"""What tests declare that tasks cost: synthetic jobs of themselves, and a paper of three applications."""
+"""The task costs that tests declare: of synthetic jobs, and of a paper's three applications."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class SpecifiedCosts:
     """Costs from the job's own `map_costs` and `reduce_costs`; a job without them costs nothing."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel`: return the declared cost."""
         return _of(job.map_costs[index]) if job.map_costs else FREE
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel`: return the declared cost."""
         return _of(job.reduce_costs[index]) if job.reduce_costs else FREE
 
 

@@ -1,4 +1,4 @@
-"""Any state as text, so that two states can be compared, circles and shared objects included."""
+"""Any state as text, for comparing two states, circles and shared objects included."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PLAIN = (type(None), bool, int, float, str, bytes)
 
 
 def described(state: Any) -> str:
-    """Return a line for each object that is met, with its attributes; objects are numbered as they are met.
+    """Return a line for each object reached, with its attributes; objects are numbered in order of first reach.
 
-    Texts, numbers, tuples and dataclasses are told by value: whether two are one object makes no difference.
+    Texts, numbers, tuples and dataclasses are shown by value: the identity of two equal ones makes no difference.
     """
     numbers: dict[int, int] = {}
     waiting: list[Any] = []

@@ -1,4 +1,4 @@
-"""A Docker engine for tests: a missing base image is built; without an engine they skip with the reason."""
+"""A Docker engine for tests: a missing base image is built; without an engine, tests skip with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILD = Path(__file__).parents[2] / "deploy" / "image" / "build"
 
 @cache
 def why_not() -> str:
-    """Why container nodes cannot be had here; empty when they can."""
+    """Return why container nodes are not available here; empty if they are."""
     if why := docker_why():
         return f"no Docker engine: {why}"
     client = connect()
@@ -33,13 +33,13 @@ def why_not() -> str:
 
 
 def engine_or_skip() -> None:
-    """Skips the test with the reason where there is no engine."""
+    """Skip the test with the reason if there is no engine."""
     if why := why_not():
         pytest.skip(why)
 
 
 def left_of(run_part: str) -> list[str]:
-    """Containers, networks and volumes whose run's name has that part."""
+    """Return the containers, networks and volumes of runs with that part in their name."""
     client = connect()
     try:
         only = {"label": "schedbed.run"}

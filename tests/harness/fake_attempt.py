@@ -1,4 +1,4 @@
-"""A stand-in for the attempt runtime: what the agent's tests let an attempt do."""
+"""A fake attempt runtime: the actions that the agent's tests give to an attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedbed.tasks.specs import AttemptSpec
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Does what `params["do"]` says and leaves a report as the real one does."""
+    """Carry out `params["do"]` and leave a report as the real runtime does."""
     with limited:
         return _run(spec, node)
 
@@ -47,7 +47,7 @@ def _burn(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 
 def _spin(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Burns for a while of wall time, for as much CPU as it gets."""
+    """Burn CPU for a period of wall time."""
     until = time.monotonic() + spec.params["wall_s"]
     while time.monotonic() < until:
         pass
@@ -66,7 +66,7 @@ def _with_child(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _children(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Two children that burn CPU and are never waited for, one of which holds shared memory."""
+    """Start two children that burn CPU and are never waited for; one of them holds shared memory."""
     held = mmap.mmap(-1, spec.params["bytes"])
     for child in range(2):
         if os.fork() == 0:
@@ -90,7 +90,7 @@ def _memory(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 
 def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
-    """Memory that RLIMIT_DATA does not count, but a control group does."""
+    """Hold memory that RLIMIT_DATA does not count, but a control group does."""
     with mmap.mmap(-1, spec.params["bytes"]) as held:
         for page in range(0, len(held), 4096):
             held[page] = 1
@@ -98,7 +98,8 @@ def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _children_spin(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Two children in sessions of their own that nobody waits for, and a shell's child, all without a pacer."""
+    """Start two children in sessions of their own that are never waited for, and a shell's child, all without a
+    pacer."""
     for _ in range(2):
         subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
     subprocess.run(["sh", "-c", "(while :; do :; done) & wait"], check=False)
@@ -106,7 +107,7 @@ def _children_spin(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 
 def _children_share(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Shared memory in two processes, each with half of it."""
+    """Hold shared memory in two processes, half in each."""
     import mmap
 
     for _ in range(2):
@@ -132,7 +133,7 @@ def _exit(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 
 def _show_environment(_spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
-    """All that it was told, as its reason, and then it waits to be looked at."""
+    """Write the node and the environment to a map output, and wait to be inspected."""
     told = json.dumps({"context": repr(node), "environment": dict(os.environ)})
     (node.root / "mapout" / "told").write_text(told)
     time.sleep(60)
@@ -155,7 +156,7 @@ def _map_output(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _look(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
-    """What it sees of its surroundings, as its reason."""
+    """Return facts about the attempt's surroundings as its reason."""
     seen = {
         "descriptors": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
         "session": os.getsid(0) == os.getpid(),

@@ -1,4 +1,4 @@
-"""Builds a run's folder without running anything: a small list scheduler makes plausible rows."""
+"""Builds a run's folder without a run: a small list scheduler makes plausible rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ APPS = ("wordcount", "sort", "grep", "synthetic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeRun:
-    """What to make; `write` makes it. `attempts` is about how many maps all jobs of a policy have."""
+    """The content of a folder; `write` makes it. `attempts` is the approximate number of maps of all jobs under a
+    policy."""
 
     policies: tuple[str, ...] = ("fifo", "fair", "delay:node_wait=5s")
     repeats: int = 1
@@ -34,7 +35,7 @@ class FakeRun:
     kill_at: float | None = 30.0
 
     def write(self, out: Path) -> RunFile:
-        """Writes run.json and the merged tables into `out`."""
+        """Write run.json and the merged tables into `out`."""
         runs: list[RunRecord] = []
         for repeat in range(self.repeats):
             for policy in self.policies:
@@ -69,7 +70,7 @@ class FakeRun:
         return run
 
     def node_list(self) -> list[dict[str, Any]]:
-        """The declared nodes, as in run.json."""
+        """Return the declared nodes, as in run.json."""
         return [
             {
                 "node": f"n{i + 1}",
@@ -120,7 +121,7 @@ class _Simulation:
         self.unfinished = list(self.jobs)
 
     def run(self) -> _Simulation:
-        """Plays until every job has finished."""
+        """Simulate until every job has finished."""
         queue: list[tuple[float, int, dict[str, Any], str]] = []
         for number, (node, kind) in enumerate(self._slots()):
             heapq.heappush(queue, (0.5 + 0.01 * number, number, node, kind))
@@ -162,7 +163,7 @@ class _Simulation:
         return at is not None and node == "n3" and at <= now < at + 20
 
     def _offer(self, now: float, node: dict[str, Any], kind: str) -> float | None:
-        """Launches something in this slot and says when it is free again; None when there was nothing."""
+        """Launch a task in this slot and return the time at which it is free again; None if there was no task."""
         ready = [job for job in self.unfinished if job.submit <= now]
         if self.policy != "fifo":
             ready.sort(key=lambda job: (job.running, job.submit))

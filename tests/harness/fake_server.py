@@ -1,4 +1,4 @@
-"""A server that says what a test wants to be heard."""
+"""A server with the answers that a test sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.deploy.security.listeners import Listener
 
 @contextmanager
 def answering(said: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Listener]:
-    """Serve on a loopback port, in TLS or in clear: answer every connection with these bytes, and end it."""
+    """Serve on a loopback port, in TLS or in clear: answer every connection with these bytes, and close it."""
 
     def serve(line: socket.socket) -> None:
         while True:

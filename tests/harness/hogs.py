@@ -1,4 +1,4 @@
-"""Processes that compute without an end, beside what is measured."""
+"""Processes that compute without end, beside a measurement."""
 
 from __future__ import annotations
 

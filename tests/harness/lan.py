@@ -1,7 +1,7 @@
-"""Hosts of their own on this machine: each a set of namespaces with its own network, processes, /tmp and name.
+"""Separate hosts on this machine: each a set of namespaces with its own network, processes, /tmp and name.
 
-They share the machine's other files, so what they should not find there is hidden from them. The first host bridges
-them. All ends with the process that holds a host, and that with this one.
+They share the machine's other files, so folders that they must not find there are hidden. The first host bridges the
+network. A host ends with its holder process, and that ends with this process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ exec sleep infinity
 
 
 def missing() -> str:
-    """Why there can be no such hosts here; empty when there can."""
+    """Return why there can be no such hosts here; empty if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     absent = [tool for tool in NEEDED if shutil.which(tool) is None]
@@ -59,7 +59,7 @@ def missing() -> str:
 
 
 class LanHost:
-    """One host. Its /tmp is `folder` outside; `hidden` are folders that are empty there; an engine needs `cgroups`."""
+    """One host. Its /tmp is `folder` outside; `hidden` folders are empty in it; an engine needs `cgroups`."""
 
     def __init__(
         self, name: str, address: str, folder: Path, hidden: list[Path], *, cgroups: bool = False
@@ -88,17 +88,17 @@ class LanHost:
         self.pid = int(children.split()[0])
 
     def command(self, *arguments: str) -> list[str]:
-        """A command line that runs there."""
+        """Return a command line that runs on the host."""
         spaces = ["-n", "-m", "-u", "-p"]
         return ["nsenter", "-t", str(self.pid), *spaces, f"--wd={ROOT}", *arguments]
 
     def run(self, *arguments: str, **environment: str) -> None:
-        """Runs a command there to its end. Fails the test when the command fails."""
+        """Run a command on the host to its end. Fails the test if the command fails."""
         failed, said = self.tried(*arguments, **environment)
         assert not failed, f"{self.name}: {' '.join(arguments)}: {said}"
 
     def tried(self, *arguments: str, **environment: str) -> tuple[int, str]:
-        """Runs a command there to its end; its exit code and what it printed."""
+        """Run a command on the host to its end; return its exit code and its output."""
         done = subprocess.run(
             self.command(*arguments),
             env=os.environ | environment,
@@ -110,7 +110,7 @@ class LanHost:
         return done.returncode, done.stdout
 
     def start(self, log: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Starts a command there; its output goes to `log`."""
+        """Start a command on the host; its output goes to `log`."""
         with log.open("wb") as out:
             return subprocess.Popen(
                 self.command(*arguments),
@@ -121,7 +121,7 @@ class LanHost:
             )
 
     def processes(self) -> list[str]:
-        """The command lines of all that runs there, but for its holder."""
+        """Return the command lines of all processes on the host, except its holder."""
         inside = Path(f"/proc/{self.pid}/ns/pid").readlink()
         found = []
         for entry in Path("/proc").iterdir():
@@ -134,11 +134,11 @@ class LanHost:
 
     @property
     def alive(self) -> bool:
-        """Whether it has power."""
+        """Return whether the host is up."""
         return self._holder.poll() is None
 
     def kill(self) -> None:
-        """The power fails: everything there dies at once, and its network with it."""
+        """Cut the host's power: all its processes die at once, and its network with them."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -150,7 +150,7 @@ class LanHost:
 
 
 class Lan:
-    """Hosts that reach each other at 10.97.0.1, 10.97.0.2 ..., and nobody else; a context manager."""
+    """Hosts that reach only each other, at 10.97.0.1, 10.97.0.2 ...; a context manager."""
 
     def __init__(self, folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> None:
         self._folder = folder
@@ -189,7 +189,7 @@ class Lan:
 
 
 def lan_or_skip(folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> Lan:
-    """Such hosts; skips the test, saying why, where there can be none."""
+    """Return such hosts; skip the test with the reason if there can be none."""
     why = missing()
     if why:
         pytest.skip(why)

@@ -20,7 +20,7 @@ BIG = 4 * 2**30
 
 
 class FakeOutput:
-    """A file while it is written."""
+    """A file that is being written."""
 
     def __init__(self, node: FakeNode, path: str) -> None:
         self._node, self._path = node, path
@@ -35,7 +35,7 @@ class FakeOutput:
 
 
 class FakeNode:
-    """Serves files in pieces of `piece` bytes; `broken` names map attempts whose fetch fails, and how often."""
+    """Serves files in pieces of `piece` bytes; `broken` maps map attempts to the number of fetches that fail."""
 
     def __init__(self, root: Path, files: dict[str, bytes] | None = None, piece: int = 1000) -> None:
         self.root = root
@@ -84,7 +84,7 @@ class FakeNode:
 
 
 def a_spec(kind: TaskKind, index: int = 0, **changes: Any) -> AttemptSpec:
-    """An attempt of job_0001."""
+    """Return an attempt of job_0001."""
     task = f"job_0001_{kind[0]}_{index:06d}"
     plain = AttemptSpec(
         attempt=f"{task}_0", task=task, job="job_0001", kind=kind, index=index, app="wordcount",
@@ -94,7 +94,7 @@ def a_spec(kind: TaskKind, index: int = 0, **changes: Any) -> AttemptSpec:
 
 
 def report_of(root: Path, spec: AttemptSpec) -> dict[str, Any]:
-    """What an attempt left as its last word."""
+    """Return an attempt's report."""
     return json.loads((root / "attempts" / spec.attempt / "report.json").read_text())
 
 
@@ -108,7 +108,7 @@ class FakeCluster:
         self.reports: list[dict[str, Any]] = []
 
     def node(self) -> FakeNode:
-        """A node for one attempt, with everything that was written so far."""
+        """Return a node for one attempt, with everything written so far."""
         node = FakeNode(self.root, self.files, self.piece)
         folders = sorted((self.root / "mapout").glob("*")) if (self.root / "mapout").exists() else []
         node.outputs = [
@@ -117,7 +117,7 @@ class FakeCluster:
         return node
 
     def attempt(self, spec: AttemptSpec, node: FakeNode | None = None) -> dict[str, Any]:
-        """Run one attempt and return its report, which must be a success."""
+        """Run one attempt and return its report; fail the test unless it succeeded."""
         code = run_on(spec, node or self.node(), self.root, 0.0, 0.001)
         report = report_of(self.root, spec)
         assert (code, report["state"]) == (0, "succeeded"), report["reason"]
@@ -132,7 +132,7 @@ class FakeCluster:
         params: dict[str, Any] | None = None,
         **changes: Any,
     ) -> list[bytes]:
-        """Maps over the input cut at `cuts`, then the reduces; the parts' bytes in order."""
+        """Run maps over the input cut at `cuts`, then the reduces; return the parts' bytes in order."""
         length = len(self.files["/in"])
         edges = sorted({0, length, *cuts})
         splits = list(pairwise(edges)) or [(0, 0)]

@@ -1,4 +1,4 @@
-"""Applications of a user's own under test: a class's file, or commands, as the parameters and files that a job has."""
+"""Applications of a user's own under test: a class's file, or commands, as a job's parameters and files."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class OwnJob:
             self.cluster.files[file.path] = path.read_bytes()
 
     def run(self, reduces: int = 1, cuts: tuple[int, ...] = (), **changes: Any) -> list[bytes]:
-        """Run all of it, again if it has run; the parts in order."""
+        """Run the whole job, again if it has run; return the parts in order."""
         shutil.rmtree(self.root / "mapout", ignore_errors=True)
         return self.cluster.job(self.app, cuts, reduces, self.params, **changes)
 
     def reason(self, **changes: Any) -> str:
-        """Run one map that is to fail, and return the reason."""
+        """Run one map that must fail, and return the reason."""
         data = self.cluster.files["/in"]
         where = {"file": "/in", "length": len(data), "file_length": len(data)}
         spec = a_spec(TaskKind.MAP, app=self.app, params=self.params, **where, **changes)

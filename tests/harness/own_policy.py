@@ -1,4 +1,4 @@
-"""A policy of a user's own, as the text of its file."""
+"""A user's own policy, as the text of its file."""
 
 MINE = """
 from schedbed.policy import Proposal, TaskKind

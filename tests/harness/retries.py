@@ -1,4 +1,4 @@
-"""Count tests that were tried twice: each retry goes into a file with its cause, and too many fail the run."""
+"""Counts tests that were tried twice: each retry goes into a file with its cause, and too many fail the run."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Retries:
 
     @property
     def allowed(self) -> int:
-        """Return how many retries the tests that ran may have: one in a hundred, three in a small session."""
+        """Return the number of retries allowed for the tests that ran: one in a hundred, three in a small session."""
         return max(LEAST_ALLOWED, len(self.ran) // TESTS_A_RETRY)
 
     @property
     def too_many(self) -> bool:
-        """Return whether the session has more retries than it may have."""
+        """Return whether the session has more retries than allowed."""
         return len(self.retried) > self.allowed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that has begun, and a try that will be followed by another."""
+        """Note a test that has started, and a failed try that will be repeated."""
         self.ran.add(report.nodeid)
         if report.outcome == "rerun":
             self.retried.append(report)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Append the retries to the file; fail a session that has too many, even if all tests passed."""
+        """Append the retries to the file; fail a session with too many, even if all tests passed."""
         if not self.retried:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,6 @@ class Retries:
 
 
 def _cause(report: pytest.TestReport) -> str:
-    """Return the end of what a try said when it failed, indented."""
+    """Return the end of a failed try's report, indented."""
     said = report.longreprtext[-SAID_MAX:]
     return "\n".join(f"    {line}" for line in said.splitlines())

@@ -1,4 +1,4 @@
-"""What several processes of one test session use and one of them makes."""
+"""Folders that several processes of one test session use and one of them makes."""
 
 from __future__ import annotations
 

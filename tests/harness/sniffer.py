@@ -1,6 +1,6 @@
-"""Counts what passes an interface, below all programs: `python tests/harness/sniffer.py INTERFACE MARKER`; needs root.
+"""Counts packets on an interface, below all programs: `python tests/harness/sniffer.py INTERFACE MARKER`; needs root.
 
-Says `ready`, and at SIGTERM one JSON line: packets, their bytes, and how many of them have the marker.
+Prints `ready`, and at SIGTERM one JSON line: packets, their bytes, and the number of packets with the marker.
 """
 
 from __future__ import annotations

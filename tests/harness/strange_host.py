@@ -1,4 +1,4 @@
-"""A host whose clock is off, and whose cores are slow in work that compresses: a `sitecustomize` for each Python there.
+"""A host with a wrong clock and slow compression: a `sitecustomize` for each Python process on it.
 
 Work that never calls `zlib.compress` is not slowed.
 """
@@ -38,7 +38,8 @@ if slower > 1:
 
 
 def strange(host: LanHost, *, ahead_s: float = 0.0, slower: float = 1.0) -> dict[str, str]:
-    """Return the environment for what is started on the host, so that it and its children are such."""
+    """Return the environment that makes a program on the host, and its children, see the wrong clock and the slow
+    compression."""
     folder = host.folder / "strange"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)

@@ -1,4 +1,4 @@
-"""Small tables by hand: rows name only the columns that a test is about."""
+"""Small tables by hand: rows name only the columns that matter to a test."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NODES: tuple[dict[str, Any], ...] = tuple(
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """A frame of one table; what a row leaves out is the default, 0, or missing."""
+    """Return a frame of one table; columns that a row leaves out get the default, 0, or missing."""
     made: list[tuple[Any, ...]] = []
     for number, row in enumerate(rows):
         values: dict[str, Any] = {
@@ -75,11 +75,11 @@ def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def run_of(**tables: Sequence[Mapping[str, Any]]) -> RunTables:
-    """One policy's run on two nodes of one map and one reduce slot each."""
+    """Return one policy's run on two nodes of one map and one reduce slot each."""
     frames = {name: table(name, tables.get(name, ())) for name in COLUMNS}
     return RunTables("fifo", 0, frames, NODES)
 
 
 def rows(table: str, *given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return rows of a table as the JobTracker hands them over; what a row does not name is None."""
+    """Return rows of a table in the JobTracker's form; a column that a row does not name is None."""
     return [tuple(each.get(column) for column in COLUMNS[table]) for each in given]

@@ -1,6 +1,7 @@
-"""A cluster in virtual time for tests: the shared driver and trackers, carried by hand, and whatever goes wrong.
+"""A cluster in virtual time for tests: the shared driver and trackers, run by hand, with faults.
 
-Time is whole milliseconds; events fire in the order (time, insertion). The books are checked after each event.
+Time is whole milliseconds; events fire in the order (time, insertion). The core's accounts are checked after each
+event.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GIB = 2**30
 
 
 def node(name: str, *, rack: str = "r0", maps: int = 1, reduces: int = 1, **changes: Any) -> NodeSpec:
-    """A node of two cores and 4 GiB."""
+    """Return a node of two cores and 4 GiB."""
     fields: dict[str, Any] = {"cores": 2, "core_speed": 1.0, "memory_bytes": 4 * GIB, **changes}
     return NodeSpec(
         node=name, rack=rack, disk_bps=1e8, network_bps=1e8,
@@ -54,7 +55,7 @@ def job(
     vcores: int = 1,
     **changes: Any,
 ) -> JobSpec:
-    """A job; `maps` is a count, or each map's hosts as words such as `n1 n2`."""
+    """Return a job; `maps` is a count, or each map's hosts as words such as `n1 n2`."""
     hosts = [""] * maps if isinstance(maps, int) else list(maps)
     splits = tuple(
         Split(
@@ -77,7 +78,7 @@ def job(
 
 
 def covers(spec: JobSpec, maps: Iterable[Split]) -> bool:
-    """Do these own each byte of the job's input once? Maps without input are only counted."""
+    """Return whether the maps own each byte of the job's input once. Maps without input are only counted."""
     ranges = sorted((each.offset, each.length) for each in maps)
     if not any(split.block for split in spec.splits):
         return len(ranges) == spec.maps
@@ -102,20 +103,20 @@ class Tape:
         self.jobs: list[JobRow] = []
 
     def decision(self, row: DecisionRow) -> None:
-        """Keeps it."""
+        """Keep the row."""
         self.decisions.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Keeps it."""
+        """Keep the row."""
         self.attempts.append(row)
 
     def job(self, row: JobRow) -> None:
-        """Keeps it."""
+        """Keep the row."""
         self.jobs.append(row)
 
 
 class WorldNode(Tracker):
-    """A node's tracker, the attempts that run there, and what its reduces know."""
+    """A node's tracker, the attempts that run on it, and the knowledge of its reduces."""
 
     def __init__(self, world: World, spec: NodeSpec) -> None:
         self.world = world
@@ -124,7 +125,7 @@ class WorldNode(Tracker):
         super().__init__(spec.node, 1)
 
     def begin_life(self, incarnation: int) -> None:
-        """As in `Tracker`, with nothing running here either."""
+        """Start an incarnation, as `Tracker` does, and forget all attempts of the node."""
         super().begin_life(incarnation)
         self.launches: dict[str, Launch] = {}  # of running attempts
         self.started_ms: dict[str, int] = {}
@@ -133,7 +134,7 @@ class WorldNode(Tracker):
         self.forgotten: list[str] = []
 
     def start_over(self) -> None:
-        """Begin the next life and introduce it."""
+        """Start the next incarnation and register it."""
         self.begin_life(self.incarnation + 1)
         self.world.register(self)
 
@@ -148,7 +149,7 @@ class WorldNode(Tracker):
         return self.heartbeat()
 
     def act(self, reply: Reply) -> None:
-        """Do what the JobTracker says."""
+        """Carry out the JobTracker's actions."""
         for action in self.on_reply(reply):
             match action:
                 case Launch():
@@ -191,7 +192,8 @@ class WorldNode(Tracker):
         self.shuffle()
 
     def shuffle(self) -> None:
-        """Reduces whose input is all there begin to reduce; the others report what they could not fetch."""
+        """Let reduces with all their input start to reduce; the others report the outputs that they could not
+        fetch."""
         for attempt, launch in self.launches.items():
             if launch.kind is TaskKind.MAP or attempt in self.reducing or launch.job not in self.known:
                 continue
@@ -226,7 +228,7 @@ class WorldNode(Tracker):
 
 
 class World:
-    """Plays jobs on trackers under a policy, and accidents on both."""
+    """Runs jobs on trackers under a policy, with accidents on both."""
 
     def __init__(
         self,
@@ -271,62 +273,62 @@ class World:
 
     @property
     def core(self) -> Core:
-        """The driver's core."""
+        """Return the driver's core."""
         return self.driver.core
 
     @property
     def now_s(self) -> float:
-        """Seconds, as the core counts."""
+        """Return the seconds that the core counts."""
         return self.now_ms / 1000
 
     # Events
 
     def after(self, delay_ms: int, fire: Callable[[], None]) -> None:
-        """Something happens later."""
+        """Schedule a call after a delay."""
         heapq.heappush(self._heap, (self.now_ms + delay_ms, self._count, fire))
         self._count += 1
 
     def at(self, time_s: float, fire: Callable[[], None]) -> World:
-        """Something happens at that time."""
+        """Schedule a call at that time."""
         self.after(round(time_s * 1000) - self.now_ms, fire)
         return self
 
     def do(self, kind: str, *arguments: Any) -> Any:
-        """Give the driver an event at the present time."""
+        """Give the driver an event at the current time."""
         return self.driver.do(self.now_s, kind, *arguments)
 
     def submit(self, spec: JobSpec) -> World:
-        """The job enters at its `submit_s`."""
+        """Schedule the job's submission at its `submit_s`."""
         self.specs[spec.job] = spec
         return self.at(spec.submit_s, lambda: self.do("submit", spec))
 
     def register(self, tracker: WorldNode) -> None:
-        """The tracker introduces itself."""
+        """Register the tracker."""
         self.do("register", tracker.spec, tracker.incarnation)
 
     def crash(self, name: str) -> None:
-        """The node stops without a word."""
+        """Crash the node without a message."""
         self.trackers[name].up = False
 
     def restart(self, name: str) -> None:
-        """The node begins a new life."""
+        """Start the node's next incarnation."""
         tracker = self.trackers[name]
         tracker.up = True
         tracker.start_over()
 
     def fetchable(self, map_attempt: str, node: str) -> bool:
-        """Does a map's output still answer?"""
+        """Return whether a map's output can be fetched."""
         return self.trackers[node].up and map_attempt not in self.unfetchable
 
     def part(self, launch: Launch) -> None:
-        """Notes what a map owns, which no later attempt may change."""
+        """Note the input of a map, which no later attempt may change."""
         splits, index = self.specs[launch.job].splits, launch.index
         mine = launch.part.split(index) if launch.part is not None else splits[index]
         known = self.parts.setdefault(launch.attempt.rpartition("_")[0], mine)
         assert (known.offset, known.length) == (mine.offset, mine.length), launch
 
     def send(self, tracker: WorldNode) -> None:
-        """One heartbeat, which the network may lose on either way."""
+        """Send one heartbeat, which the network may lose on either way."""
         if not tracker.up:
             return
         name = tracker.spec.node
@@ -369,7 +371,7 @@ class World:
             self.do("committed", effect.attempt)
 
     def run(self, *, limit_s: float = 3600, until_s: float | None = None) -> World:
-        """Plays until all jobs have ended (or until that time); AssertionError when they do not."""
+        """Run until all jobs have ended (or until that time). Raises AssertionError if they do not end."""
         while self._heap:
             time_ms, _, fire = self._heap[0]
             if until_s is not None and time_ms > until_s * 1000:
@@ -388,11 +390,11 @@ class World:
     # What came of it
 
     def ended_jobs(self) -> dict[str, str]:
-        """State by job, of those that ended."""
+        """Return the state by job, of ended jobs."""
         return {row.job: row.state for row in self.tape.jobs}
 
     def launches(self) -> list[str]:
-        """Each launch as `seconds task node (reason)`."""
+        """Return each launch as `seconds task node (reason)`."""
         return [
             f"{row.t:.2f} {row.task} {row.node} ({row.reason})"
             for row in self.tape.decisions
@@ -400,10 +402,10 @@ class World:
         ]
 
     def ends(self, state: str | None = None) -> list[str]:
-        """Ended attempts, of one state or all."""
+        """Return the ended attempts, of one state or all."""
         return [row.attempt for row in self.tape.attempts if state in (None, row.state)]
 
     def history(self) -> str:
-        """All rows as text, for comparing whole runs."""
+        """Return all rows as text, for comparing whole runs."""
         rows = [*self.tape.decisions, *self.tape.attempts, *self.tape.jobs]
         return "\n".join(str(tuple(row)) for row in rows) + "\n"
