@@ -57,7 +57,7 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start an incarnation that the JobTracker does not know: nothing runs and nothing is to be reported."""
+        """Start an incarnation that the JobTracker does not know: nothing runs and there is nothing to report."""
         self.incarnation = incarnation
         self.sequence = 0
         self.unanswered: Heartbeat | None = None

@@ -24,7 +24,7 @@ IN_CLEAR = "note: --address: data and tokens cross the network between hosts in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to run, as opposed to what to run."""
+    """The options of a run, as opposed to its scenario."""
 
     out: Path | None = None
     machines: str = "process"

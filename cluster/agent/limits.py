@@ -29,7 +29,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """How often the kernel killed an attempt for lack of memory, and refused it another process."""
+    """The number of the kernel's kills of an attempt for lack of memory, and of its refusals of another process."""
 
     oom_kills: int = 0
     refused_forks: int = 0

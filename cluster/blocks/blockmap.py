@@ -1,4 +1,4 @@
-"""Which node holds which block now: replicas, corrupt marks, and replicas that a write will bring."""
+"""The nodes that hold each block at present: replicas, corrupt marks, and replicas that a write will bring."""
 
 from __future__ import annotations
 

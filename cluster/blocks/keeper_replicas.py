@@ -16,7 +16,7 @@ CAUSE = "dare"
 
 
 class Kept:
-    """Which replicas are kept copies, and how often blocks were fetched.
+    """The replicas that are kept copies, and the number of fetches of each block.
 
     A copy that replaces a lost replica is `adopted`: it no longer counts as a copy.
     """

@@ -1,4 +1,4 @@
-"""What this host can enforce and offer, found by trying, for `doctor` and for checks of scenarios."""
+"""The abilities of this host, found by trying, for `doctor` and for checks of scenarios."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _nothing_to_check() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """What machines of a kind are made from, if a host may lack it.
+    """The base that machines of a kind are made from, if a host may lack it.
 
     `pieces` yields it on one host, in bounded pieces, and `load` loads them on another. Both raise BadInput on
     failure.

@@ -1,4 +1,4 @@
-"""Which nodes can reach each other under partitions."""
+"""The reachability of nodes under partitions."""
 
 from __future__ import annotations
 

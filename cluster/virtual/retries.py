@@ -1,4 +1,4 @@
-"""When a live attempt retries failed operations, and when it gives up."""
+"""The times at which a live attempt retries failed operations, and its limit of retries."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What this host can enforce, and how much of their declared resources nodes get."""
+"""The limits that this host can enforce, and the share of their declared resources that nodes get."""

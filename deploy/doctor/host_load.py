@@ -1,6 +1,6 @@
-"""Whether the host had spare CPU time: if not, an attempt that got little was not held back by its limit.
+"""A check that the host had spare CPU time: else an attempt that got little CPU was not held back by its limit.
 
-The measuring thread has priority over what it measures.
+The measuring thread has priority over the work it measures.
 """
 
 from __future__ import annotations

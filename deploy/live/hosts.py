@@ -175,7 +175,7 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 
 @dataclass(slots=True)
 class HostRecord:
-    """What is known of a host during a run.
+    """The state of a host during a run.
 
     `folder` is its scratch folder, None on the driver's host; `owner` the mark of the process there for which
     everything is made. `lost_s` is the time since the run's start at which it stopped answering; None while it

@@ -1,4 +1,5 @@
-"""Which policies a run can distinguish: paired tests of the table's rows, adjusted together, and the best policy.
+"""The policies that a run can distinguish: paired tests of the table's rows, adjusted together, and the best
+policy.
 
 All pairs of policies are compared in all rows, and Holm's method adjusts all p-values of a table. A pair whose
 repeats are all equal is not counted, since nothing could distinguish it. An untrusted policy is never distinguished

@@ -1,4 +1,4 @@
-"""Whether a run's figures can be trusted: the load of the host, and the nodes' use of declared rates.
+"""The trust in a run's figures: the load of the host, and the nodes' use of declared rates.
 
 Pure functions; the caller provides the samples.
 """

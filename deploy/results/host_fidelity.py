@@ -1,4 +1,7 @@
-"""Whether the figures of a run over many hosts can be trusted. Each host is judged separately, and named."""
+"""The trust in the figures of a run over many hosts.
+
+Each host is judged separately, and named.
+"""
 
 from __future__ import annotations
 

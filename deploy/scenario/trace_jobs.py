@@ -138,7 +138,7 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
     """Create a file for each path that several jobs read; return its block-store path by the trace's path.
 
     A file is as long as its largest reader needs. If all readers read the same bytes, each map has a block; else the
-    readers cut the file anew.
+    readers cut the file again.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:

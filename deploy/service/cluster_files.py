@@ -26,7 +26,8 @@ RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """What a client must know of a cluster; kept in a file that only its user can read, since it holds the token."""
+    """The facts that a client needs about a cluster; kept in a file that only its user can read, since it holds the
+    token."""
 
     name: str
     pid: int

@@ -139,7 +139,7 @@ class SentRows:
 
 @dataclass(slots=True)
 class HowItEnded:
-    """How a simulation ended, with the fields of `RunRecord`."""
+    """The end of a simulation, with the fields of `RunRecord`."""
 
     state: str = "interrupted"
     note: str = ""

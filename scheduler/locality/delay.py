@@ -17,7 +17,7 @@ MAP = TaskKind.MAP
 
 
 class Patience:
-    """How long a job has waited (seconds), and its locality level: 0 node-local, 1 rack-local, 2 anywhere."""
+    """A job's wait so far in seconds, and its locality level: 0 node-local, 1 rack-local, 2 anywhere."""
 
     __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
 

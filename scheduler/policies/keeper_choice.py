@@ -1,5 +1,5 @@
-"""Which attempts keep the block that they fetch as a replica: by the policy (`keep_copy`) or by the scenario
-(`dare`)."""
+"""The rule for which attempts keep the block that they fetch as a replica: the policy's (`keep_copy`) or the
+scenario's (`dare`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RAS knows of a job: its demands, the durations of its maps, and the result of the last control cycle."""
+"""RAS's knowledge of a job: its demands, the durations of its maps, and the result of the last control cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which heartbeats and ticks can be skipped because they change nothing.
+"""The heartbeats and ticks that can be skipped because they change nothing.
 
 A heartbeat of a node with nothing to report, no order to fetch and no free room for a task changes only the core's
 sequence numbers. It still matters to a policy that reads what heartbeats bring (usage, progress) or counts them. All

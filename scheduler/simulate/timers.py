@@ -1,4 +1,4 @@
-"""Which nodes' timers are simulated: those of single nodes, and those of whole rings of nodes, one after the other.
+"""The nodes with simulated timers: single nodes, and whole rings of nodes, one after the other.
 
 If no heartbeat is skipped, every node's timer is wanted. Else a node's timer is wanted while the node could be
 offered a task, and when an order waits for it. When tasks become ready, a chain wakes the nodes with free slots in

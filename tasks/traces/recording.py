@@ -36,7 +36,7 @@ class Recording:
 
 @dataclass(slots=True)
 class _Seen:
-    """What was found while reading."""
+    """The facts found while reading."""
 
     racks: dict[str, str] = field(default_factory=dict)  # by host
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))

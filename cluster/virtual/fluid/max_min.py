@@ -122,7 +122,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """How often rates were computed, and how often flows beyond `REACH` kept their rates."""
+    """The number of computations of rates, and the number of times that flows beyond `REACH` kept their rates."""
 
     times: int = 0
     cut_short: int = 0

@@ -1,4 +1,4 @@
-"""How long jobs and tasks waited before they started, in all and by groups of jobs: users, and classes of size."""
+"""The waits of jobs and tasks before they started, in all and by groups of jobs: users, and classes of size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of their declared rates nodes used over time: each node or rack, the mean, and the busiest node."""
+"""The nodes' use of their declared rates over time: each node or rack, the mean, and the busiest node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which simulations the compiled loop covers."""
+"""The kinds of simulation that the compiled loop covers."""
 
 from __future__ import annotations
 
