@@ -211,8 +211,8 @@ class Driver:
     def recover(self, now_s: float) -> list[Effect]:
         """Restore the state from the journal. Return the effects that may not have been carried out, oldest first.
 
-        A commit stays among them until its end is in the journal or the attempt's output is discarded. Live trackers
-        have the whole expiry time from `now_s` on to be heard again. Raises ValueError if no snapshot is readable.
+        A commit stays among them until its end is in the journal or the attempt's output is discarded. The expiry time
+        of live trackers starts again at `now_s`. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():

@@ -54,7 +54,7 @@ class Faces(dict[Any, Any]):
             put(self[stage], "__class__", _WithheldStageFace)
 
     def offer_all(self) -> None:
-        """End the withholding of all jobs."""
+        """Offer all withheld jobs again."""
         for job in self.withheld:
             put(self[job], "__class__", JobFace)
             for stage in (job.maps, job.reduces):

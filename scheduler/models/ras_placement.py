@@ -2,14 +2,14 @@
 
 Decisions where the paper leaves a choice:
 
-- Reduces come first, whatever maps run: maps that no longer fit beside them leave the placement.
+- Reduces come first, even if maps run: maps that no longer fit beside them leave the placement.
 - A node takes reduces only if they fit together in each of their phases, so that the switch from shuffle to
   reduce never overloads it; and a reduce in its shuffle must leave room for the largest map of any job, so that
-  reduces that wait for maps never keep them from running.
-- A task leaves its node as long as its job stays no poorer than the poorest other job that could run there (as
-  the text says; the listing asks for one that fits already, which a job with large tasks never would).
+  reduces that wait for maps never keep those maps from running.
+- A task leaves its node only while its job stays at least as well off as the poorest other job that could run
+  there. This is the paper's text; its listing requires a job that fits already, which excludes large tasks.
 - No job gives up its last map to a job that has none: the least utility would not change.
-- A round after which the ordered utilities are not better is undone, and is the last.
+- A round that does not improve the ordered utilities is undone, and is the last.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class TaskTime(NamedTuple):
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean share of the node's CPU that was left between two times of the run (s)."""
+    """Return the mean share of the node's CPU left free between two times of the run (s)."""
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]

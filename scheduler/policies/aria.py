@@ -267,7 +267,7 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return the slots that end the rest in whole waves, and the completion time.
+    """Return the slots for the remaining tasks if they run in whole waves, and the resulting completion time.
 
     Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the progress of
     the running ones is unknown.

@@ -29,7 +29,7 @@ def send(work: HostileWork) -> None:
 
 
 def receive(work: HostileWork) -> None:
-    """Receive from all peers until all that have connected are gone."""
+    """Receive from all peers until every connected peer has closed its connection."""
     with socket.create_server(("", work.port)) as door, selectors.DefaultSelector() as selector:
         selector.register(door, selectors.EVENT_READ)
         lines: set[socket.socket] = set()

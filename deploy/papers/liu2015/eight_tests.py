@@ -1,7 +1,7 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-Their CPU times are such that they do what the paper measured: Pi's and Bbp's maps take as long, TeraGen's and ETL's
-use the share of a core of Table 1 beside the bytes they move at the disk's rate.
+Their CPU times reproduce the paper's measurements: maps of Pi and Bbp have the measured durations; maps of TeraGen and
+ETL use the share of a core in Table 1 while they move their bytes at the disk's rate.
 """
 
 from __future__ import annotations
