@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
+from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 from tests.harness.block_store import TOKEN, Cluster, fake_cluster
 
 Story = Callable[["Client", Cluster], Awaitable[None]]
@@ -50,7 +51,7 @@ def play(story: Story) -> None:
     async def run() -> None:
         async with fake_cluster(3) as cluster:
             settings = BlockSettings(size_bytes=1000, replication=2)
-            door = WebHdfs(cluster.door, TOKEN, settings, RunClock(1_000_000.0))
+            door = WebHdfs(BlockStore(cluster.door, TOKEN, settings, RunClock(1_000_000.0)))
             async with TestClient(TestServer(door.application())) as http:
                 await story(Client(http), cluster)
 
@@ -175,10 +176,12 @@ def test_rename_and_delete_answer_booleans() -> None:
         async def rename(src: str, dst: str) -> Any:
             return await client.json("PUT", src, "RENAME", destination=dst)
 
-        assert await rename("/a", "/c/a") == {"boolean": True}
+        assert await rename("/a", "/c/a") == {"boolean": False}  # HDFS makes no directories for that
+        await client.json("PUT", "/c", "MKDIRS")
+        assert await rename("/a", "/c") == {"boolean": True}
         assert await rename("/nothing", "/x") == {"boolean": False}
         assert await rename("/b", "/c/a") == {"boolean": False}
-        assert await client.error("DELETE", "/c", "DELETE") == (403, "IOException")
+        assert await client.error("DELETE", "/c", "DELETE") == (403, "PathIsNotEmptyDirectoryException")
         assert await client.json("DELETE", "/c", "DELETE", recursive="true") == {"boolean": True}
         assert await client.json("DELETE", "/c", "DELETE") == {"boolean": False}
 
@@ -190,13 +193,13 @@ def test_rename_and_delete_answer_booleans() -> None:
     [
         ("GET", "/nothing", "GETFILESTATUS", {}, (404, "FileNotFoundException")),
         ("GET", "/nothing", "OPEN", {}, (404, "FileNotFoundException")),
-        ("GET", "/d", "OPEN", {}, (403, "IOException")),
+        ("GET", "/d", "OPEN", {}, (404, "FileNotFoundException")),
         ("GET", "/d/a", "OPEN", {"offset": "9999"}, (400, "IllegalArgumentException")),
         ("GET", "/d/a", "OPEN", {"offset": "-1"}, (400, "IllegalArgumentException")),
         ("GET", "/d/a", "FLY", {}, (400, "IllegalArgumentException")),
         ("PUT", "/d/a", "OPEN", {}, (400, "IllegalArgumentException")),
         ("PUT", "/d/a", "RENAME", {}, (400, "IllegalArgumentException")),
-        ("PUT", "/d/a/b", "MKDIRS", {}, (403, "IOException")),
+        ("PUT", "/d/a/b", "MKDIRS", {}, (403, "ParentNotDirectoryException")),
         ("PUT", "/x", "CREATE", {"data": "true", "blocksize": "0"}, (400, "IllegalArgumentException")),
     ],
 )
@@ -243,7 +246,7 @@ def test_only_bearers_of_the_token_are_answered() -> None:
 def test_it_listens_on_the_loopback_interface_only() -> None:
     async def story() -> None:
         async with fake_cluster(1) as cluster:
-            runner = await WebHdfs(cluster.door, TOKEN, BlockSettings(), RunClock(0.0)).serve()
+            runner = await WebHdfs(BlockStore(cluster.door, TOKEN, BlockSettings(), RunClock(0.0))).serve()
             try:
                 assert [address[0] for address in runner.addresses] == ["127.0.0.1"]
             finally:
