@@ -47,7 +47,13 @@ _ROWS: tuple[tuple[type[BlockStoreError], int, str, str, str], ...] = (
         "{0} already exists",
     ),
     (BadPath, 400, _ILLEGAL, "", ""),
-    (BlockUnavailable, 403, "org.apache.hadoop.hdfs.BlockMissingException", "", "Could not obtain block: {0}"),
+    (
+        BlockUnavailable,
+        403,
+        "org.apache.hadoop.hdfs.BlockMissingException",
+        "",
+        "Could not obtain block: {0}",
+    ),
     (BlockStoreError, 403, "java.io.IOException", "", ""),
 )
 """The type, status, Java class, the end of our text when Hadoop says the same in other words, and these words."""
