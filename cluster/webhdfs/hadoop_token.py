@@ -37,6 +37,8 @@ def secret_of(shown: bytes) -> bytes:
         length, start = data[0], 1
         if length == TWO_BYTES and len(data) > 1:
             length, start = data[1], 2
+        if length > len(data) - start:
+            return b""
         parts.append(data[start : start + length])
         data = data[start + length :]
     return parts[1] if len(parts) == 4 and parts[2] == KIND.encode() else b""

@@ -19,6 +19,9 @@ from schedbed.cluster.wire.port_range import PortRange, listen_at
 
 OPERATIONS: Operations = {**TREE_OPERATIONS, **DATA_OPERATIONS, **ATTRIBUTE_OPERATIONS}
 
+HADOOP = "Java/"
+"""Begins the User-Agent of Hadoop's own client."""
+
 
 class WebHdfs:
     """Answers WebHDFS requests by asking a NameNode and the agents.
@@ -35,6 +38,7 @@ class WebHdfs:
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._gate.middleware()], client_max_size=0)
+        app.on_response_prepare.append(_untype_for_hadoop)
         app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
         return app
 
@@ -51,3 +55,15 @@ class WebHdfs:
             return await answer(RestCall(request, request.match_info["path"] or "/", self._store))
         except BlockStoreError as error:
             return hadoop_errors.error_response(error)
+
+
+async def _untype_for_hadoop(request: web.Request, response: web.StreamResponse) -> None:
+    """Take the type away from JSON for Hadoop's client, which takes an answer without one as JSON.
+
+    Spark 4.3 packs Hadoop 3.5.0 without the class that reads a type, and fails on every type, whatever the server.
+    """
+    if (
+        request.headers.get("User-Agent", "").startswith(HADOOP)
+        and response.content_type == "application/json"
+    ):
+        response.headers.pop("Content-Type", None)

@@ -3,66 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings
 from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
 from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 from tests.harness.block_store import TOKEN, Cluster, fake_cluster
-
-Story = Callable[["Client", Cluster], Awaitable[None]]
-
-
-class Client:
-    """Speaks to a WebHdfs application with the token as `delegation`."""
-
-    def __init__(self, http: TestClient[Any, Any]) -> None:
-        self.http = http
-
-    def request(self, method: str, path: str, op: str, data: bytes | str | None = None, **params: Any) -> Any:
-        query = {"delegation": TOKEN, "op": op, **params}
-        return self.http.request(method, PREFIX + path, params=query, data=data, allow_redirects=False)
-
-    async def json(self, method: str, path: str, op: str, **params: Any) -> Any:
-        response = await self.request(method, path, op, **params)
-        assert response.status == 200, await response.text()
-        return await response.json()
-
-    async def store(self, path: str, data: bytes, **params: Any) -> Any:
-        """CREATE as a careful client does it, in two steps."""
-        first = await self.request("PUT", path, "CREATE", **params)
-        assert first.status == 307
-        return await self.http.session.put(first.headers["Location"], data=data)
-
-    async def error(self, method: str, path: str, op: str, **params: Any) -> tuple[int, str]:
-        response = await self.request(method, path, op, **params)
-        body = (await response.json())["RemoteException"]
-        assert body["javaClassName"].endswith(body["exception"])
-        assert body["message"]
-        return response.status, body["exception"]
-
-
-def play(story: Story) -> None:
-    async def run() -> None:
-        async with fake_cluster(3) as cluster:
-            settings = BlockSettings(size_bytes=1000, replication=2)
-            door = WebHdfs(BlockStore(cluster.door, TOKEN, settings, RunClock(1_000_000.0)))
-            async with TestClient(TestServer(door.application())) as http:
-                await story(Client(http), cluster)
-
-    asyncio.run(run())
-
+from tests.harness.rest_client import RestClient, play
 
 DATA = bytes(i % 253 for i in range(2500))
 
 
 def test_what_is_created_can_be_opened_whole_and_in_part() -> None:
-    async def story(client: Client, cluster: Cluster) -> None:
+    async def story(client: RestClient, cluster: Cluster) -> None:
         assert (await client.store("/user/ana/x y.txt", DATA)).status == 201
         whole = await client.request("GET", "/user/ana/x y.txt", "OPEN")
         assert await whole.read() == DATA
@@ -76,7 +32,7 @@ def test_what_is_created_can_be_opened_whole_and_in_part() -> None:
 
 
 def test_create_in_one_step_and_with_a_location_as_json() -> None:
-    async def story(client: Client, _: Cluster) -> None:
+    async def story(client: RestClient, _: Cluster) -> None:
         assert (await client.request("PUT", "/a", "CREATE", data=DATA)).status == 201
         answer = await client.json("PUT", "/b", "CREATE", noredirect="true")
         assert (await client.http.session.put(answer["Location"], data=b"")).status == 201
@@ -86,7 +42,7 @@ def test_create_in_one_step_and_with_a_location_as_json() -> None:
 
 
 def test_create_keeps_a_file_unless_overwriting_and_honours_block_size_and_replication() -> None:
-    async def story(client: Client, _: Cluster) -> None:
+    async def story(client: RestClient, _: Cluster) -> None:
         await client.store("/a", DATA)
         again = await client.store("/a", b"new")
         assert again.status == 403
@@ -100,7 +56,7 @@ def test_create_keeps_a_file_unless_overwriting_and_honours_block_size_and_repli
 
 
 def test_append_adds_to_a_file_and_one_that_breaks_off_adds_nothing() -> None:
-    async def story(client: Client, cluster: Cluster) -> None:
+    async def story(client: RestClient, cluster: Cluster) -> None:
         await client.store("/a", DATA)
         first = await client.request("POST", "/a", "APPEND")
         assert first.status == 307
@@ -117,7 +73,7 @@ def test_append_adds_to_a_file_and_one_that_breaks_off_adds_nothing() -> None:
 
 
 def test_the_status_of_files_and_directories() -> None:
-    async def story(client: Client, _: Cluster) -> None:
+    async def story(client: RestClient, _: Cluster) -> None:
         await client.store("/d/a", DATA)
         await client.json("PUT", "/d/sub", "MKDIRS")
         file = (await client.json("GET", "/d/a", "GETFILESTATUS"))["FileStatus"]
@@ -145,7 +101,7 @@ def test_the_status_of_files_and_directories() -> None:
 
 
 def test_content_summary_and_block_locations() -> None:
-    async def story(client: Client, cluster: Cluster) -> None:
+    async def story(client: RestClient, cluster: Cluster) -> None:
         await client.store("/d/a", DATA)
         summary = (await client.json("GET", "/d", "GETCONTENTSUMMARY"))["ContentSummary"]
         assert summary == {
@@ -169,7 +125,7 @@ def test_content_summary_and_block_locations() -> None:
 
 
 def test_rename_and_delete_answer_booleans() -> None:
-    async def story(client: Client, _: Cluster) -> None:
+    async def story(client: RestClient, _: Cluster) -> None:
         await client.store("/a", DATA)
         await client.store("/b", DATA)
 
@@ -206,7 +162,7 @@ def test_rename_and_delete_answer_booleans() -> None:
 def test_errors_are_remote_exceptions(
     method: str, path: str, op: str, params: dict[str, str], expected: tuple[int, str]
 ) -> None:
-    async def story(client: Client, _: Cluster) -> None:
+    async def story(client: RestClient, _: Cluster) -> None:
         await client.store("/d/a", DATA)
         assert await client.error(method, path, op, **params) == expected
 
@@ -214,7 +170,7 @@ def test_errors_are_remote_exceptions(
 
 
 def test_a_block_without_a_good_replica_is_an_error_not_a_short_file() -> None:
-    async def story(client: Client, cluster: Cluster) -> None:
+    async def story(client: RestClient, cluster: Cluster) -> None:
         await client.store("/a", DATA)
         for disk in cluster.agents.disks.values():
             disk.clear()
@@ -224,7 +180,7 @@ def test_a_block_without_a_good_replica_is_an_error_not_a_short_file() -> None:
 
 
 def test_only_bearers_of_the_token_are_answered() -> None:
-    async def story(client: Client, cluster: Cluster) -> None:
+    async def story(client: RestClient, cluster: Cluster) -> None:
         cluster.calls.clear()
         for extra in (
             {},
