@@ -264,7 +264,7 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def retarget(self, file: File) -> None:
-        """Want the file's replication of each of its blocks, whatever file they had or scheme raised them before."""
+        """Set the target of each block to the file's replication, and end what a scheme raised."""
         for block in file.blocks:
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
             self._count_input(file, block)

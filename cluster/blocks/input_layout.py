@@ -1,4 +1,4 @@
-"""Where the blocks of an input are to be stored, by the file's placement, before anything of it is uploaded."""
+"""Chooses the nodes for the blocks of an input by the file's placement, before the upload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from schedbed.tasks.specs import NodeId
 def lay_out(
     file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
 ) -> Rows:
-    """Return [{"block", "offset", "length", "nodes"}] of a file, and expect the replicas there."""
+    """Choose nodes for all blocks and register the expected replicas.
+
+    Return [{"block", "offset", "length", "nodes"}].
+    """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)
     plan: Rows = []

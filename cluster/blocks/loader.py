@@ -222,7 +222,7 @@ async def append_file(
 
 
 async def truncate_file(path: str, length: int, name_node: NameNodeDoor, plane: DataPlane) -> None:
-    """Cut a file to its first `length` bytes; a block that is cut within is written again, at its end."""
+    """Cut a file to its first `length` bytes. A shorter copy replaces a block with the cut inside."""
     status = await name_node.stat(path)
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]

@@ -29,9 +29,9 @@ Apply = Callable[[Change], dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What clients set and ask for, and nothing here acts upon: no permission is enforced. None was never set.
+    """Attributes that clients set and read. Nothing enforces them. None means never set.
 
-    `permission` is octal digits; `acl` holds entries beyond owner, group and others, as HDFS writes them.
+    `permission`: octal digits. `acl`: entries in HDFS's notation, without those of owner, group and others.
     """
 
     owner: str | None = None

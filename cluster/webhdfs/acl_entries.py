@@ -1,6 +1,6 @@
-"""Entries of access control lists, as HDFS writes them: kept and shown, and never enforced.
+"""Access control lists in HDFS's notation: stored and returned, not enforced.
 
-The entries of owner, group and others are digits of the permission; the list holds all further ones.
+The permission's digits are the entries of owner, group and others; the list holds all other entries.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from schedbed.cluster.blocks.block_errors import BadPath
 
 BASE = ("user:", "group:", "other:")
-"""The entries that the three digits of a permission are, in their order."""
+"""The entries that correspond to the last three digits of a permission, in order."""
 _ENTRY = re.compile(r"((?:default:)?(?:user|group|mask|other):[^:,]*)(?::([r-][w-][x-])?)?")
 _BITS = "rwx"
 
@@ -19,7 +19,7 @@ Acl = tuple[str, ...]
 
 
 def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
-    """Return the permission and the list after entries were added or replaced. Raises BadPath."""
+    """Return the permission and the list after adding or replacing the entries of `spec`. Raises BadPath."""
     entries = dict(_split(each) for each in acl)
     digits = list(permission)
     for name, rights in _parsed(spec).items():
@@ -33,25 +33,25 @@ def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, A
 
 
 def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
-    """Return the permission and the list that a whole list makes. Raises BadPath."""
+    """Return the permission and the list that `spec` describes completely. Raises BadPath."""
     if not set(BASE) <= set(_parsed(spec)):
         raise BadPath("Invalid ACL: the user, group and other entries are required.")
     return with_entries(permission, (), spec)
 
 
 def without_entries(acl: Iterable[str], spec: str) -> Acl:
-    """Return the list without the entries that a list names. Raises BadPath."""
+    """Return the list without the entries of `spec`. Raises BadPath."""
     gone = set(_parsed(spec))
     return tuple(each for each in acl if _split(each)[0] not in gone)
 
 
 def without_defaults(acl: Iterable[str]) -> Acl:
-    """Return the list without what new files of a directory would get."""
+    """Return the list without default entries, which new files of a directory inherit."""
     return tuple(each for each in acl if not each.startswith("default:"))
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
-    """Return the entries as GETACLSTATUS shows them: with those of the group when there are others."""
+    """Return the entries for GETACLSTATUS, which adds the group's entry when there are named ones."""
     if not without_defaults(acl):
         return list(acl)
     digit = int(permission[-2])

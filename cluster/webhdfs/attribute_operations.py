@@ -1,6 +1,6 @@
-"""Operations on what a file is said to be: owner, permission, times, replication, access control lists, tokens.
+"""Operations on attributes (owner, permission, times, replication, access control lists) and on tokens.
 
-Only the replication changes what the cluster does. The rest is kept and shown: whoever has the token may do anything.
+Only the replication has an effect. The other attributes are stored and returned: the token permits everything.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def permission_digits(call: RestCall, default: str | None) -> str | None:
 
 
 async def set_permission(call: RestCall) -> web.StreamResponse:
-    """SETPERMISSION"""
+    """Answer SETPERMISSION."""
     return await _set(call, permission=permission_digits(call, "755"))
 
 
 async def set_owner(call: RestCall) -> web.StreamResponse:
-    """SETOWNER: `owner`, `group` or both."""
+    """Answer SETOWNER: `owner`, `group` or both."""
     given = {name: value for name in ("owner", "group") if (value := call.text(name)) is not None}
     if not given:
         raise BadPath("Both owner and group are empty.")
@@ -49,7 +49,7 @@ async def set_owner(call: RestCall) -> web.StreamResponse:
 
 
 async def set_times(call: RestCall) -> web.StreamResponse:
-    """SETTIMES: milliseconds since 1970; -1 leaves a time as it is."""
+    """Answer SETTIMES: milliseconds since 1970; -1 leaves a time as it is."""
     given: dict[str, float] = {}
     for name, field in (("modificationtime", "modified_s"), ("accesstime", "accessed_s")):
         if call.text(name) not in (None, "-1"):
@@ -63,7 +63,7 @@ async def _set(call: RestCall, **attributes: Any) -> web.StreamResponse:
 
 
 async def set_replication(call: RestCall) -> web.StreamResponse:
-    """SETREPLICATION: copies are made or deleted by the next heartbeats; false for what is no file."""
+    """Answer SETREPLICATION: the next heartbeats order copies or deletions. False when the path is no file."""
     replication = call.number("replication", call.store.settings.replication, least=1)
     if replication > REPLICATION_MAX:
         raise bad_value("replication", str(replication), f"at most {REPLICATION_MAX}")
@@ -75,13 +75,13 @@ async def set_replication(call: RestCall) -> web.StreamResponse:
 
 
 async def check_access(call: RestCall) -> web.StreamResponse:
-    """CHECKACCESS: an error only when nothing is there."""
+    """Answer CHECKACCESS: an error only when the path does not exist."""
     await call.names.stat(call.path)
     return web.Response()
 
 
 async def get_acl_status(call: RestCall) -> web.StreamResponse:
-    """GETACLSTATUS"""
+    """Answer GETACLSTATUS."""
     found = await call.names.stat(call.path)
     permission = permission_of(found)
     status = {
@@ -95,31 +95,31 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
 
 
 async def set_acl(call: RestCall) -> web.StreamResponse:
-    """SETACL: a whole list."""
+    """Answer SETACL: replace the list."""
     permission, _ = await _acl_of(call)
     return await _set_acl(call, *acl_entries.from_entries(permission, _spec(call)))
 
 
 async def modify_acl_entries(call: RestCall) -> web.StreamResponse:
-    """MODIFYACLENTRIES"""
+    """Answer MODIFYACLENTRIES."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, *acl_entries.with_entries(permission, acl, _spec(call)))
 
 
 async def remove_acl_entries(call: RestCall) -> web.StreamResponse:
-    """REMOVEACLENTRIES"""
+    """Answer REMOVEACLENTRIES."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_entries(acl, _spec(call)))
 
 
 async def remove_default_acl(call: RestCall) -> web.StreamResponse:
-    """REMOVEDEFAULTACL"""
+    """Answer REMOVEDEFAULTACL."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_defaults(acl))
 
 
 async def remove_acl(call: RestCall) -> web.StreamResponse:
-    """REMOVEACL"""
+    """Answer REMOVEACL."""
     return await _set(call, acl=())
 
 
@@ -137,7 +137,7 @@ async def _set_acl(call: RestCall, permission: str, acl: Acl) -> web.StreamRespo
 
 
 async def get_delegation_token(call: RestCall) -> web.StreamResponse:
-    """GETDELEGATIONTOKEN: the run's token, in the form of Hadoop."""
+    """Answer GETDELEGATIONTOKEN: the run's token in Hadoop's encoding."""
     assert call.request.transport is not None
     host, port = call.request.transport.get_extra_info("sockname")[:2]
     text = hadoop_token.encoded(call.store.token, call.user, f"{host}:{port}")
@@ -145,7 +145,7 @@ async def get_delegation_token(call: RestCall) -> web.StreamResponse:
 
 
 async def renew_delegation_token(call: RestCall) -> web.StreamResponse:
-    """RENEWDELEGATIONTOKEN: a day from now, though the token ends with the run only."""
+    """Answer RENEWDELEGATIONTOKEN: a day from now. The token is valid until the run ends."""
     clock = call.store.clock
     return web.json_response({"long": round(clock.time_of_day_s(clock.now_s()) * 1000) + RENEWED_MS})
 

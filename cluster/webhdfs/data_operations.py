@@ -17,7 +17,7 @@ from schedbed.cluster.webhdfs.rest_call import PREFIX, USER, Operations, RestCal
 
 
 async def open_file(call: RestCall) -> web.StreamResponse:
-    """OPEN: the bytes from `offset`, at most `length`."""
+    """Answer OPEN: the bytes from `offset`, at most `length`."""
     if call.flag("noredirect"):
         return _second_step(call)
     size = (await call.names.stat(call.path))["length"]
@@ -40,7 +40,8 @@ async def open_file(call: RestCall) -> web.StreamResponse:
 
 
 async def create(call: RestCall) -> web.StreamResponse:
-    """CREATE: one step when the request brings data, else a redirect (or its `Location`) as the first of two."""
+    """Answer CREATE: store the data of the request; without data, redirect (or return `Location`) for the second
+    step."""
     settings = BlockSettings(
         size_bytes=call.number("blocksize", call.store.settings.size_bytes, least=1),
         replication=call.number("replication", call.store.settings.replication, least=1),
@@ -63,7 +64,7 @@ async def create(call: RestCall) -> web.StreamResponse:
 
 
 async def append(call: RestCall) -> web.StreamResponse:
-    """APPEND: in steps as CREATE; what is added begins a block of its own."""
+    """Answer APPEND, in two steps as CREATE. The added bytes begin a new block."""
     if _brings_no_data(call):
         return _second_step(call)
     old = await call.names.stat(call.path)
@@ -75,7 +76,7 @@ async def append(call: RestCall) -> web.StreamResponse:
 
 
 async def truncate(call: RestCall) -> web.StreamResponse:
-    """TRUNCATE: to `newlength` bytes, done when it is answered."""
+    """Answer TRUNCATE: cut the file to `newlength` bytes before the answer."""
     call.needed("newlength", "a number of bytes")
     length, size = call.number("newlength", 0), (await call.names.stat(call.path))["length"]
     if length > size:
@@ -87,7 +88,7 @@ async def truncate(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_checksum(call: RestCall) -> web.StreamResponse:
-    """GETFILECHECKSUM: equal for files of equal bytes in blocks of equal lengths."""
+    """Answer GETFILECHECKSUM. Files with equal bytes in blocks of equal lengths have equal checksums."""
     if call.flag("noredirect"):
         return _second_step(call)
     blocks = await call.names.locate(call.path)
@@ -96,7 +97,7 @@ async def get_file_checksum(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_block_locations(call: RestCall) -> web.StreamResponse:
-    """GETFILEBLOCKLOCATIONS"""
+    """Answer GETFILEBLOCKLOCATIONS."""
     offset, length = call.number("offset", 0), call.number("length", None)
     nodes = await call.names.nodes()
     blocks = await call.names.locate(call.path, offset=offset, length=length)

@@ -1,4 +1,4 @@
-"""The checksum by which HDFS compares files: MD5 over the MD5s of the blocks' CRCs, one for every 512 bytes."""
+"""The file checksum of HDFS: the MD5 of the blocks' MD5s, each over the CRCs of 512-byte chunks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schedbed.cluster.blocks.dataplane import DataPlane
 
 CRC_BYTES = 512
 EMPTY_BYTES = 32
-"""HDFS takes the MD5 of 32 zero bytes for a file without blocks."""
+"""A file without blocks has the MD5 of that many zero bytes in HDFS."""
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
-    """Return {"algorithm", "bytes", "length"} of a located file, whose bytes are read for that."""
+    """Read a located file and return {"algorithm", "bytes", "length"}."""
     blocks = [block for block in blocks if block["length"]]
     if not blocks:
         return _answer(0, 0, hashlib.md5(bytes(EMPTY_BYTES)).digest())

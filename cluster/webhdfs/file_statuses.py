@@ -1,4 +1,4 @@
-"""What the NameNode says of files, directories and blocks, in the JSON of Hadoop's FileStatus and its kin."""
+"""Statuses of files, directories and blocks in the JSON format of WebHDFS."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from schedbed.cluster.clock import RunClock
 from schedbed.cluster.webhdfs.rest_call import USER, Json
 
 SLACK_MS = 1e-3
-"""A time that a client has set passes through seconds as a float, and is the same millisecond afterwards."""
+"""Tolerance for rounding: times are stored as float seconds, and must return as the same millisecond."""
 
 
 def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
-    """Return a FileStatus; `suffix` is the name within the directory that is listed."""
+    """Return a FileStatus. `suffix` is the name within the listed directory."""
     is_file = entry["type"] == "file"
     modified_ms = _milliseconds(clock, entry["modified_s"])
     accessed_ms = modified_ms if is_file else 0

@@ -1,4 +1,4 @@
-"""Errors of the block store as Hadoop's clients know them: status, Java class, and the texts that they look for."""
+"""Errors of the block store as Hadoop's clients expect them: status, Java class and message."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ROWS: tuple[tuple[type[BlockStoreError], int, str, str, str], ...] = (
     ),
     (BlockStoreError, 403, "java.io.IOException", "", ""),
 )
-"""The type, status, Java class, the end of our text when Hadoop says the same in other words, and these words."""
+"""Our type, status, Java class, the suffix of our message, and Hadoop's message for the same error."""
 
 
 def error_response(error: BlockStoreError) -> web.Response:
@@ -69,14 +69,14 @@ def error_response(error: BlockStoreError) -> web.Response:
 
 
 def unknown_operation(operation: str) -> web.Response:
-    """Return the error for an `op` that is not served, in the words by which clients know HttpFS."""
+    """Return the error for an unknown `op`, with the text by which clients recognize HttpFS."""
     constant = f"org.apache.hadoop.fs.http.client.HttpFSFileSystem.Operation.{operation}"
     said = f'Invalid value for webhdfs parameter "op": {_ILLEGAL}: No enum constant {constant}'
     return web.json_response(_remote_exception(_ILLEGAL, said), status=400)
 
 
 def refusal() -> Refusal:
-    """Return the answer to whoever shows no token."""
+    """Return the response to requests without the token."""
     java_class = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
     return Refusal("application/json", json.dumps(_remote_exception(java_class, "no valid token")).encode())
 

@@ -1,6 +1,6 @@
-"""The run's token in the forms that Hadoop's own clients take: a delegation token, and a file of credentials.
+"""The run's token in the two encodings that Hadoop's clients read: a delegation token and a credentials file.
 
-Both carry the run's token as their password. They neither expire nor can be cancelled: they end with the run.
+Both hold the run's token as their password. They cannot be cancelled and are valid until the run ends.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import binascii
 
 KIND = "WEBHDFS delegation"
 MAGIC = b"HDTS\x00"
-"""Begins a file of credentials that holds Writables."""
+"""The first bytes of a credentials file in the Writable format."""
 ONE_BYTE_MAX = 127
-"""The greatest length that Hadoop writes in one byte; a second byte holds lengths up to 255."""
+"""The greatest length in a single byte. Lengths up to 255 take `TWO_BYTES` and a byte."""
 TWO_BYTES = 0x8F
 
 
 def encoded(token: str, owner: str, service: str) -> str:
-    """Return the text that the parameter `delegation` takes, as GETDELEGATIONTOKEN answers it."""
+    """Return the text of a delegation token, as GETDELEGATIONTOKEN returns it."""
     return base64.urlsafe_b64encode(_written(token, owner, service)).rstrip(b"=").decode()
 
 
 def credentials(token: str, owner: str, service: str) -> bytes:
-    """Return the file that HADOOP_TOKEN_FILE_LOCATION names: Spark and others then show the token to `service`."""
+    """Return the bytes of a file for HADOOP_TOKEN_FILE_LOCATION, with a token for `service` (HOST:PORT)."""
     return MAGIC + b"\x01" + _text(service) + _written(token, owner, service) + b"\x00"
 
 
 def secret_of(shown: bytes) -> bytes:
-    """Return the password of an encoded token, b"" of anything else."""
+    """Return the password of an encoded token, or b"" when `shown` is no such token."""
     try:
         data = base64.urlsafe_b64decode(shown + b"=" * (-len(shown) % 4))
     except (binascii.Error, ValueError):
@@ -45,7 +45,7 @@ def secret_of(shown: bytes) -> bytes:
 
 
 def _written(token: str, owner: str, service: str) -> bytes:
-    # Version, owner, renewer, real user; then four numbers of zero: issued, greatest date, sequence, key.
+    # Version, owner, renewer and real user; then zeros for issue date, maximum date, sequence number and key id.
     identifier = b"\x00" + _text(owner) + _text(owner) + _text("") + b"\x00" * 4
     return _sized(identifier) + _sized(token.encode()) + _text(KIND) + _text(service)
 

@@ -17,14 +17,14 @@ from schedbed.cluster.wire.tls import Tls
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"
-"""Who a request without a user's name comes from, and whose everything is that nobody was given."""
+"""The user of a request without a user's name, and the default owner."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockStore:
-    """A NameNode and the way to the agents. `settings` give block size and replication of files that say nothing."""
+    """A NameNode and the keys to the agents. `settings`: default block size and replication of new files."""
 
     name_node: NameNodeDoor
     token: str
@@ -33,7 +33,7 @@ class BlockStore:
     tls: Tls | None = None
 
     async def plane(self) -> DataPlane:
-        """Return a client of the agents that live now."""
+        """Return a client of the live agents."""
         peers = {node: about["url"] for node, about in (await self.name_node.nodes()).items()}
         return DataPlane(peers, self.token, self.tls)
 
@@ -60,7 +60,7 @@ class RestCall:
 
     @property
     def user(self) -> str:
-        """Return the name that the request gives, which nobody verifies: whoever shows the token is trusted."""
+        """Return the user that the request names. The name is not verified: the token permits everything."""
         return self.text("doas") or self.text("user.name") or USER
 
     def text(self, name: str) -> str | None:
@@ -69,7 +69,7 @@ class RestCall:
         return None if value in (None, "", "null") else value
 
     def needed(self, name: str, what: str) -> str:
-        """Return a parameter; raise BadPath, which says what was expected, without one."""
+        """Return a required parameter. Raises BadPath, which says what was expected."""
         value = self.text(name)
         if value is None:
             raise bad_value(name, "nothing", what)
@@ -91,14 +91,14 @@ class RestCall:
 
 Operation = Callable[[RestCall], Awaitable[web.StreamResponse]]
 Operations = Mapping[tuple[str, str], Operation]
-"""What answers a method with an `op`."""
+"""Handlers by method and `op`."""
 
 
 def bad_value(name: str, given: str, expected: str) -> BadPath:
-    """Return the error for a parameter, in HttpFS's words."""
+    """Return the error for a parameter, with HttpFS's text."""
     return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
 
 
 def done(value: bool) -> web.Response:
-    """Return the answer that says whether something was done."""
+    """Return the response of an operation that answers true or false."""
     return web.json_response({"boolean": value})

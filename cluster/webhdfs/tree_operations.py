@@ -1,4 +1,4 @@
-"""Operations on the tree: what is there, and making, moving and deleting files and directories."""
+"""Operations on the tree: statuses, and making, moving, joining and deleting files and directories."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BATCH = 1000
 
 
 async def get_file_status(call: RestCall) -> web.StreamResponse:
-    """GETFILESTATUS"""
+    """Answer GETFILESTATUS."""
     found = await call.names.stat(call.path)
     return web.json_response({"FileStatus": file_status(found, call.store.clock)})
 
 
 async def list_status(call: RestCall) -> web.StreamResponse:
-    """LISTSTATUS"""
+    """Answer LISTSTATUS."""
     return web.json_response(_listing(await _rows(call)))
 
 
 async def list_status_batch(call: RestCall) -> web.StreamResponse:
-    """LISTSTATUS_BATCH: the entries after `startAfter`, by name, and how many are left."""
+    """Answer LISTSTATUS_BATCH: the entries after `startAfter` by name, and the count of those left."""
     after = call.text("startAfter") or ""
     rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]
     rest = max(0, len(rows) - BATCH)
@@ -46,7 +46,7 @@ def _listing(rows: list[Json]) -> Json:
 
 
 async def get_content_summary(call: RestCall) -> web.StreamResponse:
-    """GETCONTENTSUMMARY"""
+    """Answer GETCONTENTSUMMARY."""
     found = await call.names.content_summary(call.path)
     counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
     space = {"length": found["length"], "spaceConsumed": found["space"]}
@@ -54,17 +54,17 @@ async def get_content_summary(call: RestCall) -> web.StreamResponse:
 
 
 async def get_home_directory(call: RestCall) -> web.StreamResponse:
-    """GETHOMEDIRECTORY"""
+    """Answer GETHOMEDIRECTORY."""
     return web.json_response({"Path": f"/user/{call.user}"})
 
 
 async def get_trash_root(call: RestCall) -> web.StreamResponse:
-    """GETTRASHROOT"""
+    """Answer GETTRASHROOT."""
     return web.json_response({"Path": f"/user/{call.user}/.Trash"})
 
 
 async def mkdirs(call: RestCall) -> web.StreamResponse:
-    """MKDIRS: the directories that are made are the user's, and the last has the `permission`."""
+    """Answer MKDIRS. New directories belong to the user, and the last one gets `permission`."""
     permission = permission_digits(call, None)
     made = await _missing(call)
     await call.names.mkdirs(call.path)
@@ -86,9 +86,9 @@ async def _missing(call: RestCall) -> list[str]:
 
 
 async def rename(call: RestCall) -> web.StreamResponse:
-    """RENAME: false, as HDFS answers, when the source is missing, the destination taken or without a parent.
+    """Answer RENAME: false, as in HDFS, when the source is missing, or the destination exists or has no parent.
 
-    With `renameoptions=OVERWRITE` a file at the destination goes first, and what is wrong is an error.
+    With `renameoptions` these are errors, and OVERWRITE first deletes a file at the destination.
     """
     destination = call.needed("destination", "an absolute path")
     strict, there = (call.text("renameoptions") or "").upper(), await call.store.find(destination)
@@ -108,13 +108,13 @@ async def rename(call: RestCall) -> web.StreamResponse:
 
 
 async def delete(call: RestCall) -> web.StreamResponse:
-    """DELETE"""
+    """Answer DELETE."""
     return done(await call.names.delete(call.path, recursive=call.flag("recursive")))
 
 
 async def concat(call: RestCall) -> web.StreamResponse:
-    """CONCAT: the blocks of `sources`, paths with commas between, come to the end of the file."""
-    await call.names.concat(call.path, call.needed("sources", "paths with commas between").split(","))
+    """Answer CONCAT: move the blocks of `sources` (paths separated by commas) to the end of the file."""
+    await call.names.concat(call.path, call.needed("sources", "paths separated by commas").split(","))
     return web.Response()
 
 

@@ -1,7 +1,7 @@
 """The block store for ordinary clients: a subset of the WebHDFS REST protocol, on the loopback interface only.
 
-As HttpFS does, it is both halves of the protocol in one: reads are answered at once, and CREATE or APPEND
-without data is redirected to itself with `data=true`. Errors have HttpFS's texts.
+As HttpFS does, it plays both roles of the protocol: reads are answered directly, and CREATE or APPEND without data is
+redirected to the same server with `data=true`. Errors have HttpFS's texts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HADOOP = "Java/"
 
 
 class WebHdfs:
-    """Answers WebHDFS requests by asking a NameNode and the agents.
+    """Answers WebHDFS requests with the help of a NameNode and the agents.
 
-    The store's token comes as parameter `delegation`, plain or in Hadoop's form, or as `Authorization: Bearer`.
+    The token comes as parameter `delegation`, plain or in Hadoop's encoding, or as `Authorization: Bearer`.
     """
 
     def __init__(self, store: BlockStore) -> None:
@@ -43,7 +43,8 @@ class WebHdfs:
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
-        """Listen on 127.0.0.1, with port 0 at any of `ports`; the runner's `addresses` tell which, `cleanup` ends."""
+        """Listen on 127.0.0.1, with port 0 at any of `ports`. Return the runner: `addresses` has the port, `cleanup`
+        ends it."""
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -58,9 +59,9 @@ class WebHdfs:
 
 
 async def _untype_for_hadoop(request: web.Request, response: web.StreamResponse) -> None:
-    """Take the type away from JSON for Hadoop's client, which takes an answer without one as JSON.
+    """Remove Content-Type from JSON responses to Hadoop's client, which reads a response without a type as JSON.
 
-    Spark 4.3 packs Hadoop 3.5.0 without the class that reads a type, and fails on every type, whatever the server.
+    Spark 4.3 ships Hadoop 3.5.0 without the class that parses a Content-Type, and fails on every response with one.
     """
     if (
         request.headers.get("User-Agent", "").startswith(HADOOP)

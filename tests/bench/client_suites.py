@@ -4,9 +4,12 @@
         [--save docs/results/clients.json]
 
 The CHECKOUTs are those of github.com/mtth/hdfs and github.com/fsspec/filesystem_spec: their tests are no part of the
-packages. PYTHON is of an environment made with `pip install hdfs[avro,dataframe] fsspec requests pandas polars pyarrow
-pyspark pytest`, with Java 17 for PySpark; promtool comes with Prometheus. About four minutes. Exit code 1 when something
-does not pass and `client_table.NAMED` does not say why. `python -m tests.bench.pages` renders docs/clients.md.
+packages. PYTHON is of an environment made with
+
+    pip install hdfs[avro,dataframe] fsspec requests pandas polars pyarrow pyspark pytest
+
+and has Java 17 for PySpark; promtool comes with Prometheus. Takes some four minutes. Exit code 1 when something fails
+that `client_table.NAMED` does not explain. `python -m tests.bench.pages` renders docs/clients.md from the file.
 """
 
 from __future__ import annotations
