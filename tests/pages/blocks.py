@@ -21,6 +21,7 @@ CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 NOT_RUN = {
     r"^(\./deploy/quickstart|\./tests/run|source )": "makes the environment in which the tests run",
+    r"^jupyter ": "an editor; test_notebooks.py runs the notebooks",
     r"^pip install ": "installs packages; tests/live/test_installed.py does",
     r"--machines docker|^deploy/image/build|^docker ": "needs an engine; tests/live/test_docker.py",
     r"^(export RAY|ray )|--address": "needs hosts; tests/live/test_hosts.py emulates them",
