@@ -124,7 +124,7 @@ def hdfscli_command(where: Where) -> str:
         (folder / "up" / "a.txt").write_bytes(b"a" * 100_000)
         (folder / "up" / "deep" / "b.txt").write_bytes(b"b")
         command = [sys.executable, "-m", "hdfs"]
-        environment = {**os.environ, "HDFSCLI_CONFIG": str(config)}
+        environment = {**os.environ, "HDFSCLI_CONFIG": str(config), "TMPDIR": name}  # of its log
         for words in (
             ["upload", "-s", str(folder / "up"), "up"],
             ["download", "-s", "up", str(folder / "down")],

@@ -75,7 +75,8 @@ def suite(
         (Path(name) / "pytest.ini").write_text("[pytest]\n")
         call = [python, "-m", "pytest", "-q", "-c", f"{name}/pytest.ini", f"--rootdir={folder}"]
         call += ["-p", "no:cacheprovider", f"--junitxml={report}", *options, str(folder / tests)]
-        subprocess.run(call, cwd=folder, env={**os.environ, **environment}, check=False)
+        environment = {**os.environ, "TMPDIR": name, **environment}  # clients leave logs there
+        subprocess.run(call, cwd=folder, env=environment, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     outcome: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
     for case in cases:
