@@ -77,6 +77,13 @@ class RunClock:
         time_ = self._file.time
         return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
+    def since_start_s(self, time_of_day_s: float) -> float:
+        """Return the emulated time since the run's start of a time of day (Unix): the inverse of `time_of_day_s`."""
+        if self._file is None:
+            return (time_of_day_s - self.epoch_s) / self._first
+        time_ = self._file.time
+        return time_.emulated_s(time_of_day_s) - time_.emulated_s(self.epoch_s)
+
     def real_s(self, emulated_s: float) -> float:
         """Return the real seconds of an emulated duration on this host, at the current stretch."""
         return emulated_s * self.stretch

@@ -134,6 +134,18 @@ class NameNodeDoor(Protocol):
         """Make a directory and its parents."""
         ...
 
+    async def concat(self, path: str, sources: Sequence[str]) -> None:
+        """Add the blocks of other files to the end of a file; the others are gone then."""
+        ...
+
+    async def set_attributes(self, path: str, attributes: Json) -> None:
+        """Set any of owner, group, permission, accessed_s, modified_s and acl. Raises PathNotFound."""
+        ...
+
+    async def set_replication(self, path: str, replication: int) -> None:
+        """Want that many replicas of each block of a file. Raises PathNotFound or WrongKind."""
+        ...
+
     # -- questions -------------------------------------------------------------------------------------------
 
     async def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:

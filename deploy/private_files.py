@@ -28,11 +28,11 @@ def stay_private(folder: Path) -> None:
 
 
 @contextmanager
-def token_file(path: Path, token: str) -> Iterator[Path]:
-    """Keep the token in a file that only its owner can read, during the context."""
+def token_file(path: Path, token: str | bytes) -> Iterator[Path]:
+    """Keep the token in a file that only its owner can read, while the context lasts."""
     path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "w") as file:
-        file.write(token)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+        file.write(token.encode() if isinstance(token, str) else token)
     try:
         yield path
     finally:

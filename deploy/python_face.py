@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 Machines = Literal["process", "docker", "sim"]
 """Kinds of nodes: groups of processes, Docker containers, or none (`sim`: simulated in virtual time)."""
 
-NOTEBOOK_STYLE = """<style>
-.schedbed td { text-align: right } .schedbed .best { font-weight: bold }
-.schedbed .ci, .schedbed .diff { margin-left: 0.5em; opacity: 0.6 }
-</style>"""
-
 
 class Result:
     """The results of a finished run: tables as pandas frames, the summary and the report.
@@ -107,10 +102,10 @@ class Result:
         return plain(self.summary)
 
     def _repr_html_(self) -> str:
-        """Return the table that compares the policies, as HTML for a notebook."""
-        from schedbed.deploy.results.page.report_tables import comparison_html
+        """Return the comparison of the policies and the lanes of their slots, as HTML for a notebook."""
+        from schedbed.deploy.notebook_view import result_html
 
-        return f'{NOTEBOOK_STYLE}<div class="schedbed">{comparison_html(self.summary)}</div>'
+        return result_html(self.folder, self.summary)
 
     def _table(self, name: str) -> pd.DataFrame:
         from schedbed.deploy.results.record_check import open_record

@@ -20,7 +20,19 @@ class PathExists(BlockStoreError):
 
 
 class WrongKind(BlockStoreError):
-    """A file where a directory is needed, the reverse, or a directory that is not empty."""
+    """What exists is not of the required kind, or cannot be moved to the destination."""
+
+
+class IsDirectory(WrongKind):
+    """A directory where a file is needed."""
+
+
+class NotDirectory(WrongKind):
+    """A file where a directory is needed."""
+
+
+class NotEmpty(WrongKind):
+    """A directory that holds something."""
 
 
 class NoNodes(BlockStoreError):

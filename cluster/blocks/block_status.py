@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from schedbed.cluster.blocks.blockmap import BlockMap
@@ -14,9 +15,10 @@ def status(entry: Entry) -> dict[str, Any]:
     """Return the status of an entry as JSON.
 
     Keys: `path`, `name` (its last part), `type` (file or directory), `length` (bytes), `replication`, `block_bytes`,
-    `modified_s`, `complete`, `children` (a count).
+    `modified_s`, `complete`, `children` (a count), and the fields of `Attributes`.
     """
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
+    common |= {**asdict(entry.attributes), "acl": list(entry.attributes.acl)}
     if isinstance(entry, File):
         sizes = {"length": entry.length, "replication": entry.replication, "block_bytes": entry.block_bytes}
         return {**common, "type": "file", **sizes, "complete": entry.complete, "children": 0}

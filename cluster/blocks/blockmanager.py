@@ -263,6 +263,15 @@ class BlockManager:
         if file.skew is not None:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
+    def retarget(self, file: File) -> None:
+        """Set the target of each block to the file's replication, and end what a scheme raised."""
+        for block in file.blocks:
+            self._inputs_bytes -= self._input_bytes.pop(block, 0)
+            self._count_input(file, block)
+            self._replication.raised.pop(block, None)
+            self.map.blocks[block].target = file.replication
+            self._replicas_changed(block)
+
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
         """Delete the replicas of blocks that belong to no file any more. `released` has their former paths."""
         for block, path in released.items():

@@ -221,6 +221,25 @@ async def append_file(
         await name_node.complete(path, blocks)
 
 
+async def truncate_file(path: str, length: int, name_node: NameNodeDoor, plane: DataPlane) -> None:
+    """Cut a file to its first `length` bytes. A shorter copy replaces a block with the cut inside."""
+    status = await name_node.stat(path)
+    old = await name_node.locate(path)
+    blocks = [{**block, "nodes": []} for block in old]
+    kept = [block for block in blocks if block["offset"] + block["length"] <= length]
+    within = next((b for b in old if b["offset"] < length < b["offset"] + b["length"]), None)
+    await name_node.reopen(path)
+    try:
+        if within is not None:
+            size = length - within["offset"]
+            given = await name_node.allocate(path, None, status["replication"], size)
+            body = plane.read([within], within["offset"], length)
+            kept.append(await plane.put(given["block"], given["nodes"], body, size))
+        blocks = kept
+    finally:
+        await name_node.complete(path, blocks)
+
+
 async def _write_blocks(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> list[dict[str, Any]]:

@@ -15,18 +15,11 @@ from schedbed.cluster.blocks.block_errors import BadPath, NoNodes
 from schedbed.cluster.blocks.block_status import check_blocks, pick_replica, status, summary
 from schedbed.cluster.blocks.blockmanager import BlockManager
 from schedbed.cluster.blocks.blockmap import BlockMap
-from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.input_layout import lay_out
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
-from schedbed.cluster.blocks.placement import (
-    PLACEMENTS,
-    hot_nodes,
-    place_even,
-    place_file,
-    place_hdfs,
-    place_preferred,
-)
+from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_hdfs
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.masters import Json, Rows
 from schedbed.cluster.spec import DynamicReplicas
@@ -205,48 +198,7 @@ class NameNode:
         self._journal.append([creation, *allocations])
         for change in (creation, *allocations):
             self._names.apply(change)
-        return self._lay_out(self._names.file(path), preferred)
-
-    def _lay_out(self, file: File, preferred: Sequence[Sequence[NodeId]] | None) -> Rows:
-        if file.placement == "hdfs" and file.skew is None and not preferred:
-            return self._lay_out_hdfs(file)
-        plan: Rows = []
-        offset = 0
-        file_blocks: dict[NodeId, int] = {}
-        for index, (block, length) in enumerate(file.blocks.items()):
-            nodes = self._place_input(file, block, file_blocks, preferred[index] if preferred else ())
-            self._blocks.map.add_block(block)
-            for node in nodes:
-                self._blocks.map.expect(block, node, "input", length)
-                file_blocks[node] = file_blocks.get(node, 0) + 1
-            plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
-            offset += length
-        return plan
-
-    def _lay_out_hdfs(self, file: File) -> Rows:
-        plan: Rows = []
-        offset = 0
-        blocks, lengths = list(file.blocks), list(file.blocks.values())
-        places = place_file(self._blocks.map.field, file.replication, blocks, lengths, seed=self._seed)
-        for block, length, nodes in zip(blocks, lengths, places, strict=True):
-            self._blocks.map.promise(block, nodes, "input", length)
-            plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
-            offset += length
-        return plan
-
-    def _place_input(
-        self, file: File, block: str, file_blocks: Mapping[NodeId, int], preferred: Sequence[NodeId]
-    ) -> list[NodeId]:
-        field, count = self._blocks.map.field, file.replication
-        if preferred:
-            return place_preferred(field, count, seed=self._seed, block=block, preferred=preferred)
-        if file.skew is not None:
-            hot = hot_nodes(self._blocks.order, file.skew)
-            hot = [each for each in field.candidates() if each.node in hot]
-            field = Field(hot) if hot else field
-        if file.placement == "hdfs":
-            return place_hdfs(field, count, seed=self._seed, block=block)
-        return place_even(field.candidates(), count, seed=self._seed, block=block, file_blocks=file_blocks)
+        return lay_out(self._names.file(path), self._blocks, self._seed, preferred)
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
         """Complete an uploaded input with these blocks ({"block", "length", "nodes"}), or as planned. The call can be
@@ -282,6 +234,22 @@ class NameNode:
     def mkdirs(self, now_s: float, path: str) -> None:
         """Create a directory and its parents, unless they exist."""
         self._change({"op": "mkdirs", "path": path, "now_s": now_s})
+
+    def concat(self, now_s: float, path: str, sources: Sequence[str]) -> None:
+        """Add the blocks of other files to the end of a file; the others are gone then."""
+        self._change({"op": "concat", "path": path, "sources": list(sources), "now_s": now_s})
+        self._blocks.retarget(self._names.file(path))
+
+    def set_attributes(self, now_s: float, path: str, attributes: Json) -> None:
+        """Set any of the fields of `Attributes`, and `modified_s`."""
+        self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
+
+    def set_replication(self, now_s: float, path: str, replication: int) -> None:
+        """Want that many replicas of each block of a file: heartbeats order what is missing or too much."""
+        self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
+        file = self._names.file(path)
+        if file.complete:  # the blocks of others have no target yet
+            self._blocks.retarget(file)
 
     def _change(self, change: Change) -> None:
         """Check a change, write it to the journal, apply it, and delete blocks that belong to no file any more."""

@@ -7,16 +7,41 @@ namespace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from schedbed.cluster.blocks.block_errors import BadPath, PathExists, PathNotFound, WrongKind
+from schedbed.cluster.blocks.block_errors import (
+    BadPath,
+    IsDirectory,
+    NotDirectory,
+    NotEmpty,
+    PathExists,
+    PathNotFound,
+    WrongKind,
+)
 
 Change = dict[str, Any]
+"""`op` (a key of `Namespace._changes`), `now_s` and the operation's own arguments."""
 Check = Callable[[Change], None]
 Apply = Callable[[Change], dict[str, str]]
-"""`op` (create, reopen, allocate, complete, rename, delete, mkdirs), `now_s` and the operation's own arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """Attributes that clients set and read. Nothing enforces them. None means never set.
+
+    `permission`: octal digits. `acl`: entries in HDFS's notation, without those of owner, group and others.
+    """
+
+    owner: str | None = None
+    group: str | None = None
+    permission: str | None = None
+    accessed_s: float | None = None
+    acl: tuple[str, ...] = ()
+
+
+PLAIN = Attributes()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,6 +52,7 @@ class Entry:
     parent: Directory | None
     modified_s: float
     origin: str | None = None
+    attributes: Attributes = PLAIN
 
     @property
     def path(self) -> str:
@@ -101,6 +127,9 @@ class Namespace:
             "mkdirs": (self._check_mkdirs, self._apply_mkdirs),
             "rename": (self._check_rename, self._apply_rename),
             "delete": (self._check_delete, self._apply_delete),
+            "concat": (self._check_concat, self._apply_concat),
+            "set_attributes": (self._check_there, self._apply_set_attributes),
+            "set_replication": (self._check_is_file, self._apply_set_replication),
         }
 
     # -- questions -------------------------------------------------------------------------------------------
@@ -126,7 +155,7 @@ class Namespace:
         """Return the file at a path. Raises PathNotFound, or WrongKind for a directory."""
         entry = self.get(path)
         if not isinstance(entry, File):
-            raise WrongKind(f"{path}: is a directory")
+            raise IsDirectory(f"{path}: is a directory")
         return entry
 
     def files(self, top: Entry | None = None) -> Iterator[File]:
@@ -182,7 +211,7 @@ class Namespace:
             if parent in self._closed:
                 raise PathNotFound(f"{parent}: was deleted for good")
             if isinstance(self.find(parent), File):
-                raise WrongKind(f"{parent}: is a file, not a directory")
+                raise NotDirectory(f"{parent}: is a file, not a directory")
 
     def _check_create(self, change: Change) -> None:
         self._check_new(change["path"])
@@ -238,6 +267,41 @@ class Namespace:
         file.blocks, file.complete, file.modified_s = kept, True, change["now_s"]
         return self._disown(dropped)
 
+    def _check_concat(self, change: Change) -> None:
+        target, sources = self.file(change["path"]), [self.file(path) for path in change["sources"]]
+        if not sources or len({id(file) for file in [target, *sources]}) <= len(sources):
+            raise BadPath(f"{change['path']}: expected other files to add, each of them once")
+        for file in (target, *sources):
+            if not file.complete:
+                raise PathExists(f"{file.path}: is still being written")
+
+    def _apply_concat(self, change: Change) -> dict[str, str]:
+        target = self.file(change["path"])
+        for source in [self.file(path) for path in change["sources"]]:
+            target.blocks |= source.blocks
+            self.owners |= dict.fromkeys(source.blocks, target)
+            self._detach(source, change["now_s"])
+        target.modified_s = change["now_s"]
+        return {}
+
+    def _check_there(self, change: Change) -> None:
+        self.get(change["path"])
+
+    def _apply_set_attributes(self, change: Change) -> dict[str, str]:
+        entry, values = self.get(change["path"]), dict(change["attributes"])
+        entry.modified_s = values.pop("modified_s", entry.modified_s)
+        if "acl" in values:
+            values["acl"] = tuple(values["acl"])
+        entry.attributes = replace(entry.attributes, **values)
+        return {}
+
+    def _check_is_file(self, change: Change) -> None:
+        self.file(change["path"])
+
+    def _apply_set_replication(self, change: Change) -> dict[str, str]:
+        self.file(change["path"]).replication = change["replication"]
+        return {}
+
     def _check_mkdirs(self, change: Change) -> None:
         if not isinstance(self.find(change["path"]), Directory):
             self._check_new(change["path"])
@@ -271,7 +335,7 @@ class Namespace:
         if entry is self.root:
             raise WrongKind("/: cannot be deleted")
         if isinstance(entry, Directory) and entry.children and not change["recursive"]:
-            raise WrongKind(f"{change['path']}: is a directory that is not empty")
+            raise NotEmpty(f"{change['path']}: is a directory that is not empty")
 
     def _apply_delete(self, change: Change) -> dict[str, str]:
         if change.get("for_good"):

@@ -110,6 +110,15 @@ class ServedNameNode(NameNodeDoor):
     async def mkdirs(self, path: str) -> None:
         self._names.mkdirs(self._now_s(), path)
 
+    async def concat(self, path: str, sources: Sequence[str]) -> None:
+        self._names.concat(self._now_s(), path, sources)
+
+    async def set_attributes(self, path: str, attributes: Json) -> None:
+        self._names.set_attributes(self._now_s(), path, attributes)
+
+    async def set_replication(self, path: str, replication: int) -> None:
+        self._names.set_replication(self._now_s(), path, replication)
+
     # -- questions -------------------------------------------------------------------------------------------
 
     async def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:

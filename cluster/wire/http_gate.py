@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -52,15 +53,23 @@ class Refusal:
 class HttpGate:
     """The gate of one server: 401, and nothing else, for requests without the token.
 
-    The token is in the header `Authorization: Bearer`, or in the query's `parameter` if one is set.
+    The token is in the header `Authorization: Bearer`, or in the query's `parameter` if one is set. `unwrap` extracts
+    the token from a value of that parameter which contains it.
     """
 
     def __init__(
-        self, token: str, refusal: Refusal, *, parameter: str = "", strangers: Strangers | None = None
+        self,
+        token: str,
+        refusal: Refusal,
+        *,
+        parameter: str = "",
+        unwrap: Callable[[bytes], bytes] | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
         self.refusal = refusal
         self.strangers = Strangers(token) if strangers is None else strangers
         self._parameter = parameter.encode()
+        self._unwrap = unwrap
 
     def middleware(self) -> Middleware:
         """Return a middleware that checks every request of a connection. Must be the application's first."""
@@ -80,7 +89,8 @@ class HttpGate:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
             if given:
-                return self.strangers.is_token(given)
+                inner = self._unwrap(given) if self._unwrap is not None else b""
+                return self.strangers.is_token(given) or self.strangers.is_token(inner)
         shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
         return shown.startswith(SCHEME) and self.strangers.is_token(shown[len(SCHEME) :])
 

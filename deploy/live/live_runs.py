@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
 
@@ -186,13 +187,24 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serve the block store during the block, if requested."""
+        """Serve the block store within the block, if that was asked for, with the token in two files.
+
+        The second file is for Spark and other programs of Hadoop.
+        """
         port = self._options.webhdfs
         if port is None:
             yield
             return
-        with token_file(self._folder / "webhdfs-token", token) as path:
-            self._tell("WebHDFS", f"{session.serve_web(port)}, delegation token in {path}")
+        from schedbed.cluster.webhdfs.hadoop_token import credentials
+        from schedbed.cluster.webhdfs.rest_call import USER
+
+        url = session.serve_web(port)
+        for_hadoop = credentials(token, USER, urlsplit(url).netloc)
+        with (
+            token_file(self._folder / "webhdfs-token", token) as path,
+            token_file(self._folder / "webhdfs-credentials", for_hadoop),
+        ):
+            self._tell("WebHDFS", f"{url}, delegation token in {path}")
             self._look_at_doors(cluster, session)
             yield
 

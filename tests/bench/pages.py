@@ -4,8 +4,8 @@
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
---machines KIND --save docs/results/limits/KIND.json`. The text around the tables stands in
-docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
+--machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`. The text around
+the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims, limit_tables
+from tests.bench import claims, client_table, limit_tables
 from tests.bench.figures import ROOT, Figure, ResultFile, show
 
 PIVOT = " | "
@@ -45,6 +45,12 @@ def limits(results: Path = RESULTS) -> str:
     files = limit_tables.load_all(results / "limits")
     tables = {name: limit_tables.table(kept) for name, kept in files.items()}
     return fill((results / "limits.template.md").read_text(encoding="utf-8"), tables)
+
+
+def clients(results: Path = RESULTS) -> str:
+    """Return the text of docs/clients.md."""
+    kept = client_table.table(client_table.ClientFile.load(results / "clients.json"))
+    return fill((results / "clients.template.md").read_text(encoding="utf-8"), {"clients": kept})
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -110,6 +116,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
     "docs/reproduce.md": reproduce,
     "docs/limits.md": limits,
+    "docs/clients.md": clients,
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -84,8 +86,12 @@ def test_a_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert repr(result) == f"<schedbed.Result of small under fifo, fair, in {result.folder}>"
     makespan = next(line for line in str(result).splitlines() if line.startswith("makespan [s]"))
     assert len(makespan.split()) == 4
+    pyplot = sys.modules.get("matplotlib.pyplot")
     html = result._repr_html_()
     assert "<th>makespan [s]</th>" in html and ">fair</th>" in html
+    (picture,) = re.findall('<img alt="lanes of slots" src="data:image/png;base64,([^"]+)">', html)
+    assert base64.b64decode(picture).startswith(b"\x89PNG") and "more policies" not in html
+    assert sys.modules.get("matplotlib.pyplot") is pyplot  # plots of the notebook stay as they are
 
 
 @pytest.mark.long  # seconds

@@ -110,6 +110,8 @@ def check_doors(doors: Mapping[str, str]) -> None:
     assert 'schedbed_jobs_ended_total{state="succeeded"} 4.0' in lines, lines
     with urlopen(f"{webhdfs}/out?op=LISTSTATUS&delegation={delegation}", timeout=60) as answer:
         assert json.load(answer)["FileStatuses"]["FileStatus"]
+    for_hadoop = Path(doors["WebHDFS"].rpartition(" ")[2]).with_name("webhdfs-credentials")
+    assert for_hadoop.stat().st_mode & 0o777 == 0o600 and delegation.encode() in for_hadoop.read_bytes()
 
 
 def check_words(folder: Path) -> None:
@@ -133,6 +135,7 @@ def check_results(out: Path) -> None:
     assert (tables["jobs"]["submit"] > 0).all()
     scenario: dict[str, Any] = json.loads((out / "run.json").read_text())["scenario"]
     assert len(scenario["jobs"]) == len(scenario["given"]["workload"]["jobs"]) == 5
+    assert [path.name for path in out.iterdir() if "token" in path.name or "credentials" in path.name] == []
     for name in ("summary.json", "report.html", "timeline.json", "scenario.yaml", "log.txt"):
         assert (out / name).stat().st_size > 0
 

@@ -21,11 +21,13 @@ CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 NOT_RUN = {
     r"^(\./deploy/quickstart|\./tests/run|source )": "makes the environment in which the tests run",
+    r"^jupyter ": "an editor; test_notebooks.py runs the notebooks",
     r"^pip install ": "installs packages; tests/live/test_installed.py does",
     r"--machines docker|^deploy/image/build|^docker ": "needs an engine; tests/live/test_docker.py",
     r"^(export RAY|ray )|--address": "needs hosts; tests/live/test_hosts.py emulates them",
     r"^schedbed run .*--(web|metrics) ": "a live run that serves a port; tests/live/test_pages_live.py does",
     r"^schedbed (up|submit|status|fault|down|kill)\b": "a live cluster; tests/live/test_pages_live.py runs them",
+    r"^(auth=|curl |export HADOOP|pyspark )": "needs a live cluster; tests/bench/client_suites.py runs such clients",
     r"^schedbed doctor\b": "measures the host; tests/live/test_hostile.py, tests/deploy/doctor",
     r"^schedbed (reproduce|arena)\b": "minutes of simulations; tests/deploy/papers, tests/deploy/arena run small ones",
     r"^schedbed validate\b": "minutes of live runs; tests/deploy/simulated runs it on records",
@@ -35,6 +37,7 @@ NOT_RUN = {
 FRAGMENTS = {
     "def state(self)": "methods of a class that the page does not show",
     "def measure(bench": "an outline of the two functions that the text explains",
+    "webhdfs://127.0.0.1": "needs a live cluster; tests/bench/client_checks.py does the same",
     'lab = schedbed.connect("lab")': "a live cluster; tests/live/test_pages_live.py runs it",
 }
 """Python blocks that are compiled but not run, by what they contain, with the reason."""

@@ -32,13 +32,15 @@ class NameNodeActor(MasterActor):
 
     async def serve_web(self, port: int) -> str:
         """Serve WebHDFS on the loopback interface until the run's end. Return its root URL."""
-        from schedbed.cluster.blocks.webhdfs import PREFIX, WebHdfs
+        from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
+        from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 
         config = self._config()
         await self._service_of_run()
         assert self._names is not None
-        web = WebHdfs(self._names, config.token, config.cluster.blocks, config.clock(), config.tls)
-        self._web = await web.serve(port, config.ports)
+        settings = config.cluster.blocks
+        store = BlockStore(self._names, config.token, settings, config.clock(), config.tls)
+        self._web = await WebHdfs(store).serve(port, config.ports)
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
 
     async def end(self) -> None:

@@ -353,3 +353,29 @@ def test_answers_are_json() -> None:
     world.upload("/in/a", [10], 2)
     asked = [world.names.locate("/in/a"), world.names.nodes(), world.names.fsck(), world.names.stat("/in")]
     assert json.loads(json.dumps(asked)) == asked
+
+
+def test_another_replication_is_reached_and_outlives_a_restart(tmp_path: Path) -> None:
+    world = World(4, journal=tmp_path / "names.sqlite")
+    world.upload("/in/a", [10, 10], 2)
+    for wanted in (4, 1):
+        world.names.set_replication(world.now_s, "/in/a", wanted)
+        world.settle()
+        assert [len(world.good(block)) for block in world.known("/in/a")] == [wanted] * 2
+    world.names.set_replication(world.now_s, "/in/a", 3)
+    world.restart_name_node()
+    world.settle()
+    assert [len(nodes) for nodes in world.known("/in/a").values()] == [3, 3]
+
+
+def test_joined_files_and_attributes_outlive_a_restart(tmp_path: Path) -> None:
+    world = World(2, journal=tmp_path / "names.sqlite")
+    first, second = (world.write(path, 10, 2)["block"] for path in ("/a", "/b"))
+    world.names.concat(5.0, "/a", ["/b"])
+    world.names.set_attributes(6.0, "/a", {"owner": "ana", "modified_s": -3.5, "acl": ["user:bo:r--"]})
+    world.restart_name_node()
+    world.settle()
+    assert list(world.known("/a")) == [first, second]
+    status = world.names.stat("/a")
+    assert [status[name] for name in ("owner", "modified_s", "acl")] == ["ana", -3.5, ["user:bo:r--"]]
+    assert world.names.fsck()["blocks"] == 2 and world.names.delete(9.0, "/b") is False

@@ -13,9 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedbed.cluster.agent import http_server
-from schedbed.cluster.blocks.webhdfs import WebHdfs
 from schedbed.cluster.clock import RunClock
 from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.webhdfs.rest_call import BlockStore
+from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 from schedbed.cluster.wire.http_gate import HEAD_BYTES, HttpGate, Refusal
 from schedbed.cluster.wire.port_range import listen_at
 from schedbed.cluster.wire.strangers import Strangers
@@ -137,7 +138,7 @@ async def _api(use: Callable[[int], Awaitable[None]]) -> None:
 
 async def _webhdfs(use: Callable[[int], Awaitable[None]]) -> None:
     names: Any = AsyncMock()
-    runner = await WebHdfs(names, TOKEN, BlockSettings(), RunClock(0.0)).serve()
+    runner = await WebHdfs(BlockStore(names, TOKEN, BlockSettings(), RunClock(0.0))).serve()
     await use(runner.addresses[0][1])
     await runner.cleanup()
     assert names.mock_calls == []

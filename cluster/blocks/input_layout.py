@@ -1,0 +1,68 @@
+"""Chooses the nodes for the blocks of an input by the file's placement, before the upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedbed.cluster.blocks.blockmanager import BlockManager
+from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.namespace import File
+from schedbed.cluster.blocks.placement import hot_nodes, place_even, place_file, place_hdfs, place_preferred
+from schedbed.cluster.masters import Rows
+from schedbed.tasks.specs import NodeId
+
+
+def lay_out(
+    file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
+) -> Rows:
+    """Choose nodes for all blocks and register the expected replicas.
+
+    Return [{"block", "offset", "length", "nodes"}].
+    """
+    if file.placement == "hdfs" and file.skew is None and not preferred:
+        return _lay_out_hdfs(file, manager, seed)
+    plan: Rows = []
+    offset = 0
+    file_blocks: dict[NodeId, int] = {}
+    for index, (block, length) in enumerate(file.blocks.items()):
+        wished = preferred[index] if preferred else ()
+        nodes = _place_input(file, block, manager, seed, file_blocks, wished)
+        manager.map.add_block(block)
+        for node in nodes:
+            manager.map.expect(block, node, "input", length)
+            file_blocks[node] = file_blocks.get(node, 0) + 1
+        plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+        offset += length
+    return plan
+
+
+def _lay_out_hdfs(file: File, manager: BlockManager, seed: int) -> Rows:
+    plan: Rows = []
+    offset = 0
+    blocks, lengths = list(file.blocks), list(file.blocks.values())
+    places = place_file(manager.map.field, file.replication, blocks, lengths, seed=seed)
+    for block, length, nodes in zip(blocks, lengths, places, strict=True):
+        manager.map.promise(block, nodes, "input", length)
+        plan.append({"block": block, "offset": offset, "length": length, "nodes": nodes})
+        offset += length
+    return plan
+
+
+def _place_input(
+    file: File,
+    block: str,
+    manager: BlockManager,
+    seed: int,
+    file_blocks: Mapping[NodeId, int],
+    preferred: Sequence[NodeId],
+) -> list[NodeId]:
+    field, count = manager.map.field, file.replication
+    if preferred:
+        return place_preferred(field, count, seed=seed, block=block, preferred=preferred)
+    if file.skew is not None:
+        hot = hot_nodes(manager.order, file.skew)
+        hot = [each for each in field.candidates() if each.node in hot]
+        field = Field(hot) if hot else field
+    if file.placement == "hdfs":
+        return place_hdfs(field, count, seed=seed, block=block)
+    return place_even(field.candidates(), count, seed=seed, block=block, file_blocks=file_blocks)

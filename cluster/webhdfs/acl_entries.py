@@ -1,0 +1,78 @@
+"""Access control lists in HDFS's notation: stored and returned, not enforced.
+
+The permission's digits are the entries of owner, group and others; the list holds all other entries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from schedbed.cluster.blocks.block_errors import BadPath
+
+BASE = ("user:", "group:", "other:")
+"""The entries that correspond to the last three digits of a permission, in order."""
+_ENTRY = re.compile(r"((?:default:)?(?:user|group|mask|other):[^:,]*)(?::([r-][w-][x-])?)?")
+_BITS = "rwx"
+
+Acl = tuple[str, ...]
+
+
+def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
+    """Return the permission and the list after adding or replacing the entries of `spec`. Raises BadPath."""
+    entries = dict(_split(each) for each in acl)
+    digits = list(permission)
+    for name, rights in _parsed(spec).items():
+        if not rights:
+            raise BadPath(f"{spec}: the permission of {name} is missing")
+        if name in BASE:
+            digits[BASE.index(name) - len(BASE)] = _digit(rights)
+        else:
+            entries[name] = rights
+    return "".join(digits), tuple(f"{name}:{rights}" for name, rights in sorted(entries.items()))
+
+
+def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
+    """Return the permission and the list that `spec` describes completely. Raises BadPath."""
+    if not set(BASE) <= set(_parsed(spec)):
+        raise BadPath("Invalid ACL: the user, group and other entries are required.")
+    return with_entries(permission, (), spec)
+
+
+def without_entries(acl: Iterable[str], spec: str) -> Acl:
+    """Return the list without the entries of `spec`. Raises BadPath."""
+    gone = set(_parsed(spec))
+    return tuple(each for each in acl if _split(each)[0] not in gone)
+
+
+def without_defaults(acl: Iterable[str]) -> Acl:
+    """Return the list without default entries, which new files of a directory inherit."""
+    return tuple(each for each in acl if not each.startswith("default:"))
+
+
+def shown_entries(permission: str, acl: Acl) -> list[str]:
+    """Return the entries for GETACLSTATUS, which adds the group's entry when there are named ones."""
+    if not without_defaults(acl):
+        return list(acl)
+    digit = int(permission[-2])
+    rights = "".join(bit if digit & 4 >> at else "-" for at, bit in enumerate(_BITS))
+    return [*acl, f"group::{rights}"]
+
+
+def _parsed(spec: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in spec.split(","):
+        match = _ENTRY.fullmatch(text)
+        if match is None:
+            raise BadPath(f"Invalid <aclSpec> : {text}, expected such as user:ana:rw-")
+        found[match[1]] = match[2] or ""
+    return found
+
+
+def _split(entry: str) -> tuple[str, str]:
+    name, _, rights = entry.rpartition(":")
+    return name, rights
+
+
+def _digit(rights: str) -> str:
+    return str(sum(4 >> at for at, right in enumerate(rights) if right != "-"))

@@ -1,0 +1,131 @@
+"""Operations on the bytes of a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BadPath
+from schedbed.cluster.blocks.dataplane import PIECE_BYTES
+from schedbed.cluster.blocks.loader import append_file, store_file, truncate_file
+from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.webhdfs.attribute_operations import permission_digits
+from schedbed.cluster.webhdfs.file_checksum import file_checksum
+from schedbed.cluster.webhdfs.file_statuses import block_location
+from schedbed.cluster.webhdfs.rest_call import PREFIX, USER, Operations, RestCall, done
+
+
+async def open_file(call: RestCall) -> web.StreamResponse:
+    """Answer OPEN: the bytes from `offset`, at most `length`."""
+    if call.flag("noredirect"):
+        return _second_step(call)
+    size = (await call.names.stat(call.path))["length"]
+    offset, length = call.number("offset", 0), call.number("length", None)
+    if offset > size:
+        raise BadPath(f"{call.path}: offset={offset} is beyond its end ({size} bytes)")
+    end = size if length is None else min(size, offset + length)
+    blocks = await call.names.locate(call.path, offset=offset, length=end - offset)
+    async with await call.store.plane() as plane:
+        pieces = plane.read(blocks, offset, end)
+        first = await anext(pieces, b"")  # what fails at once is still answered as an error
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = end - offset
+        await response.prepare(call.request)
+        await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+async def create(call: RestCall) -> web.StreamResponse:
+    """Answer CREATE: store the data of the request; without data, redirect (or return `Location`) for the second
+    step."""
+    settings = BlockSettings(
+        size_bytes=call.number("blocksize", call.store.settings.size_bytes, least=1),
+        replication=call.number("replication", call.store.settings.replication, least=1),
+    )
+    attributes = {"permission": permission_digits(call, None)}
+    if _brings_no_data(call):
+        return _second_step(call)
+    if call.flag("overwrite"):
+        old = await call.store.find(call.path)
+        if old is not None and old["type"] == "file":
+            await call.names.delete(call.path)
+    async with await call.store.plane() as plane:
+        await store_file(call.path, _pieces(call), call.names, plane, settings)
+    if call.user != USER:
+        attributes["owner"] = call.user
+    if any(attributes.values()):
+        await call.names.set_attributes(call.path, attributes)
+    location = f"{call.request.url.origin()}{PREFIX}{call.path}"
+    return web.Response(status=201, headers={"Location": location})
+
+
+async def append(call: RestCall) -> web.StreamResponse:
+    """Answer APPEND, in two steps as CREATE. The added bytes begin a new block."""
+    if _brings_no_data(call):
+        return _second_step(call)
+    old = await call.names.stat(call.path)
+    size_bytes = old["block_bytes"] or call.store.settings.size_bytes
+    settings = BlockSettings(size_bytes=size_bytes, replication=old["replication"])
+    async with await call.store.plane() as plane:
+        await append_file(call.path, _pieces(call), call.names, plane, settings)
+    return web.Response()
+
+
+async def truncate(call: RestCall) -> web.StreamResponse:
+    """Answer TRUNCATE: cut the file to `newlength` bytes before the answer."""
+    call.needed("newlength", "a number of bytes")
+    length, size = call.number("newlength", 0), (await call.names.stat(call.path))["length"]
+    if length > size:
+        sizes = f"Current size: {size}, truncate size: {length}."
+        raise BadPath(f"Cannot truncate to a larger file size. {sizes}")
+    async with await call.store.plane() as plane:
+        await truncate_file(call.path, length, call.names, plane)
+    return done(True)
+
+
+async def get_file_checksum(call: RestCall) -> web.StreamResponse:
+    """Answer GETFILECHECKSUM. Files with equal bytes in blocks of equal lengths have equal checksums."""
+    if call.flag("noredirect"):
+        return _second_step(call)
+    blocks = await call.names.locate(call.path)
+    async with await call.store.plane() as plane:
+        return web.json_response({"FileChecksum": await file_checksum(blocks, plane)})
+
+
+async def get_file_block_locations(call: RestCall) -> web.StreamResponse:
+    """Answer GETFILEBLOCKLOCATIONS."""
+    offset, length = call.number("offset", 0), call.number("length", None)
+    nodes = await call.names.nodes()
+    blocks = await call.names.locate(call.path, offset=offset, length=length)
+    rows = [block_location(block, nodes) for block in blocks]
+    return web.json_response({"BlockLocations": {"BlockLocation": rows}})
+
+
+def _second_step(call: RestCall) -> web.Response:
+    location = str(call.request.url.update_query(data="true", noredirect="false"))
+    if call.flag("noredirect"):
+        return web.json_response({"Location": location})
+    return web.Response(status=307, headers={"Location": location})
+
+
+def _brings_no_data(call: RestCall) -> bool:
+    return call.request.query.get("data") != "true" and not call.request.body_exists
+
+
+async def _pieces(call: RestCall) -> AsyncIterator[bytes]:
+    async for piece in call.request.content.iter_chunked(PIECE_BYTES):
+        yield piece
+
+
+DATA_OPERATIONS: Operations = {
+    ("GET", "OPEN"): open_file,
+    ("PUT", "CREATE"): create,
+    ("POST", "APPEND"): append,
+    ("POST", "TRUNCATE"): truncate,
+    ("GET", "GETFILECHECKSUM"): get_file_checksum,
+    ("GET", "GETFILEBLOCKLOCATIONS"): get_file_block_locations,
+}

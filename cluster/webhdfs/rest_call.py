@@ -1,0 +1,104 @@
+"""One WebHDFS request with its parameters, and the block store that the request is about."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BadPath, PathNotFound
+from schedbed.cluster.blocks.dataplane import DataPlane
+from schedbed.cluster.clock import RunClock
+from schedbed.cluster.masters import NameNodeDoor
+from schedbed.cluster.spec import BlockSettings
+from schedbed.cluster.wire.tls import Tls
+
+PREFIX = "/webhdfs/v1"
+USER = "schedbed"
+"""The user of a request without a user's name, and the default owner."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStore:
+    """A NameNode and the keys to the agents. `settings`: default block size and replication of new files."""
+
+    name_node: NameNodeDoor
+    token: str
+    settings: BlockSettings
+    clock: RunClock
+    tls: Tls | None = None
+
+    async def plane(self) -> DataPlane:
+        """Return a client of the live agents."""
+        peers = {node: about["url"] for node, about in (await self.name_node.nodes()).items()}
+        return DataPlane(peers, self.token, self.tls)
+
+    async def find(self, path: str) -> Json | None:
+        """Return the status of a file or directory, None when there is none."""
+        try:
+            return await self.name_node.stat(path)
+        except PathNotFound:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RestCall:
+    """A request for the file or directory `path`."""
+
+    request: web.Request
+    path: str
+    store: BlockStore
+
+    @property
+    def names(self) -> NameNodeDoor:
+        """Return the NameNode."""
+        return self.store.name_node
+
+    @property
+    def user(self) -> str:
+        """Return the user that the request names. The name is not verified: the token permits everything."""
+        return self.text("doas") or self.text("user.name") or USER
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter; None when the parameter is missing, empty or null."""
+        value = self.request.query.get(name)
+        return None if value in (None, "", "null") else value
+
+    def needed(self, name: str, what: str) -> str:
+        """Return a required parameter. Raises BadPath, which says what was expected."""
+        value = self.text(name)
+        if value is None:
+            raise bad_value(name, "nothing", what)
+        return value
+
+    def number(self, name: str, default: Any, least: int = 0) -> Any:
+        """Return a parameter as a whole number of at least `least`. Raises BadPath."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if not text.isdecimal() or int(text) < least:
+            raise bad_value(name, text, f"a whole number of at least {least}")
+        return int(text)
+
+    def flag(self, name: str) -> bool:
+        """Return whether a parameter is true."""
+        return self.request.query.get(name, "false").lower() == "true"
+
+
+Operation = Callable[[RestCall], Awaitable[web.StreamResponse]]
+Operations = Mapping[tuple[str, str], Operation]
+"""Handlers by method and `op`."""
+
+
+def bad_value(name: str, given: str, expected: str) -> BadPath:
+    """Return the error for a parameter, with HttpFS's text."""
+    return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
+
+
+def done(value: bool) -> web.Response:
+    """Return the response of an operation that answers true or false."""
+    return web.json_response({"boolean": value})

@@ -1,0 +1,132 @@
+"""Operations on the tree: statuses, and making, moving, joining and deleting files and directories."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import PathExists, PathNotFound, WrongKind
+from schedbed.cluster.webhdfs.attribute_operations import permission_digits
+from schedbed.cluster.webhdfs.file_statuses import file_status
+from schedbed.cluster.webhdfs.rest_call import USER, Json, Operations, RestCall, done
+
+BATCH = 1000
+"""Entries in an answer to LISTSTATUS_BATCH, as many as HDFS gives."""
+
+
+async def get_file_status(call: RestCall) -> web.StreamResponse:
+    """Answer GETFILESTATUS."""
+    found = await call.names.stat(call.path)
+    return web.json_response({"FileStatus": file_status(found, call.store.clock)})
+
+
+async def list_status(call: RestCall) -> web.StreamResponse:
+    """Answer LISTSTATUS."""
+    return web.json_response(_listing(await _rows(call)))
+
+
+async def list_status_batch(call: RestCall) -> web.StreamResponse:
+    """Answer LISTSTATUS_BATCH: the entries after `startAfter` by name, and the count of those left."""
+    after = call.text("startAfter") or ""
+    rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]
+    rest = max(0, len(rows) - BATCH)
+    listing = {"partialListing": _listing(rows[:BATCH]), "remainingEntries": rest}
+    return web.json_response({"DirectoryListing": listing})
+
+
+async def _rows(call: RestCall) -> list[Json]:
+    one_file = (await call.names.stat(call.path))["type"] == "file"
+    found = await call.names.list(call.path)
+    return [file_status(entry, call.store.clock, "" if one_file else entry["name"]) for entry in found]
+
+
+def _listing(rows: list[Json]) -> Json:
+    return {"FileStatuses": {"FileStatus": rows}}
+
+
+async def get_content_summary(call: RestCall) -> web.StreamResponse:
+    """Answer GETCONTENTSUMMARY."""
+    found = await call.names.content_summary(call.path)
+    counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
+    space = {"length": found["length"], "spaceConsumed": found["space"]}
+    return web.json_response({"ContentSummary": {**counts, **space, "quota": -1, "spaceQuota": -1}})
+
+
+async def get_home_directory(call: RestCall) -> web.StreamResponse:
+    """Answer GETHOMEDIRECTORY."""
+    return web.json_response({"Path": f"/user/{call.user}"})
+
+
+async def get_trash_root(call: RestCall) -> web.StreamResponse:
+    """Answer GETTRASHROOT."""
+    return web.json_response({"Path": f"/user/{call.user}/.Trash"})
+
+
+async def mkdirs(call: RestCall) -> web.StreamResponse:
+    """Answer MKDIRS. New directories belong to the user, and the last one gets `permission`."""
+    permission = permission_digits(call, None)
+    made = await _missing(call)
+    await call.names.mkdirs(call.path)
+    if call.user != USER:
+        for path in made:
+            await call.names.set_attributes(path, {"owner": call.user})
+    if permission is not None and made:
+        await call.names.set_attributes(call.path, {"permission": permission})
+    return done(True)
+
+
+async def _missing(call: RestCall) -> list[str]:
+    """Return the directories of the path that are not there, the deepest first."""
+    path, found = PurePosixPath(call.path), []
+    while str(path) != "/" and await call.store.find(str(path)) is None:
+        found.append(str(path))
+        path = path.parent
+    return found
+
+
+async def rename(call: RestCall) -> web.StreamResponse:
+    """Answer RENAME: false, as in HDFS, when the source is missing, or the destination exists or has no parent.
+
+    With `renameoptions` these are errors, and OVERWRITE first deletes a file at the destination.
+    """
+    destination = call.needed("destination", "an absolute path")
+    strict, there = (call.text("renameoptions") or "").upper(), await call.store.find(destination)
+    if strict:
+        await call.names.stat(call.path)
+        if there is not None and strict == "OVERWRITE":
+            await call.names.delete(destination)
+        await call.names.rename(call.path, destination)
+        return done(True)
+    if there is None and await call.store.find(str(PurePosixPath(destination).parent)) is None:
+        return done(False)
+    try:
+        await call.names.rename(call.path, destination)
+    except (PathNotFound, PathExists, WrongKind):
+        return done(False)
+    return done(True)
+
+
+async def delete(call: RestCall) -> web.StreamResponse:
+    """Answer DELETE."""
+    return done(await call.names.delete(call.path, recursive=call.flag("recursive")))
+
+
+async def concat(call: RestCall) -> web.StreamResponse:
+    """Answer CONCAT: move the blocks of `sources` (paths separated by commas) to the end of the file."""
+    await call.names.concat(call.path, call.needed("sources", "paths separated by commas").split(","))
+    return web.Response()
+
+
+TREE_OPERATIONS: Operations = {
+    ("GET", "GETFILESTATUS"): get_file_status,
+    ("GET", "LISTSTATUS"): list_status,
+    ("GET", "LISTSTATUS_BATCH"): list_status_batch,
+    ("GET", "GETCONTENTSUMMARY"): get_content_summary,
+    ("GET", "GETHOMEDIRECTORY"): get_home_directory,
+    ("GET", "GETTRASHROOT"): get_trash_root,
+    ("PUT", "MKDIRS"): mkdirs,
+    ("PUT", "RENAME"): rename,
+    ("POST", "CONCAT"): concat,
+    ("DELETE", "DELETE"): delete,
+}

@@ -1,0 +1,70 @@
+"""The block store for ordinary clients: a subset of the WebHDFS REST protocol, on the loopback interface only.
+
+As HttpFS does, it plays both roles of the protocol: reads are answered directly, and CREATE or APPEND without data is
+redirected to the same server with `data=true`. Errors have HttpFS's texts.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from schedbed.cluster.blocks.block_errors import BlockStoreError
+from schedbed.cluster.webhdfs import hadoop_errors, hadoop_token
+from schedbed.cluster.webhdfs.attribute_operations import ATTRIBUTE_OPERATIONS
+from schedbed.cluster.webhdfs.data_operations import DATA_OPERATIONS
+from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore, Operations, RestCall
+from schedbed.cluster.webhdfs.tree_operations import TREE_OPERATIONS
+from schedbed.cluster.wire.http_gate import HttpGate
+from schedbed.cluster.wire.port_range import PortRange, listen_at
+
+OPERATIONS: Operations = {**TREE_OPERATIONS, **DATA_OPERATIONS, **ATTRIBUTE_OPERATIONS}
+
+HADOOP = "Java/"
+"""Begins the User-Agent of Hadoop's own client."""
+
+
+class WebHdfs:
+    """Answers WebHDFS requests with the help of a NameNode and the agents.
+
+    The token comes as parameter `delegation`, plain or in Hadoop's encoding, or as `Authorization: Bearer`.
+    """
+
+    def __init__(self, store: BlockStore) -> None:
+        self._store = store
+        self._gate = HttpGate(
+            store.token, hadoop_errors.refusal(), parameter="delegation", unwrap=hadoop_token.secret_of
+        )
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application."""
+        app = web.Application(middlewares=[self._gate.middleware()], client_max_size=0)
+        app.on_response_prepare.append(_untype_for_hadoop)
+        app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
+        return app
+
+    async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
+        """Listen on 127.0.0.1, with port 0 at any of `ports`. Return the runner: `addresses` has the port, `cleanup`
+        ends it."""
+        return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        operation = request.query.get("op", "").upper()
+        answer = OPERATIONS.get((request.method, operation))
+        if answer is None:
+            return hadoop_errors.unknown_operation(operation)
+        try:
+            return await answer(RestCall(request, request.match_info["path"] or "/", self._store))
+        except BlockStoreError as error:
+            return hadoop_errors.error_response(error)
+
+
+async def _untype_for_hadoop(request: web.Request, response: web.StreamResponse) -> None:
+    """Remove Content-Type from JSON responses to Hadoop's client, which reads a response without a type as JSON.
+
+    Spark 4.3 ships Hadoop 3.5.0 without the class that parses a Content-Type, and fails on every response with one.
+    """
+    if (
+        request.headers.get("User-Agent", "").startswith(HADOOP)
+        and response.content_type == "application/json"
+    ):
+        response.headers.pop("Content-Type", None)

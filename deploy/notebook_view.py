@@ -1,0 +1,68 @@
+"""Shows a result in a notebook: the comparison of the policies, and the lanes of their slots as an inline picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+STYLE = """<style>
+.schedbed td { text-align: right } .schedbed .best { font-weight: bold }
+.schedbed .ci, .schedbed .diff { margin-left: 0.5em; opacity: 0.6 }
+.schedbed img { max-width: 100% } .schedbed p { opacity: 0.8 }
+</style>"""
+POLICIES_DRAWN = 6
+JOBS_NAMED = 7
+"""Jobs in the legend: as many as have a color of their own."""
+
+
+def result_html(folder: Path, summary: Mapping[str, Any]) -> str:
+    """Return a result's comparison and lanes as HTML that needs no other file."""
+    from schedbed.deploy.results.page.report_tables import comparison_html
+
+    return f'{STYLE}<div class="schedbed">{comparison_html(summary)}{_lanes_html(folder, summary)}</div>'
+
+
+def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
+    from schedbed.deploy.results.page import report_data
+    from schedbed.deploy.results.recorded import Recorded
+    from schedbed.deploy.results.runfile import RunFile
+
+    run = RunFile.load(folder)
+    data = report_data.build(run, Recorded(folder, run), summary)
+    if not data["policies"]:
+        return ""
+    picture = base64.b64encode(_png(data)).decode()
+    told = "Slots over time, one picture a policy: a box is an attempt (paler: shuffles, hatched: did not succeed)."
+    more = len(data["policies"]) - POLICIES_DRAWN
+    if more > 0:
+        told += f" {more} more policies are in <code>report()</code>."
+    return f'<p>{told}</p><img alt="lanes of slots" src="data:image/png;base64,{picture}">'
+
+
+def _png(data: Mapping[str, Any]) -> bytes:
+    """Draw the lanes without pyplot, which would change the notebook's own plots."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    from schedbed.deploy.results import plots
+
+    policies = data["policies"][:POLICIES_DRAWN]
+    with matplotlib.rc_context(plots.RC):
+        figure = Figure(figsize=(9, 0.8 + 1.7 * len(policies)), dpi=90, layout="constrained")
+        axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, policy in zip(axes, policies, strict=True):
+            plots.slots(ax, data, policy)
+            ax.set_title(plots.overview_title(policy), loc="left", fontsize=9, fontweight="bold")
+        axes[-1].set_xlabel("time [s]")
+        named = zip(data["jobs"], plots.OKABE[:JOBS_NAMED], strict=False)
+        patches = [Patch(color=color, label=job["name"]) for job, color in named]
+        left_out = len(data["jobs"]) - len(patches)
+        title = f"jobs (and {left_out} more)" if left_out > 0 else "jobs"
+        figure.legend(handles=patches, title=title, loc="outside right upper", frameon=False)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png")
+    return picture.getvalue()
