@@ -1,7 +1,8 @@
 """docs/tour.md: the text of tour.template.md with excerpts from the source in it.
 
-A line `{{code path:name}}` becomes the function or method of that name without its docstring, `{{test path:name}}` within
-a line a link to a test. ValueError when one of them is not there: something was renamed, and the text has to follow.
+A line `{{code path:name}}` becomes the function or method of that name without its docstring; `{{test path:name}}`
+within a line becomes a link to a test. ValueError when one of them is not there: the source has a new name for it, and
+the text has to follow.
 """
 
 from __future__ import annotations
