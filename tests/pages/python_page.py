@@ -31,6 +31,7 @@ POLICY = """## schedbed.policy
 What a policy of your own is written against. The fields of the views and the hooks are tables of their own in [Your own
 policy](../your-policy.md).
 """
+PARAMETER = re.compile(r"^([a-z_]+(?:, [a-z_]+)*): ")
 SHOWN_ELSEWHERE = {"View", "JobView", "TaskView", "AttemptView", "NodeView", "Hooks"}
 
 
@@ -103,8 +104,18 @@ def _wrapped(name: str, function: Any) -> str:
 
 
 def _text(thing: Any) -> str:
-    """Return the docstring as Markdown; indented code in it becomes a block."""
-    return textwrap.dedent(inspect.getdoc(thing) or "").strip()
+    """Return the docstring as Markdown: a paragraph of `name: what it is` becomes a list."""
+    text = textwrap.dedent(inspect.getdoc(thing) or "").strip()
+    return "\n\n".join(map(_listed, text.split("\n\n")))
+
+
+def _listed(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    if not PARAMETER.match(lines[0]) or any(not PARAMETER.match(line) and line[:1] != " " for line in lines):
+        return paragraph
+    return "\n".join(
+        PARAMETER.sub(r"- `\1`: ", line) if PARAMETER.match(line) else f"  {line.strip()}" for line in lines
+    )
 
 
 def _prose(thing: Any) -> str:

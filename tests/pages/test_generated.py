@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedbed.scheduler.registry.registry import WITHHELD
-from tests.pages import table_page
+from tests.pages import table_page, tour
 from tests.pages.write import OF_SOURCE, ROOT, rendered
 
 
@@ -32,3 +32,21 @@ def test_pages_hold_what_a_reader_looks_up() -> None:
     }
     for name, text in wanted.items():
         assert text in rendered(name), name
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{{code scheduler/core/core.py:Core.gone}}", "is no function"),
+        ("{{test tests/pages/test_generated.py:test_gone}}", "has no test_gone"),
+        ("{{figure 3}}", "neither code nor a test"),
+    ],
+)
+def test_what_the_tour_shows_must_be_there(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        tour.rendered(f"{text}\n")
+
+
+def test_the_tour_shows_code_without_its_docstring() -> None:
+    shown = tour.rendered("{{code scheduler/models/dtss.py:best_share}}\n")
+    assert "def best_share(local_s: float" in shown and "both parts end at once" not in shown

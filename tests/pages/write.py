@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.bench.pages import PAGES as OF_RESULTS
 from tests.house import fault_table, policy_page
-from tests.pages import command_page, names_page, python_page, scenario_page, table_page
+from tests.pages import command_page, names_page, python_page, scenario_page, table_page, tour
 
 ROOT = Path(__file__).parents[2]
 DO_NOT_EDIT = "<!-- Written by `python -m tests.pages.write` from the source: a test compares. -->\n"
@@ -21,6 +21,7 @@ OF_SOURCE: Mapping[str, Callable[[], str]] = {
     "docs/reference/python.md": python_page.page,
     "docs/reference/scenario.md": scenario_page.page,
     "docs/reference/tables.md": table_page.page,
+    "docs/tour.md": tour.page,
 }
 
 
