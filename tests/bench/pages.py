@@ -11,11 +11,12 @@ the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there beco
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims, client_table, limit_tables
+from tests.bench import claims, client_table, limit_tables, whole_arena
 from tests.bench.figures import ROOT, Figure, ResultFile, show
 
 PIVOT = " | "
@@ -51,6 +52,13 @@ def clients(results: Path = RESULTS) -> str:
     """Return the text of docs/clients.md."""
     kept = client_table.table(client_table.ClientFile.load(results / "clients.json"))
     return fill((results / "clients.template.md").read_text(encoding="utf-8"), {"clients": kept})
+
+
+def arena(results: Path = RESULTS) -> str:
+    """Return the text of docs/arena.md."""
+    kept = json.loads((results / "arena" / whole_arena.KEPT).read_text(encoding="utf-8"))
+    tables = {"ranks": whole_arena.ranks(kept), "leaders": whole_arena.leaders(kept)}
+    return fill((results / "arena.template.md").read_text(encoding="utf-8"), tables)
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -116,6 +124,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
     "docs/reproduce.md": reproduce,
     "docs/limits.md": limits,
+    "docs/arena.md": arena,
     "docs/clients.md": clients,
 }
 
