@@ -143,7 +143,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def set_replication(self, path: str, replication: int) -> None:
-        """Want that many replicas of each block of a file. Raises PathNotFound or WrongKind."""
+        """Set the number of replicas of each block of a file. Raises PathNotFound or WrongKind."""
         ...
 
     # -- questions -------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ class PathExists(BlockStoreError):
 
 
 class WrongKind(BlockStoreError):
-    """What exists is not of the required kind, or cannot be moved to the destination."""
+    """The existing path is not of the required kind, or cannot be moved to the destination."""
 
 
 class IsDirectory(WrongKind):

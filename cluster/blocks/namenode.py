@@ -245,7 +245,7 @@ class NameNode:
         self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
 
     def set_replication(self, now_s: float, path: str, replication: int) -> None:
-        """Want that many replicas of each block of a file: heartbeats order what is missing or too much."""
+        """Set the number of replicas of each block of a file: heartbeats order what is missing or too much."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
         if file.complete:  # the blocks of others have no target yet

@@ -33,7 +33,7 @@ class RestClient:
         return await response.json()
 
     async def store(self, path: str, data: bytes, **params: Any) -> Any:
-        """CREATE as a careful client does it, in two steps."""
+        """Create a file as a careful client does it, in two steps."""
         first = await self.request("PUT", path, "CREATE", **params)
         assert first.status == 307
         return await self.http.session.put(first.headers["Location"], data=data)
@@ -45,7 +45,7 @@ class RestClient:
         return await (await self.request("GET", path, "OPEN")).read()
 
     async def done(self, method: str, path: str, op: str, **params: Any) -> None:
-        """Expect an answer without a body."""
+        """Check for an answer without a body."""
         response = await self.request(method, path, op, **params)
         assert (response.status, await response.text()) == (200, "")
 
