@@ -62,9 +62,9 @@ class NodeSpec:
     def paging_factor(self, declared_bytes: int) -> float:
         """Return the divisor of the disk's rate while the node's tasks declare that much memory.
 
-        It is 1 + `paging` x (declared / memory - 1), and 1 while everything fits. What does not fit is written out
-        and read back as tasks alternate, in proportion to its share of the memory. A disk that spends `paging` bytes
-        on that for each byte that tasks move, per memory's size in excess, gives them 1 / (1 + paging x excess).
+        It is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 while everything fits. Memory in excess
+        is written to the disk and read back as tasks alternate. For each byte that tasks move, the disk then moves
+        `paging` x excess bytes of memory, so tasks get 1 / (1 + `paging` x excess) of its rate.
         """
         if not self.paging or declared_bytes <= self.memory_bytes:
             return 1.0

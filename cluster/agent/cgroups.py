@@ -42,7 +42,7 @@ def owner_lives(mark: str) -> bool:
 
 def group_name(node: str, pid: int) -> str:
     """Return the name of a node's group, such as `n3.4711.998877`. It names the owner (the agent), so that a sweep
-    can check whether that lives."""
+    can check whether the owner lives."""
     return f"{node}.{owner_mark(pid)}"
 
 

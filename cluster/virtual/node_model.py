@@ -143,7 +143,7 @@ class Emulation(Protocol):
         ...
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """Fail an attempt as by an accident. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
         ...
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:

@@ -113,7 +113,7 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row, the share of sign patterns that move the mean at least as far from zero as it is."""
+    """Return, for each row, the share of sign patterns with a mean at least as far from zero as the observed one."""
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
     signs = _signs(differences.shape[1])

@@ -109,7 +109,7 @@ def _racks_form(value: object) -> str:
 
 class ClusterModel(Section):
     """`cluster`: nodes n1 to nN, dealt in turn over racks r1 to rK unless groups say otherwise; `by-host` makes a rack
-    of the nodes on each host of the Ray cluster that a run lies over.
+    of the nodes on each host of the run's Ray cluster.
 
     With `topology`, a Rumen topology or an SLS node file, there is a node for each of its hosts in its racks.
     """

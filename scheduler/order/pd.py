@@ -9,8 +9,8 @@ and to all others.
 Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the oldest,
 among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with or without a
 deadline. The rest of a running task is the mean minus its time so far (`remaining=mean`), or follows from its
-progress (`remaining=progress`). As printed, maps and reduces have the same goal, so a job's reduces may be found
-late.
+progress (`remaining=progress`). As in the printed equations, maps and reduces have the same deadline, so PD may
+notice too late that a job's reduces need more slots.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class FrameworkSteps:
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
     def _poll(self, now_s: float) -> None:
-        """Initialize waiting jobs at a poll that was due by now, of each user as many as may wait for a start.
+        """Initialize waiting jobs at a poll that was due by now, up to each user's limit of initialized jobs.
 
         The first poll is one interval after the run's start.
         """

@@ -66,7 +66,7 @@ class Started:
         self.pid = pid
 
     def mark(self) -> str:
-        """Return the text in the command line or environment of every process of the command."""
+        """Return the text that marks every process of the command, in its command line or environment."""
         return f"schedbed-{self.pid}-"
 
     def processes(self) -> Iterator[psutil.Process]:

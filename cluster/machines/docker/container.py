@@ -228,7 +228,7 @@ class DockerMachine:
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host's address, and the ports of which the engine takes a free one if they are restricted."""
+        """Return the host's address and, if its ports are restricted, those from which the engine takes a free one."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:

@@ -3,7 +3,7 @@
 Whatever writes (children, shells, O_DIRECT, the page cache's flusher) passes the device's own throttle. In version 1
 a throttle applies to one group alone, and the flusher is in the root group: the node's processes are moved there as
 well, for the block controller only, so that all share one rate. In version 2 the throttle is on the run's group,
-which contains all of the node's groups. Reads and writes have the rate each. Needs root, as the NIC's tc does. The
+which contains all of the node's groups. Reads and writes each get the full rate. Needs root, as the NIC's tc does. The
 image is a sparse file below the node's folder on this host and survives the container, as a disk survives a power
 cut.
 """

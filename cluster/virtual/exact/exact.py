@@ -125,7 +125,7 @@ class ExactEmulation:
         self._go(run)
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """Fail an attempt as by an accident. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
         self._stop(now_s, node, attempt, "failed", CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:

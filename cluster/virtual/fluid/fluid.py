@@ -127,7 +127,7 @@ class FluidEmulation:
             self._world.enter(host, make(self._world, host, plan))
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """Fail an attempt as by an accident. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         run = host.runs.get(attempt) if host is not None else None

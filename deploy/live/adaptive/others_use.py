@@ -108,7 +108,7 @@ class OthersUse:
         return max(0.0, (busy_s - last[1] - known_s) / (now_s - last[0]))
 
     def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
-        """Return our own processes, and those that give way to ours."""
+        """Return the run's own processes, and those of lower priority."""
         ours = below(self._roots(), processes) & processes.keys()
         plain = max(PLAIN_NICE, min((processes[pid].nice for pid in ours), default=PLAIN_NICE))
         return [pid for pid, process in processes.items() if pid in ours or process.nice > plain]

@@ -38,8 +38,8 @@ class ScarlettChoice(Section):
 
 
 class Cdrm(Section):
-    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: the least replicas that are available enough,
-    on the nodes that are least likely to be busy."""
+    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: the fewest replicas with the required
+    availability, on the nodes that are least likely to be busy."""
 
     epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
     availability: Annotated[
