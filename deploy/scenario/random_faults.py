@@ -20,7 +20,7 @@ FAULTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Wounded:
-    """The nodes with replicas that are unavailable, and the times of this."""
+    """The periods in which the replicas of nodes are unavailable."""
 
     spared: int  # nodes that may be so at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)

@@ -57,7 +57,7 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Note that the policy kills an attempt. Return what is wrong with that; empty if nothing."""
+        """Count a kill by the policy. Return an error if it kills too often without progress, else an empty text."""
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
         if self._kills < max(ROUNDS, KILLS_A_SLOT * slots):

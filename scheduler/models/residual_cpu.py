@@ -86,8 +86,10 @@ def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return the time of a task with that share, divided by its mean time on all these slots; below 1 is better than
-    average."""
+    """Return a task's time with the CPU share `free_cpu`, divided by its mean time over all the slots of `levels`.
+
+    A value below 1 is better than average.
+    """
     slots = sum(level.slots for level in levels)
     mean_s = sum(level.slots * task.on(level.free_cpu) for level in levels) / max(1, slots)
     return task.on(free_cpu) / mean_s if mean_s > 0 else 1.0

@@ -27,8 +27,8 @@ class Plans:
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of an attempt that takes `start_s` to its first line on a node with such cores; None if its
-        job has ended."""
+        """Return the plan of an attempt that takes `start_s` to its first line on a node with cores of `core_speed`;
+        None if its job has ended."""
         if launch.job not in self._driver.books.jobs:
             return None
         told = self._driver.assignment(launch)

@@ -20,7 +20,7 @@ PRINTED = ("J3", "J4")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Experiment 2 with reduce phases of sort of half the length, and Experiment 1 with the printed sizes."""
+    """Run Experiment 2 with shorter reduce phases of sort, and Experiment 1 with the printed sizes."""
     short = bench.play("short", scenario(jobs(QUARTER, tight=True, sort_reduce=SHORTER), [ras()], QUARTER))
     printed = bench.play("printed", scenario(jobs(QUARTER, printed=True), [ras()], QUARTER))
     ends, as_printed = (completions(each.each(each.policies[0]), 1.0) for each in (short, printed))

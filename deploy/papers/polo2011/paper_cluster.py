@@ -65,8 +65,10 @@ def scenario(
     size: Size,
     hardware: NodeHardware = PAPER_NODE,
 ) -> dict[str, Any]:
-    """Return a scenario; live it is 67 times as fast, on slower cores and equally fast disks, and memory does not
-    page."""
+    """Return a scenario of the jobs.
+
+    A live run is 67 times as fast, on slower cores and equally fast disks, and without paging.
+    """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {
         "cores": hardware.cores,
