@@ -56,7 +56,7 @@ class RunClock:
             return (time.monotonic() + self._offset_s) / self._first
         time_ = self._file.time
         now_s = time_.emulated_s(self._real_now_s()) - time_.emulated_s(self.epoch_s)
-        # A change that was written late makes what has passed a little shorter; nobody may see time go back.
+        # A change that was written late shortens the elapsed time a little; time must never go back for a reader.
         self._last_s = max(self._last_s, now_s)
         return self._last_s
 

@@ -176,7 +176,7 @@ class _Watched:
             return value
         if kind == BAD_INPUT:
             raise BadInput(value)
-        if kind == INTERRUPTED:  # not by a person, whose Ctrl-C comes to this process
+        if kind == INTERRUPTED:  # not by Ctrl-C, which comes to this process
             raise CutOff(f"the policy's process was interrupted by a signal {self._where()}")
         if kind == ERROR:
             raise ApartFailed(value if ", line " in value else f"{value} {self._where()}")

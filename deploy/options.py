@@ -28,7 +28,7 @@ class RunOptions:
 
     out: Path | None = None
     machines: str = "process"
-    address: str | None = None  # of a running Ray cluster over whose hosts the nodes are dealt
+    address: str | None = None  # address of a running Ray cluster; the nodes are dealt over its hosts
     keep_outputs: bool = False
     live: bool = True
     check: bool = True  # that outputs are right, for applications that can be checked
@@ -39,7 +39,7 @@ class RunOptions:
     metrics: int | None = None  # a port of the loopback interface for Prometheus, 0 for any
     web: int | None = None  # a port of the loopback interface for the live page, 0 for any
     read_only: bool = False  # whether the live page changes nothing
-    private: bool = False  # whether nobody else may read the results
+    private: bool = False  # whether only this user may read the results
 
     def __post_init__(self) -> None:
         if self.address is not None and self.machines == "sim":

@@ -21,7 +21,7 @@ from schedbed.deploy.private_files import FOLDER_MODE
 from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
-SETTLE_S = 5.0  # how long what still uses a scratch folder may take to end by itself
+SETTLE_S = 5.0  # time that users of a scratch folder get to end by themselves
 LONGEST_BASE = 13  # Ray's sockets live up to 94 characters below it, and a socket's path may have 107
 
 

@@ -48,7 +48,7 @@ def frozen_store(name: str, copy: Path) -> str:
         with closing(sqlite3.connect(named_store(name))) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
     except sqlite3.DatabaseError:
-        return name  # whoever reads it says what is wrong with it
+        return name  # the error is reported by its readers
     return str(copy)
 
 

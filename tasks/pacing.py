@@ -37,7 +37,7 @@ _DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
 _FIRST_PLACE = len(NAMES) * _FIELDS
 PLACES = 64  # of streams through a bucket that seeks; more count as 64
 _SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
-EXPIRES_S = 1.0  # a stream that stands still for longer is not counted, nor one whose process was killed
+EXPIRES_S = 1.0  # a stream that makes no progress for longer is not counted, nor one of a killed process
 
 SOCKET_S = 0.02
 SOCKET_MIN_BYTES = 16 * 1024

@@ -152,6 +152,6 @@ class Shuffle:
         count = self._failures[output.index] = self._failures.get(output.index, 0) + 1
         if count > FAILURES_MAX:
             raise OSError(f"gave up after {count} tries to fetch {failure}")
-        if count > 1:  # one may be an accident of the network; it is tried again before anybody is told
+        if count > 1:  # one may be an accident of the network; it is repeated before a report
             self._node.fetch_failed(output.attempt)
         self._not_before[output.index] = self._clock() + min(RETRY_MAX_S, RETRY_S * 2 ** (count - 1))

@@ -159,7 +159,7 @@ class Agent:
                 }
                 self._control.say({"type": "beat", **beat})
 
-    # ------------------------------------------------------------- what it says
+    # ------------------------------------------------------------- messages sent
 
     def _greeting(self) -> Message:
         return {"url": self._config.url or self._url, "pid": os.getpid(), "limits": self._limits.report}
@@ -196,7 +196,7 @@ class Agent:
             "processes": PROCESSES,
         }
 
-    # ------------------------------------------------------------ what it hears
+    # ------------------------------------------------------------ messages received
 
     def _hear(self, message: Message) -> None:
         handlers: dict[str, Callable[[Message], None]] = {
@@ -259,7 +259,7 @@ def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     go_first()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds our standard input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that holds our standard input
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     try:
         config = AgentConfig.from_line(_read_line())

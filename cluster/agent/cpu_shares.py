@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 HUNGRY = 0.9  # of its share: who uses as much would use more
 ROOM = 1.5  # times what the others use, so that they can grow until the next look
-LEAST = 0.5  # of an even share, which nobody loses
-LOOK_S = 0.2  # what was used in less says little: a quota's period is 20 ms and more
+LEAST = 0.5  # of an even share, which every attempt keeps
+LOOK_S = 0.2  # use in a shorter time is too noisy: a quota's period is 20 ms and more
 FIRST_LOOK_S = 0.06
 """The same after an attempt has begun, which has taken half of the node from the others and may not use it."""
-HORIZON_S = 1.0  # in which a node pays back what it had above its rate
+HORIZON_S = 1.0  # in which a node pays back its use above its rate
 PAYBACK = 0.3  # of its rate at most: those who wait and wake together never get into debt faster
 CHANGE = 0.02  # smaller ones are not worth it: each gives the attempt a new period's quota at once
 

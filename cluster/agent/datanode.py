@@ -134,7 +134,7 @@ class DataNode:
             if error.errno not in DISK_FULL:
                 raise
             return web.Response(status=507, text=f"{self._peers.own}: {error.strerror}")
-        except BaseException:  # the writer has gone: nobody below may keep the half either
+        except BaseException:  # the writer has gone: the nodes further down must drop their part, too
             if relay is not None:
                 relay.abort()
             raise

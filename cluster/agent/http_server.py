@@ -65,7 +65,7 @@ async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     except BadRequest as error:
         raise web.HTTPBadRequest(text=str(error)) from None
-    except ConnectionError:  # its other end has gone: nobody to tell, nothing to explain
+    except ConnectionError:  # the other end has closed: an answer would not arrive
         raise web.HTTPBadRequest(text="the connection was lost") from None
 
 

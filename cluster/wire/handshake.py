@@ -47,7 +47,7 @@ class Handshake(asyncio.Protocol):
     async def _shake(self, raw: asyncio.Transport) -> None:
         try:
             secure = await asyncio.get_running_loop().start_tls(raw, self, self._context, server_side=True)
-        except OSError:  # no TLS, or the peer has gone: strangers are not answered, nor written down
+        except OSError:  # no TLS, or the peer has gone: strangers get no answer and no line in the log
             secure = None
         self._strangers.discard(self)
         if secure is None or self._is_over:

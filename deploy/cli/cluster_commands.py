@@ -280,7 +280,7 @@ def down(
     show_down(name, everything=all_, wait=wait)
 
 
-# ------------------------------------------------------------------------------------------- what was typed
+# ------------------------------------------------------------------------------------------- command-line words
 
 
 def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:

@@ -54,7 +54,7 @@ class Commands(TyperGroup):
         except _KNOWN:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # The reader has gone.
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # The reader has closed the pipe.
                 raise
             if os.environ.get(TRACEBACK):
                 raise

@@ -34,7 +34,7 @@ CPU_LOOK_S = 0.02  # near a quota's period, so that a line through many readings
 PATIENCE_S = 20.0  # beyond the program's own time
 KILLED_S = 10.0
 LIVES_S = 15.0  # until a node that lives has said so
-SETTLE_S = 3.0  # what was killed under a small quota takes a while to die
+SETTLE_S = 3.0  # a killed process under a small quota takes a while to end
 DISK_TIMES, DISK_MOST_BYTES = 8, 2**30  # of the declared rate, where nothing holds an attempt
 
 TIMES = {

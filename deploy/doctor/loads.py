@@ -24,7 +24,7 @@ from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_i
 
 BLOCK_BYTES = 8 * 2**20
 ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
-BEYOND_BYTES = 4 * 2**20  # of what it holds at its start it may have given some back
+BEYOND_BYTES = 4 * 2**20  # it may have given back a part of what it held at the start
 WARM_S = 1.5
 READ_S = 0.03
 PATIENCE_S = 30.0  # until each node has said how it is

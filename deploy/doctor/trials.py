@@ -17,7 +17,7 @@ HOLDS, BREAKS, TRUSTING, UNTRIED, UNLIMITED = (
 )
 TOO_MUCH = {"cpu": 0.03, "disk": 0.05, "network": 0.05}
 """How far beyond what was declared an attempt may come, as a share, where the limit claims to hold for any code."""
-LEAST = 0.5  # of what was declared: an attempt that got less did not try the limit
+LEAST = 0.5  # of the declared amount: an attempt that got less did not test the limit
 WANTED_BYTES = 400 * 2**20
 HELD_ROOM_BYTES = (
     64 * 2**20

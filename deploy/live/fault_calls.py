@@ -14,7 +14,7 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.tasks.specs import NodeId
 
 TRIES = 20
-PATIENCE_S = 3.0  # A TaskTracker that takes longer to apply a fault is told again, which does no harm.
+PATIENCE_S = 3.0  # A TaskTracker that takes longer to apply a fault gets the call again, which does no harm.
 
 
 class RayHands:

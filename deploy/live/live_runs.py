@@ -59,10 +59,10 @@ class LiveRuns:
         self._scenario = settled(scenario, options.address)
         self._options = options
         self._tls = make_certificates() if options.tls else None
-        self._before: frozenset[Listener] = frozenset()  # what listens in this process for somebody else
+        self._before: frozenset[Listener] = frozenset()  # listeners in this process that are not the run's
         self._meter: RunMeter | None = None
         self._watch: LivePage | None = None
-        self.doors: dict[str, str] = {}  # what serves whoever has its token: its address and the token's file
+        self.doors: dict[str, str] = {}  # servers for clients with the token: address and token file
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
         """Run every policy in every repeat. Continues after a run that failed."""

@@ -94,7 +94,7 @@ class RayCluster:
 
     def __enter__(self) -> RayCluster:
         try:
-            # Ray does not know yet what it has begun to start: cut short there, its processes would live on.
+            # Ray does not track processes that it has just started: interrupted there, they would stay alive.
             with interrupts_later(), sigterm_stays(ray_utils):
                 if self._address is None:
                     self._start_ray()

@@ -99,7 +99,7 @@ def join_ray(address: str, namespace: str) -> None:
         where = gcs_address(address, ray_services)
         use_the_clusters_token(_raylet)
         check_cluster(where, _raylet)
-        # Paths: Ray cannot copy modules, as it does when the run is a job that was submitted to the cluster.
+        # Paths, not modules: Ray cannot copy modules when the run is a job submitted to the cluster.
         ray.init(
             address=where,
             log_to_driver=False,

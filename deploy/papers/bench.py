@@ -77,7 +77,7 @@ class Bench:
         self._played = {} if played is None else played
         self.full = full
         self.used: list[Path] = []  # folders of the runs that the experiment looked at
-        self.simulations = 0  # those that the experiment plays by itself, without a folder
+        self.simulations = 0  # those that the experiment simulates itself, without a folder
 
     @property
     def live(self) -> bool:

@@ -15,11 +15,11 @@ from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, beat_interva
 if TYPE_CHECKING:
     import pandas as pd
 
-SATURATED_SHARE = 0.95  # of the host's CPU: above it somebody waited
+SATURATED_SHARE = 0.95  # of the host's CPU: above it, some process waited
 SATURATED_TIME_MAX = 0.05  # share of the run's time that may be saturated
 OVER_OFTEN_MAX = 1.10  # achieved / declared, in one window of twenty: the emulation's own work may count, too
 OVER_ONCE_MAX = 1.20  # achieved / declared, in any window
-WINDOW_S = 5.0  # a limit holds on average over this time; single beats may carry a burst
+WINDOW_S = 5.0  # a limit applies to the mean over this time; a single heartbeat may carry a burst
 
 SIMULATED = "Simulated: no host could be too slow. How near a simulation comes to live runs, `schedbed validate` says."
 

@@ -32,7 +32,7 @@ class RunRecord:
         default_factory=list
     )  # [t, share of the host's CPU in use, 0 to 1]
     limits: dict[str, str] = field(default_factory=dict)  # resource -> how it was enforced
-    counted: dict[str, str] = field(default_factory=dict)  # resource -> who counted what was used
+    counted: dict[str, str] = field(default_factory=dict)  # resource -> the counter of its use
     hosts: dict[str, dict[str, Any]] = field(
         default_factory=dict
     )  # of a run over many hosts, by name: samples as above, and lost_s when the host was lost

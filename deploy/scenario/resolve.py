@@ -138,7 +138,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         auto_stretch=scenario.stretch in AUTO,
         adaptive_stretch=scenario.stretch == "adaptive",
         jobs=jobs,
-        # Programs last: what jobs read is placed as it is without them.
+        # Programs come last, so that the inputs of jobs are placed as without them.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),
         policies=policies,
         faults=faults,

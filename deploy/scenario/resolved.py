@@ -92,7 +92,7 @@ class ResolvedScenario:
     measure: Mapping[str, float | None] | None = None  # from_s and until_s of the submissions that count
     auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
     adaptive_stretch: bool = False  # it rises in mid-run while something else takes the host's CPU
-    warnings: tuple[str, ...] = ()  # what a trace did not say and what was assumed
+    warnings: tuple[str, ...] = ()  # gaps of a trace and assumptions
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
     base: str = "."  # the folder that relative paths in `given` start from
 
@@ -113,7 +113,7 @@ class ResolvedScenario:
         for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
             if rest["cluster"][link] is None:
                 del rest["cluster"][link]
-        for node in rest["cluster"]["nodes"]:  # nor one whose nodes do not suffer
+        for node in rest["cluster"]["nodes"]:  # nor has one with nodes that lose no speed
             for key in [key for key in SUFFERING if not node[key]]:
                 del node[key]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]

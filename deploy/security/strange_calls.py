@@ -115,7 +115,7 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
     """Send bytes; return the answer until it matches `enough` or time is up, and whether the peer closed the
     connection."""
     with connect(listener) as line:
-        with suppress(ConnectionError):  # it may have spoken and gone already
+        with suppress(ConnectionError):  # the server may have answered and closed already
             line.sendall(said)
         return _heard_on(line, enough)
 

@@ -37,7 +37,7 @@ class ClusterRecord:
     policy: str
     machines: str
     started: str  # ISO 8601
-    failed: str = ""  # why it has ended by itself
+    failed: str = ""  # why it ended unasked
     doors: Mapping[str, str] = field(default_factory=dict)  # WebHDFS and metrics: where, and the token's file
 
 
@@ -72,7 +72,7 @@ def claimed(name: str) -> Iterator[Path]:
     """
     folder = home() / check_name(name)
     handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
-    while handle is None and time.monotonic() < give_up_s:  # it may be somebody who only looks
+    while handle is None and time.monotonic() < give_up_s:  # the holder may be a client that only looks
         time.sleep(LOOK_S / 10)
         handle = _lock(folder)
     if handle is None:

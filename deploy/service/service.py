@@ -201,7 +201,7 @@ class ClusterRuns(LiveRuns):
                 saved_s = time.monotonic()
             if not (
                 self._place / RECORD
-            ).exists():  # by logging out, it may be: nobody can find the cluster any more
+            ).exists():  # perhaps by a logout: no client can find the cluster any more
                 service.down(wait=False)
             return service.over(ended)
 

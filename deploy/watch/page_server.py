@@ -28,7 +28,7 @@ from schedbed.tasks.errors import BadInput
 
 QUEUE_MOST = 64
 """Events that wait for a page; one that is further behind gets a snapshot instead."""
-ALIVE_S = 15.0  # a comment, so that a page that has gone is noticed
+ALIVE_S = 15.0  # a comment line, so that a closed page is noticed
 LINGER_S = 10.0  # how long pages that are open have to fetch the report
 BODY_BYTES = 64 << 10
 FILES = {"watch.js": "text/javascript", "swimlane.js": "text/javascript", "watch.css": "text/css"}
@@ -131,7 +131,7 @@ class LivePage:
             time.sleep(0.1)
 
     def _tell(self, event: Json) -> None:
-        if self._clients and self._loop is not None:  # with nobody there, nothing is written down
+        if self._clients and self._loop is not None:  # without open pages, no event is written
             self._loop.call_soon_threadsafe(self._publish, event)
 
     # For the server's thread

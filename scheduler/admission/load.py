@@ -53,7 +53,7 @@ class LoadTags:
         self.skipped: JobView | None = (
             None  # the first job that only its tag has kept out of the current offer
         )
-        self.lenient = False  # tags keep nobody out
+        self.lenient = False  # tags exclude no job
 
     # Tags
 

@@ -79,8 +79,8 @@ class Books:
         self.avoiding: dict[Job, None] = {}  # jobs that avoid a node
         self.ended: dict[str, Job] = {}  # the most recent ones, for the live display
         self.used_ids: set[str] = set()  # of all jobs that ever were
-        self.moved: dict[str, tuple[NodeId, ...]] = {}  # where blocks are whose replicas have changed
-        self.committing: dict[str, Task] = {}  # by the attempt whose output is being put into place
+        self.moved: dict[str, tuple[NodeId, ...]] = {}  # new replica nodes of blocks with changed replicas
+        self.committing: dict[str, Task] = {}  # by the attempt that commits its output
         self.rack_by_node: dict[NodeId, str] = {}
         self.users: dict[tuple[str, TaskKind], Tally] = {}
         self.queues: dict[tuple[str, TaskKind], Tally] = {}

@@ -136,9 +136,9 @@ class Attempt:
         self.assigned_s = assigned_s
         self.serial = serial  # counts launches, so the largest is the most recent
         self.speculative = False
-        self.sequence = node.sequence  # of the beat whose reply launches it
+        self.sequence = node.sequence  # of the heartbeat with the reply that launches it
         self.status: AttemptStatus | None = None  # as it was last listed
-        self.killed = -1  # last beat answered when it was told to stop
+        self.killed = -1  # last heartbeat answered when it was ordered to stop
         self.state = ASSIGNED
         self.locality = "off"
         self.started_s: float | None = None
@@ -346,7 +346,7 @@ class Node:
         self.incarnation = incarnation
         self.alive = True
         self.heard_s = heard_s
-        self.sequence = -1  # of the last beat answered
+        self.sequence = -1  # of the last answered heartbeat
         self.reply: Reply | None = None
         self.usage = NO_USAGE
         self.disk_full = False  # as it last said

@@ -91,7 +91,7 @@ class Lsap:
         self._candidates = candidates
         self._off_rack = off_rack
         self._open: dict[str, OpenMaps] = {}
-        self._heard: dict[str, int] = {}  # by node, the beat of its last heartbeat
+        self._heard: dict[str, int] = {}  # by node, the number of its last heartbeat
         self._assigned: dict[str, Assigned] = {}  # by group of nodes that are offered the same jobs
 
     def submitted(self, view: View, job: JobView) -> None:
@@ -144,7 +144,7 @@ class Lsap:
                 return Proposal(task, self._reason(node, task, assigned))
             if attempt or not assigned.maps.pop(node.node, None):
                 break
-            assigned = None  # What was held for this node cannot start here: match again with what can.
+            assigned = None  # Its maps cannot start here: match again with those that can.
         if view.records_skips and assigned is not None:
             self._tell_held(view, node, assigned)
         return None

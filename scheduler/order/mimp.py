@@ -52,7 +52,7 @@ class Mimp:
         self._jobs: dict[str, JobView] = {}  # also those that the offer of the moment is not for
         self._is_stale = True
 
-    # What it knows
+    # Knowledge of task times
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks`."""

@@ -55,7 +55,7 @@ class Mrcp:
         self._stale = False
         self._slots = (0, 0)
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
-        _solver()  # what it imports takes its time here, not on the first tick
+        _solver()  # import the solver here, not in the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks`: request a plan unless the job has no deadline, since such a job cannot be late."""

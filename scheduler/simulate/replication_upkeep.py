@@ -55,7 +55,7 @@ class Upkeep:
     def __init__(self, simulation: StoringSimulation) -> None:
         self._simulation = simulation
         self._storage = simulation.storage
-        self._round = 0  # NameNode heartbeats are played for all nodes up to this round
+        self._round = 0  # NameNode heartbeats are simulated for all nodes up to this round
         self._beating = False
         self._following = False
         self._copies: dict[int, tuple[str, str, str, str, int]] = {}  # event, block, source, target, bytes

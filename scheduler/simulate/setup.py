@@ -123,7 +123,7 @@ class Statistics:
     jobs: int = 0  # ended
     launches: int = 0
     ends: int = 0  # of attempts, as far as they were reported
-    beats: int = 0  # heartbeats played
+    beats: int = 0  # simulated heartbeats
     beats_elided: int = 0
     steps: int = 0  # of the driver's own queue and of the emulation's
     solved: Solved = field(default_factory=Solved)  # rates of attempts that contend

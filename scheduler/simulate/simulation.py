@@ -166,7 +166,7 @@ class Simulation:
         if node.always:
             self.wakes.want(now_s, node)
 
-    # ------------------------------------------------------------------ play
+    # ------------------------------------------------------------------ run
 
     @property
     def now_s(self) -> float:

@@ -128,7 +128,7 @@ class Wakes:
         found = self.everyone.after(now_s, self.queue.passed)
         return found[0] if found is not None else inf
 
-    # ---------------------------------------------------------------- beats
+    # ---------------------------------------------------------------- heartbeats
 
     def played(self, now_s: float, at: tuple[float, int]) -> None:
         """Advance the chains that waited for this timer, whether it was simulated or its node is gone."""

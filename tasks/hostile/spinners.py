@@ -14,7 +14,7 @@ from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wai
 
 TURN_S = 1.0  # the life of a child that is waited for
 SHELLS = 2
-SHELL_CPU_S = 60  # the kernel ends a shell that nobody has ended
+SHELL_CPU_S = 60  # a shell that is left running is ended by the kernel
 BUFFER_BYTES = 2**20
 
 

@@ -20,7 +20,7 @@ from schedbed.tasks.specs import NodeId
 
 AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself waits up to 60 s for the masters
 PEER_TIMEOUT_S = 20.0  # without one byte from another agent
-CONNECT_S = 5.0  # to be let in: an agent whose host is gone does not even refuse
+CONNECT_S = 5.0  # to be accepted: an agent on a lost host does not even refuse
 PACED_PIECE_BYTES = 128 * 1024  # read from a socket before it is charged
 
 

@@ -96,7 +96,7 @@ class NodeFiles:
             if hashlib.sha256(data).hexdigest() == file.sha256:
                 return data
         data = self._fetch(file)
-        # A node whose attempts may not write there reads from the block store each time.
+        # A node on which attempts may not write there reads from the block store each time.
         with contextlib.suppress(OSError):
             self._kept.mkdir(exist_ok=True)
             aside = self._kept / f"{file.sha256}.{id(data):x}"

@@ -10,7 +10,7 @@ from schedbed.tasks.units import format_duration
 
 _TINY = 0.01  # of its duration: a task that computed less hardly computed
 _LONG_S = 60.0  # a duration from which on that is remarkable
-_MANY = 0.2  # of all tasks: fewer are told as single cases
+_MANY = 0.2  # of all tasks: up to this share, they are reported one by one
 _ROUNDING = 1.05  # how much more than possible a column may say
 
 

@@ -139,7 +139,7 @@ def _cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
-    return replace(_cost(read, written, assume), read_bytes=0)  # what it fetches is what the maps wrote
+    return replace(_cost(read, written, assume), read_bytes=0)  # reduces fetch exactly the output of the maps
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:

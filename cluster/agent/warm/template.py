@@ -52,7 +52,7 @@ def serve(line: socket.socket) -> int | None:
         os.close(begun)
         os.read(
             waits, 1
-        )  # until the fork has its session, so that its id is that of its group for whoever is told
+        )  # until the fork has its session, so that its id is a group's id when it is reported
         os.close(waits)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -82,7 +82,7 @@ def _live(descriptors: list[int]) -> int:
 def main() -> int:
     """Import the applications, then serve; see the module docstring."""
     gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever holds the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that holds the socket
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
     zygote.load(RUNNER)
     gc.collect()

@@ -69,8 +69,8 @@ class Zygote:
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
         self._buffer = b""
-        self._lines: list[int] = []  # ends of lines whose order to fork is still to be read
-        self._children: set[int] = set()  # not reaped yet, so that their ids are nobody else's
+        self._lines: list[int] = []  # ended lines with an order to fork that is still unread
+        self._children: set[int] = set()  # not reaped yet, so that no other process gets their ids
         self._setup: ForkSetup | None = None
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
@@ -180,7 +180,7 @@ class Zygote:
                 break
             known = ended.si_pid in self._children
             if known:
-                _kill_session(ended.si_pid)  # still a zombie, so its id is nobody else's yet
+                _kill_session(ended.si_pid)  # still a zombie, so no other process has its id
             pid, status, usage = os.wait4(ended.si_pid, 0)
             some = True
             if known:

@@ -68,7 +68,7 @@ class AttemptGroups:
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
     """Limit all attempts of a node together to its memory, without swap, and to a number of processes. Raises
     OSError."""
-    # Each attempt's limit leaves it that much beside what it was declared, so the node's does, too.
+    # Each attempt's limit exceeds its declared memory by that much, so the node's does, too.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:
         if files.version == 1:

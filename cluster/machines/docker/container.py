@@ -173,7 +173,7 @@ class DockerMachine:
         with contextlib.closing(connect()) as client:
             with contextlib.suppress(NotFound):
                 client.api.remove_volume(self._name)
-            with contextlib.suppress(APIError):  # others still use it, or it has gone with the last of them
+            with contextlib.suppress(APIError):  # still in use, or removed with the last container
                 client.api.remove_network(run_name(self._config.run_id))
 
     # ------------------------------------------------------------------ start
@@ -188,7 +188,7 @@ class DockerMachine:
         api = self._client.api
         self._root.mkdir(parents=True, exist_ok=True)
         self._image = self._prepare(self._client)
-        remove_container(api, self._name)  # of a life whose holder died
+        remove_container(api, self._name)  # of an incarnation with a dead holder
         self._limits.prepare(api)
         api.create_container(
             self._image,

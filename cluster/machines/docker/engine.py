@@ -102,7 +102,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):
-            with contextlib.suppress(APIError):  # it went by itself, or is just going
+            with contextlib.suppress(APIError):  # it is removed already, or is being removed
                 _REMOVE[kind](api, name)
                 if device := mine.get(DEVICE):
                     discard(device)
@@ -130,7 +130,7 @@ def remove_container(api: Any, name: str) -> None:
     except APIError as error:
         if error.status_code != 409:  # it is being removed
             raise
-    with contextlib.suppress(APIError, OSError):  # it has gone meanwhile; or the engine takes long
+    with contextlib.suppress(APIError, OSError):  # it is removed already, or the engine is slow
         api.wait(name, timeout=30, condition="removed")
 
 

@@ -14,7 +14,7 @@ from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import NodeId
 
 PARALLEL_COPIES = 4
-BUFFER_MAX_BYTES = 512 * 2**20  # of what was fetched, in memory; but at most a quarter of the attempt's limit
+BUFFER_MAX_BYTES = 512 * 2**20  # of the fetched data, in memory; but at most a quarter of the attempt's limit
 BUFFER_MIN_BYTES = 4 * 2**20
 
 
@@ -73,7 +73,7 @@ class ReduceRun(RunningAttempt):
         self.copied = False
         self.handling: Flow | None = None  # the CPU time that fetching takes, one thread's
         self.owed_s = 0.0  # what comes after it
-        self.known: dict[int, None] = {}  # maps of whose output it was told
+        self.known: dict[int, None] = {}  # maps with outputs that it knows of
         self.intake = (Resource(world.fetch_bps),) if world.fetch_bps else ()
 
     # -------------------------------------------------------------- shuffle

@@ -68,7 +68,7 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     beats = run.heartbeats
     where = np.clip(np.searchsorted(edges, beats["t"], side="right") - 1, 0, POINTS - 1)
     used = 100 * beats["cpu_util"].groupby([where, beats["node"]]).mean().unstack()
-    used = used.reindex(range(POINTS)).bfill()  # a beat speaks for the time since the last
+    used = used.reindex(range(POINTS)).bfill()  # a heartbeat counts for the time since the last
     found["cpu"], found["cpu_deviation"] = used.mean(axis=1).to_numpy(), used.std(axis=1, ddof=0).to_numpy()
     return found
 

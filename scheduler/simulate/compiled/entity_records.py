@@ -27,7 +27,7 @@ class NodeEntry(Record):
     runs: i4  # attempts on it
     finished: i4  # that no heartbeat has carried yet
     feeds: i4  # what the core tells its reduces of
-    reducing: i4  # jobs whose reduces run there, as the driver counts them
+    reducing: i4  # jobs with reduces on the node, as the driver counts them
     board: i4  # the first of its boards
     timers: i8
     rank: i4  # its place in the order of timers

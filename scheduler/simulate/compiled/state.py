@@ -42,7 +42,7 @@ class Seconds(Record):
 class Numbers(Record):
     """Counts and settings."""
 
-    passed: i8  # nodes whose timers of this very time have had their turn
+    passed: i8  # nodes with timers of exactly this time that have fired
     events: i8  # in the heap
     ends: i8  # in the heap
     serial: i8  # of attempts' ends
@@ -91,13 +91,13 @@ class Numbers(Record):
     free_items: i8
     free_work: i8
     free_baskets: i8
-    touched: i8  # resources whose flows have changed
+    touched: i8  # resources with changed flows
     told: i8
-    wants: i8  # 1 + whose output needs a block
+    wants: i8  # 1 + the attempt with an output that needs a block
     wants_bytes: i8
     targets: i8  # nodes that it goes to
     room: i8  # items that one step may add
-    doing: i8  # what was interrupted
+    doing: i8  # the interrupted step
     at_reply: i8  # and where, in a reply
     at_item: i8
     at_run: i8

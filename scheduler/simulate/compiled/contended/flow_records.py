@@ -55,7 +55,7 @@ class FlowEntry(Record):
     at: f8
     fair: f8
     seen: i8
-    work: i4  # whose it is
+    work: i4  # owner of the flow
     batch: i4  # map outputs that it fetches
     entries: i4  # of it in the agenda
     ways: i1  # resources that it passes
