@@ -30,7 +30,7 @@ from schedbed.tasks.stretch_file import StretchFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """One run of one policy on one cluster.
+    """A run of one policy on one cluster.
 
     `epoch_s`: its start as time of day. `work`: its scratch folder. `policy`: its name in every output. `given`: what
     makes it, a name, SPEC or mapping; `speculation` and `sizes` are in the same form.

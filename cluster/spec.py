@@ -13,7 +13,7 @@ BY_HOST = "by-host"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One emulated node. `core_speed` is the share of a host core that one emulated core gets.
+    """An emulated node. `core_speed` is the share of a host core that one emulated core gets.
 
     `latency_s` is added to each message to or from its NIC, and the share `loss` of them is lost
     (`cluster.conditions.by_nature`). Its disk gives n streams `disk_bps` / (1 + `seek` x (n - 1)) together; nodes

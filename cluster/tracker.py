@@ -29,7 +29,7 @@ its way to the node may be missing once."""
 
 
 class Tracker:
-    """One node, one incarnation after the other, as known to the JobTracker.
+    """A node with all its incarnations, as known to the JobTracker.
 
     `unanswered` is the heartbeat without a reply. It stays the same until the reply comes, so that a resend is
     recognized by its sequence; attempts that end meanwhile wait in `finished` for the next heartbeat. `running` holds

@@ -53,11 +53,7 @@ def _png(data: Mapping[str, Any]) -> bytes:
     policies = data["policies"][:POLICIES_DRAWN]
     with matplotlib.rc_context(plots.RC):
         figure = Figure(figsize=(9, 0.8 + 1.7 * len(policies)), dpi=90, layout="constrained")
-        axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
-        for ax, policy in zip(axes, policies, strict=True):
-            plots.slots(ax, data, policy)
-            ax.set_title(plots.overview_title(policy), loc="left", fontsize=9, fontweight="bold")
-        axes[-1].set_xlabel("time [s]")
+        plots.lanes(figure, data, policies)
         named = zip(data["jobs"], plots.OKABE[:JOBS_NAMED], strict=False)
         patches = [Patch(color=color, label=job["name"]) for job, color in named]
         left_out = len(data["jobs"]) - len(patches)

@@ -7,7 +7,7 @@ import io
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -158,39 +158,55 @@ def run(
     Example:
 
         >>> import schedbed
-        >>> job = {"name": "a", "app": "synthetic", "maps": 4, "map": {"cpu": "10s"}, "count": 2}
-        >>> scenario = {"name": "tiny", "cluster": {"nodes": 2}, "workload": {"jobs": [job]}}
-        >>> result = schedbed.run(scenario, policies=["fair"], machines="sim", repeats=3)
-        >>> result.attempts.groupby("repeat").size().tolist()
-        [8, 8, 8]
+        >>> result = schedbed.run("quickstart", policies=["fair"], machines="sim", repeats=3)
+        >>> result.jobs.groupby("repeat").size().tolist()
+        [10, 10, 10]
     """
-    from schedbed.cluster.machines.make import KINDS
-    from schedbed.deploy.scenario.own_policies import live_spec
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import RunOptions, run_scenario
-    from schedbed.tasks.errors import BadInput
 
-    if machines not in (kinds := (*KINDS, "sim")):
-        raise BadInput(f"machines={machines!r}: unknown kind of machine, expected one of {', '.join(kinds)}")
+    _check_machines(machines)
     resolved = resolve(
         scenario, sets=sets, policies=policies, nodes=nodes, scale=scale, repeats=repeats, seed=seed
     )
     if machines != "sim":
-        for policy in policies or ():
-            if not isinstance(policy, str | Mapping):
-                live_spec(policy)
-    folder = _temporary_folder() if out is None else Path(out)
-    kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
-    where: dict[str, Any] = {"machines": machines, "address": address, "tls": tls}
-    options = RunOptions(**kept, **where, live=show, check=check, plots=out is not None)
-    try:
+        _check_live_policies(policies or ())
+    with _folder_of(out) as folder:
+        kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
+        where: dict[str, Any] = {"machines": machines, "address": address, "tls": tls}
+        options = RunOptions(**kept, **where, live=show, check=check, plots=out is not None)
         with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
             run_scenario(resolved, options)
+    return Result(folder, temporary=out is None)
+
+
+def _check_machines(machines: str) -> None:
+    from schedbed.cluster.machines.make import KINDS
+    from schedbed.tasks.errors import BadInput
+
+    if machines not in (kinds := (*KINDS, "sim")):
+        raise BadInput(f"machines={machines!r}: unknown kind of machine, expected one of {', '.join(kinds)}")
+
+
+def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Policy] | Policy]) -> None:
+    """Raise BadInput for a class or object that another process cannot import."""
+    from schedbed.deploy.scenario.own_policies import live_spec
+
+    for policy in policies:
+        if not isinstance(policy, str | Mapping):
+            live_spec(policy)
+
+
+@contextlib.contextmanager
+def _folder_of(out: str | Path | None) -> Generator[Path]:
+    """Yield the folder for results. A temporary one is removed after an error."""
+    folder = _temporary_folder() if out is None else Path(out)
+    try:
+        yield folder
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Result(folder, temporary=out is None)
 
 
 def _temporary_folder() -> Path:

@@ -52,7 +52,7 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """One incarnation of a node: the connected parts. `run` runs all of them."""
+    """An incarnation of a node: the connected parts. `run` runs all of them."""
 
     def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
         self._config = config

@@ -48,7 +48,7 @@ class MachineFailed(Exception):
 
 
 class Machine(Protocol):
-    """One emulated node's machine for one incarnation: start, then stop or kill. Its files remain until `dispose`."""
+    """An emulated node's machine for one incarnation: start, then stop or kill. Its files remain until `dispose`."""
 
     async def start(self) -> Hello:
         """Start the machine. Raises BadInput if the requested limits are impossible here."""

@@ -30,7 +30,7 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """One incarnation of a node on this host. After `stop` or `kill` only `root` is left."""
+    """An incarnation of a node on this host. After `stop` or `kill` only `root` is left."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())

@@ -1,4 +1,4 @@
-"""One WebHDFS request with its parameters, and the block store that the request is about."""
+"""A WebHDFS request with its parameters, and the block store that the request is about."""
 
 from __future__ import annotations
 

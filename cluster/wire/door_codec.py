@@ -14,7 +14,7 @@ from schedbed.cluster.wire.value_codec import Codec, WrongValue, codec_of, packe
 
 @dataclass(frozen=True, slots=True)
 class CallCodec:
-    """One call: its arguments in order, and its result."""
+    """A call: its arguments in order, and its result."""
 
     arguments: tuple[tuple[str, Codec], ...]
     result: Codec

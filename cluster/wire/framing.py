@@ -32,7 +32,7 @@ def frame(value: Any) -> bytes:
 
 
 class Frames(asyncio.Protocol):
-    """One connection: passes each whole frame to `take`, and calls `lost` once when the connection has ended.
+    """A connection: passes each whole frame to `take`, and calls `lost` once when the connection has ended.
 
     A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
     """

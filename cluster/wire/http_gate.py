@@ -89,8 +89,9 @@ class HttpGate:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
             if given:
-                inner = self._unwrap(given) if self._unwrap is not None else b""
-                return self.strangers.is_token(given) or self.strangers.is_token(inner)
+                if self.strangers.is_token(given):
+                    return True
+                return self._unwrap is not None and self.strangers.is_token(self._unwrap(given))
         shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
         return shown.startswith(SCHEME) and self.strangers.is_token(shown[len(SCHEME) :])
 

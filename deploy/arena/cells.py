@@ -1,4 +1,4 @@
-"""One cell of the arena: a policy on a workload with a seed, simulated, with the metrics of `schedbed run`."""
+"""A cell of the arena: a policy on a workload with a seed, simulated, with the metrics of `schedbed run`."""
 
 from __future__ import annotations
 

@@ -93,11 +93,14 @@ def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None
     table.add_row(Text(name, style="bold"), "", Text(about))
     for parameter in parameters:
         unit = f" ({parameter.unit})" if parameter.unit else ""
-        table.add_row(Text(f"  {parameter.name}"), Text(_default(parameter)), Text(f"{parameter.doc}{unit}"))
+        table.add_row(
+            Text(f"  {parameter.name}"), Text(default_text(parameter)), Text(f"{parameter.doc}{unit}")
+        )
     table.add_section()
 
 
-def _default(parameter: Any) -> str:
+def default_text(parameter: Any) -> str:
+    """Return the default of a parameter with its unit; "required" or "none" where there is no value."""
     if getattr(parameter, "required", False):
         return "required"
     value = parameter.default

@@ -24,7 +24,7 @@ MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the diagnosis. `ok` None is information only."""
+    """A line of the diagnosis. `ok` None is information only."""
 
     what: str
     found: str

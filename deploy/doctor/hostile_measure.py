@@ -88,7 +88,7 @@ class _Attempt:
 
 
 class _Run:
-    """One trial on the first of the nodes, from its launch to its row."""
+    """A trial on the first of the nodes, from its launch to its row."""
 
     def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
         self._trial = trial

@@ -29,7 +29,7 @@ UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileTrial:
-    """One attack on a limit.
+    """An attack on a limit.
 
     `program` is what each of `count` attempts on the node runs (0: one per slot). `counter` is what the witness
     counts. `helper` is what each other node runs meanwhile.

@@ -22,7 +22,7 @@ HOST_BUSY = "host busy"
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """One resource of one node under one load. `ratio`: achieved over declared. `by`: what enforces it."""
+    """A resource of one node under one load. `ratio`: achieved over declared. `by`: what enforces it."""
 
     node: str
     resource: str

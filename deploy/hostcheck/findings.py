@@ -17,7 +17,7 @@ BANDWIDTHS_MAX = 6
 
 @dataclass(slots=True, kw_only=True)
 class HostFinding:
-    """One host. `fault` says why nothing else is known of it.
+    """A host. `fault` says why nothing else is known of it.
 
     A transfer is in bytes per second, or a text why there was none. `clock` is the lead of the host's clock over the
     command's; None on the command's own host.

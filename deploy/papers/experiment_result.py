@@ -50,7 +50,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedExperiment:
-    """One experiment of a reproduce command: its position and its output folder."""
+    """An experiment of a reproduce command: its position and its output folder."""
 
     number: int
     entry: CatalogueEntry

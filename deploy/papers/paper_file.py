@@ -49,7 +49,7 @@ class Criterion(_Part):
 
 
 class Value(_Part):
-    """One value of a paper.
+    """A value of a paper.
 
     `read_off`: read off a figure. Without `holds` it is only compared. `chosen`: what was chosen with results in view
     (parameters, slots, seeds, thresholds, fitted workloads). `no_task`: computed without running any task.

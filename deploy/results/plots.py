@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from schedbed.deploy.results.shown_figures import seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
 
 FOLDER = "plots"
 OKABE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -188,11 +188,7 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
     policies = data["policies"][:4]
     figure = plt.figure(figsize=(10, 1.1 + 1.75 * len(policies)), dpi=140, layout="constrained")
     left, right = (figure.add_subfigure(spot) for spot in figure.add_gridspec(1, 2, width_ratios=[2.2, 1]))
-    axes = left.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
-    for ax, policy in zip(axes, policies, strict=True):
-        slots(ax, data, policy)
-        ax.set_title(overview_title(policy), loc="left", fontsize=9, fontweight="bold")
-    axes[-1].set_xlabel("time [s]")
+    lanes(left, data, policies)
     above, below = right.subplots(2, 1, height_ratios=[3, 2])
     completion(above, data)
     places(below, data)
@@ -206,6 +202,15 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
         )
     figure.suptitle(f"{run.scenario.get('name', '')}: {len(run.nodes)} nodes, {run.machines}", fontsize=10)
     return _save(figure, path)
+
+
+def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
+    """Draw the slots of the policies above each other, with each policy's name and its makespan as in the table."""
+    axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
+    for ax, policy in zip(axes, policies, strict=True):
+        slots(ax, data, policy)
+        ax.set_title(overview_title(policy), loc="left", fontsize=9, fontweight="bold")
+    axes[-1].set_xlabel("time [s]")
 
 
 def overview_title(policy: Data) -> str:

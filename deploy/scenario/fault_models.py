@@ -73,7 +73,7 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 
 @_with_kinds
 class Fault(Section):
-    """One entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
+    """An entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
 
     The target is nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
     """

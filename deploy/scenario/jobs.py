@@ -22,7 +22,7 @@ REQUESTED = "requested_s"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One copy of a job of the file, before it has an id."""
+    """A copy of a job of the file, before it has an id."""
 
     given: JobModel
     name: str

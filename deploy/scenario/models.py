@@ -75,7 +75,7 @@ class NodeDefaults(Section):
 
 
 class NodeGroup(Section):
-    """One entry of `cluster.nodes` as a list: `count` nodes, in a rack, with what differs from the default."""
+    """An entry of `cluster.nodes` as a list: `count` nodes, in a rack, with what differs from the default."""
 
     count: Annotated[Positive, says("nodes of the group")] = 1
     rack: Annotated[Text | None, says("name of the group's rack")] = None
@@ -208,7 +208,7 @@ Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 
 
 class JobModel(Section):
-    """One entry of `workload.jobs`; `count` copies are submitted together."""
+    """An entry of `workload.jobs`; `count` copies are submitted together."""
 
     name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
     app: Annotated[

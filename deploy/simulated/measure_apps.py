@@ -74,7 +74,7 @@ def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One attempt: CPU until all input was read (a reduce: merged), and from there to the end."""
+    """An attempt: CPU until all input was read (a reduce: merged), and from there to the end."""
 
     work: float  # a reduce: bytes fetched
     first_s: float

@@ -62,7 +62,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One run of a job alone."""
+    """A run of a job alone."""
 
     slots: int
     completion_s: float

@@ -34,7 +34,7 @@ class Tally:
 
 
 class Task:
-    """One map or reduce of a job."""
+    """A map or reduce of a job."""
 
     __slots__ = (
         "_racks",
@@ -109,7 +109,7 @@ class Task:
 
 
 class Attempt:
-    """One execution of a task on a node."""
+    """An execution of a task on a node."""
 
     __slots__ = (
         "assigned_s",
@@ -317,7 +317,7 @@ class Job:
 
 
 class Node:
-    """One incarnation of a node, with its attempts and free resources."""
+    """An incarnation of a node, with its attempts and free resources."""
 
     __slots__ = (
         "alive",

@@ -15,7 +15,7 @@ from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.tasks.values import value
 
 Answer = tuple[Any, ...]
-"""One answer in plain values: a launch as job, kind, index, reason, split and copy; kills as pairs; () for None."""
+"""An answer in plain values: a launch as job, kind, index, reason, split and copy; kills as pairs; () for None."""
 
 
 @value

@@ -69,7 +69,7 @@ class OpenMaps:
 
 
 class Assigned:
-    """One assignment: the maps assigned to each node, the free slots it includes, and its cost."""
+    """An assignment: the maps assigned to each node, the free slots it includes, and its cost."""
 
     def __init__(self, until_beat: int) -> None:
         self.until_beat = until_beat

@@ -34,7 +34,7 @@ class PlannedStages(NamedTuple):
 
 
 class Pool2(NamedTuple):
-    """One pool of a plan: its slots, its jobs in order, and the estimated makespan."""
+    """A pool of a plan: its slots, its jobs in order, and the estimated makespan."""
 
     maps: int
     reduces: int

@@ -44,7 +44,7 @@ class Held:
 
 
 class Queue:
-    """One queue with its jobs. Amounts are in slots, or in bytes of memory."""
+    """A queue with its jobs. Amounts are in slots, or in bytes of memory."""
 
     __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
 

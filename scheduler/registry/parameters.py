@@ -15,7 +15,7 @@ Reader = Callable[[object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyParameter:
-    """One parameter of a policy.
+    """A parameter of a policy.
 
     `default` is in the user's notation. `read` parses a value; its ValueError says what is expected. A `duration` is
     scaled with the scenario. `argument` is the constructor's name for the parameter.

@@ -11,7 +11,7 @@ from schedbed.scheduler.core.entities import Node
 
 
 class SimNode(Tracker):
-    """One node's tracker and timers. `base_s` is the time at which its timer's heartbeat number 0 is served; others
+    """A node's tracker and timers. `base_s` is the time at which its timer's heartbeat number 0 is served; others
     follow every `heartbeat_s`."""
 
     __slots__ = (

@@ -26,7 +26,7 @@ than the application does. It may raise ValueError on an output that is not even
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an application.
+    """A parameter of an application.
 
     `unit` is "bytes" for sizes (scaled with the scenario), else a word or "". `required`: without a default.
     `derived`: set by the software at submission, not by a user. `scaled`: an amount of written data, which the

@@ -14,7 +14,7 @@ Host = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTask:
-    """One task; None for what the trace does not show.
+    """A task; None for what the trace does not show.
 
     `work_s` is the time of the task's own work: of a reduce, what follows its shuffle. `shuffle_s` is the part of a
     reduce's shuffle after all maps of the job had ended.
@@ -32,7 +32,7 @@ class TraceTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """One job. Without tasks (`maps` empty) only three totals are known, as in SWIM's format."""
+    """A job. Without tasks (`maps` empty) only three totals are known, as in SWIM's format."""
 
     name: str
     submit_s: float  # since the trace's first job, after `sorted_jobs`; else on the trace's own clock

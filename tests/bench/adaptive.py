@@ -33,7 +33,7 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run: what its jobs took, whether it is trusted, and the largest and mean stretch with its changes."""
+    """A run: what its jobs took, whether it is trusted, and the largest and mean stretch with its changes."""
 
     makespan_s: float
     completion_s: float

@@ -23,14 +23,13 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 from schedbed import connect
-from schedbed.deploy.hostwatch import describe_host
 from tests.bench.client_checks import CHECKS
 from tests.bench.client_table import ClientFile, ClientResult, table
+from tests.bench.figures import host_line, today
 
 BENCH = Path(__file__).parent
 PORT = 50070
@@ -171,8 +170,8 @@ def main() -> int:
         results += [promtool(asked.promtool)] if asked.promtool else []
     given = [f"--{each} {each.upper()}" for each in ("hdfs", "fsspec", "python", "promtool")]
     kept = ClientFile(
-        date=datetime.now(UTC).strftime("%Y-%m-%d"),
-        host="{cores} cores, {system}".format(**describe_host()),
+        date=today(),
+        host=host_line(),
         command=" ".join(["python -m tests.bench.client_suites", *given]),
         clients=results,
     )

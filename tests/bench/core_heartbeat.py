@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.models.job_profile import JobProfile, Times
 from schedbed.scheduler.registry.registry import POLICIES, build_policy
 from schedbed.tasks.chance import chance
-from schedbed.tasks.specs import Counters, Demand, JobSpec, Priority, Split, TaskKind
-from tests.bench.figures import Figure, parser, publish, say
+from schedbed.tasks.specs import Counters, JobSpec, Split, TaskKind
+from tests.bench.core_throughput import make_job, make_node
+from tests.bench.figures import PIVOT, Figure, parser, publish, say
 from tests.harness.declared_costs import TABLE_2
 
 JOBS, USERS, QUEUES, HEARTBEAT_S = 500, 20, 10, 0.5
@@ -74,49 +75,28 @@ def make_core(policy: str, nodes: int, maps: int) -> Core:
     core = Core(CoreConfig(slowstart=0.0), built, NoSink())
     names = [f"n{number}" for number in range(nodes)]
     for number, name in enumerate(names):
-        core.register(0.0, make_node(name, f"r{number % 4}"), 1)
+        core.register(0.0, node_of(name, f"r{number % 4}"), 1)
     luck = chance(1, "bench")
     for number in range(JOBS):
         splits = tuple(
             Split(index=index, hosts=tuple(luck.sample(names, 3)), block=f"b{number}_{index}", length=2**26)
             for index in range(luck.randint(maps // 2, maps * 3 // 2))
         )
-        core.submit(0.0, make_job(number, splits, luck.uniform(100, 4000)))
+        core.submit(0.0, job_of(number, splits, luck.uniform(100, 4000)))
     return core
 
 
-def make_node(name: str, rack: str) -> NodeSpec:
-    """Return a node with eight map slots and four reduce slots, and a core for each."""
-    return NodeSpec(
-        node=name,
-        rack=rack,
-        cores=13,
-        core_speed=1.0,
-        memory_bytes=16 * GIB,
-        disk_bps=1e8,
-        network_bps=1e8,
-        map_slots=MAP_SLOTS,
-        reduce_slots=REDUCE_SLOTS,
-    )
+def node_of(name: str, rack: str) -> NodeSpec:
+    """Return a node with eight map slots and four reduce slots, a core for each, and one that `fgcs` reserves."""
+    slots = {"map_slots": MAP_SLOTS, "reduce_slots": REDUCE_SLOTS}
+    return replace(make_node(name, rack), cores=SLOTS + 1, memory_bytes=16 * GIB, **slots)
 
 
-def make_job(number: int, splits: tuple[Split, ...], deadline_s: float) -> JobSpec:
+def job_of(number: int, splits: tuple[Split, ...], deadline_s: float) -> JobSpec:
     """Return a job of one of the profiled applications, whose users and queues take turns."""
     app = list(TABLE_2)[number % len(TABLE_2)]
-    demand = Demand(memory_bytes=GIB)
-    return JobSpec(
-        job=f"job_{number:04d}",
-        name=app,
-        app=app,
-        user=f"u{number % USERS}",
-        queue=f"q{number % QUEUES}",
-        priority=list(Priority)[number % 5],
-        deadline_s=deadline_s,
-        splits=splits,
-        reduces=4,
-        map_demand=demand,
-        reduce_demand=demand,
-    )
+    job = replace(make_job(number, splits), name=app, app=app, submit_s=0.0, reduces=4)
+    return replace(job, queue=f"q{number % QUEUES}", deadline_s=deadline_s)
 
 
 def run(policy: str, nodes: int, maps: int, beats: int) -> Costs:
@@ -193,11 +173,11 @@ def measured(policy: str, repeats: int, beats: int) -> list[Figure]:
             "longest tick": ([max(each.ticks_s) * 1e3 for each in runs], "ms", None),
         }
         figures += [
-            Figure(name=f"{policy} | {case}: {column}", values=values, unit=unit, high=high)
+            Figure(name=f"{policy}{PIVOT}{case}: {column}", values=values, unit=unit, high=high)
             for column, (values, unit, high) in columns.items()
         ]
     growth = [large / small for small, large in zip(*medians, strict=True)]
-    figures.append(Figure(name=f"{policy} | 1,000 / 66 nodes", values=growth, unit="x", high=FLAT))
+    figures.append(Figure(name=f"{policy}{PIVOT}1,000 / 66 nodes", values=growth, unit="x", high=FLAT))
     say("; ".join(f"{each.name} {each.measured}" for each in figures))
     return figures
 

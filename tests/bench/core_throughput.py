@@ -121,7 +121,7 @@ class Loop:
                 push(HEARTBEAT_S, place, "")
 
     def beat(self, place: int, tracker: Tracker) -> None:
-        """One heartbeat, its reply and what the core wants done."""
+        """A heartbeat, its reply and what the core wants done."""
         core = self.core
         reply = core.heartbeat(self.now_s, tracker.heartbeat())
         for effect in core.take_effects():

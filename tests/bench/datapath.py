@@ -36,7 +36,7 @@ SPARK = (sys.executable, str(Path(__file__).with_name("spark_job.py")))
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One job on one system. `attempts_cpu_s` is what schedbed's attempts used of `cpu_s`."""
+    """A job on one system. `attempts_cpu_s` is what schedbed's attempts used of `cpu_s`."""
 
     cpu_s: float
     job_s: float
@@ -62,7 +62,7 @@ def checksum(app: str, folder: Path) -> str:
 
 
 def scenario(app: str, source: Path, replicas: int) -> dict[str, Any]:
-    """One job on two working nodes; a third replica needs a third node, which only stores."""
+    """A job on two working nodes; a third replica needs a third node, which only stores."""
     slots = {"cores": 2, "core_speed": 1.0, "memory": "3GiB"}
     groups = [{"count": 2, "map_slots": 1, "reduce_slots": 1}]
     if replicas > 2:

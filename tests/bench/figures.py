@@ -20,11 +20,13 @@ from rich.table import Table
 from schedbed.deploy.hostwatch import describe_host
 
 ROOT = Path(__file__).resolve().parents[2]
+PIVOT = " | "
+"""Parts the row from the column in the names of figures that a page shows as one table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One quantity: a value a repeat, and the range that the median must be in; without a range it only informs.
+    """A quantity: a value a repeat, and the range that the median must be in; without a range it only informs.
 
     `unit` is written behind numbers; "%" and "x" join them without a space. `median_of` is the number of repeats
     where only their median was kept, as the single value.
@@ -95,13 +97,12 @@ class ResultFile:
     @classmethod
     def measured_now(cls, title: str, figures: Sequence[Figure]) -> ResultFile:
         """Return the result file of figures that this process has just measured."""
-        host = describe_host()
         script = Path(sys.argv[0]).resolve()
         named = script.relative_to(ROOT) if script.is_relative_to(ROOT) else script.name
         return cls(
             title=title,
-            date=datetime.now(UTC).strftime("%Y-%m-%d"),
-            host=f"{host['cores']} cores, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}",
+            date=today(),
+            host=host_line(),
             command=shlex.join(["python", str(named), *sys.argv[1:]]),
             figures=figures,
         )
@@ -124,6 +125,17 @@ class ResultFile:
 def _said(figure: dict[str, Any]) -> dict[str, Any]:
     """Return a figure's fields without those that say nothing."""
     return {key: value for key, value in figure.items() if value not in (None, "")}
+
+
+def host_line() -> str:
+    """Return this host's cores, memory and system in words."""
+    host = describe_host()
+    return f"{host['cores']} cores, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}"
+
+
+def today() -> str:
+    """Return the date in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 def show(value: float) -> str:

@@ -34,7 +34,7 @@ LONG_S, LONG_SPEED, WAVES = 5.0, 0.1, 4
 
 
 def scenario(task_s: float, core_speed: float, tasks: int, limits: str) -> dict[str, Any]:
-    """One synthetic job of equal tasks that only compute."""
+    """A synthetic job of equal tasks that only compute."""
     return {
         "name": "overhead",
         "seed": 1,

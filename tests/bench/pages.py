@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench import claims, client_table, limit_tables, whole_arena
-from tests.bench.figures import ROOT, Figure, ResultFile, show
+from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, show
 
-PIVOT = " | "
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
 DO_NOT_EDIT = (

@@ -59,7 +59,7 @@ def available_bytes() -> int:
 
 
 def run_once(machines: str, nodes: int, folder: Path) -> dict[str, float]:
-    """One command: seconds until all nodes are up, seconds of the workload, memory, share of jobs that succeeded, and
+    """A command: seconds until all nodes are up, seconds of the workload, memory, share of jobs that succeeded, and
     whether the run calls itself trusted."""
     (folder / "scale.yaml").write_text(yaml.safe_dump(scenario(nodes)))
     out, memory = folder / "out", 0

@@ -27,7 +27,7 @@ LOW, HIGH = 0.97, 1.03
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run: its makespan, mean completion, and the median from a heartbeat's reply to an attempt's first line."""
+    """A run: its makespan, mean completion, and the median from a heartbeat's reply to an attempt's first line."""
 
     makespan_s: float
     completion_s: float

@@ -64,7 +64,7 @@ class FixedWork:
 
 
 def measure(head: LanHost, name: str) -> tuple[dict[str, object], pd.DataFrame]:
-    """One run from the head: its run.json and its attempts that succeeded."""
+    """A run from the head: its run.json and its attempts that succeeded."""
     (head.folder / "fixed_work.py").write_text(FIXED_WORK)
     (head.folder / "two.yaml").write_text(yaml.safe_dump(SCENARIO))
     command = [*CLI, "run", "/tmp/two.yaml", "--address", "auto", "--no-live", "--no-plots"]

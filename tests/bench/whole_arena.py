@@ -18,13 +18,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.arena.arena_page import rank_agreement
 from schedbed.deploy.arena.contest import PAGE, SUMMARY
-from schedbed.deploy.hostwatch import describe_host
+from tests.bench.figures import host_line, today
 
 TOOK, KEPT = "took.json", "figures.json"
 SHOWN: Mapping[str, str] = {
@@ -53,10 +52,8 @@ def run(folder: Path, options: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / TOOK
     took = Took(**json.loads(kept.read_text(encoding="utf-8"))) if kept.is_file() else Took()
-    host = describe_host()
-    took.host = f"{host['cores']} cores, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}"
+    took.host, took.date = host_line(), today()
     took.command = shlex.join(["schedbed", "arena", *options])
-    took.date = datetime.now(UTC).strftime("%Y-%m-%d")
     start_s = time.monotonic()
     command = [sys.executable, "-m", "schedbed", "arena", "--out", str(folder), *options]
     with subprocess.Popen(command) as arena:

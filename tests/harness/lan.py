@@ -59,7 +59,7 @@ def missing() -> str:
 
 
 class LanHost:
-    """One host. Its /tmp is `folder` outside; `hidden` folders are empty in it; an engine needs `cgroups`."""
+    """A host. Its /tmp is `folder` outside; `hidden` folders are empty in it; an engine needs `cgroups`."""
 
     def __init__(
         self, name: str, address: str, folder: Path, hidden: list[Path], *, cgroups: bool = False

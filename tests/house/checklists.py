@@ -17,7 +17,7 @@ _BLOCK = re.compile(
 
 @dataclass(slots=True)
 class Checklist:
-    """One section: the text of each new file, and the edits of each file that is there."""
+    """A section: the text of each new file, and the edits of each file that is there."""
 
     new: dict[str, str] = field(default_factory=dict)
     edits: dict[str, list[str]] = field(default_factory=dict)

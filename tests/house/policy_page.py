@@ -13,6 +13,7 @@ from pathlib import Path
 
 from schedbed.scheduler.registry.registry import POLICIES
 from schedbed.scheduler.registry.size_readers import COSTS, INPUTS, PROFILES, sizes_read_by
+from tests.pages.table_cells import cell
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "your-policy.md"
@@ -46,12 +47,12 @@ def _fields(view: ast.ClassDef, module: str) -> Iterator[str]:
     for node in view.body:
         if not isinstance(node, ast.FunctionDef):
             continue
-        kind = _cell(ast.unparse(node.returns)) if node.returns else ""
+        kind = cell(ast.unparse(node.returns)) if node.returns else ""
         if node.decorator_list:
             said = lines[(node.end_lineno or 0) - 1].partition("...  # ")[2]
             if not said:
                 raise ValueError(f"{view.name}.{node.name} has no comment that says what it is")
-            yield f"| `{node.name}` | `{kind}` | {_cell(said)} |"
+            yield f"| `{node.name}` | `{kind}` | {cell(said)} |"
         else:
             yield f"| `{_call(node)}` | `{kind}` | {_text(node)} |"
 
@@ -69,11 +70,7 @@ def _call(node: ast.FunctionDef) -> str:
 
 
 def _text(node: ast.FunctionDef) -> str:
-    return _cell(" ".join((ast.get_docstring(node) or "").split()))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return cell(ast.get_docstring(node))
 
 
 def _sizes() -> Iterator[str]:

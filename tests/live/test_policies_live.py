@@ -100,7 +100,7 @@ def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(playe
 
 
 def test_a_copy_of_a_slow_task_wins_and_changes_nothing(tmp_path: Path) -> None:
-    """One node is a tenth as fast as the others: LATE runs its map once more elsewhere."""
+    """A node is a tenth as fast as the others: LATE runs its map once more elsewhere."""
     burn = {**SCENARIO["workload"]["jobs"][2], "maps": 5, "map": {"cpu": "60s", "write": "16MiB"}}
     late = {"late": {"cap": 0.5, "min_runtime": "40s", "slow_task": 50}}
     path = write_scenario(

@@ -10,6 +10,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from schedbed.deploy.cli.main import app
+from tests.pages.table_cells import cell
 
 HEAD = """# Commands
 
@@ -65,7 +66,7 @@ def _row(parameter: Any, context: Any) -> str:
     names = re.sub(r" <.*>$", "", names) if parameter.param_type_name == "argument" else names
     many = " May be repeated." if getattr(parameter, "multiple", False) and "repeated" not in text else ""
     default = "required" if parameter.required else ending
-    return f"| `{_cell(names)}` | {_cell(text)}{many} | {_cell(default)} |"
+    return f"| `{cell(names)}` | {cell(text)}{many} | {cell(default)} |"
 
 
 def _without_default(said: str) -> tuple[str, str]:
@@ -76,7 +77,3 @@ def _without_default(said: str) -> tuple[str, str]:
         return text, ""
     default = re.search(r"default: ([^;]*)", added[1])
     return text[: added.start()], f"`{default[1]}`" if default else ""
-
-
-def _cell(text: str | None) -> str:
-    return " ".join((text or "").split()).replace("|", "\\|")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from schedbed.deploy.cli.lists import default_text
 from schedbed.scheduler.registry.registry import AXES, POLICIES
 from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
 from schedbed.tasks.appkit.app_catalogue import APPS
-from schedbed.tasks.units import format_bytes, format_duration
+from tests.pages.table_cells import cell
 
 HEAD = """# Policies and applications
 
@@ -59,13 +60,13 @@ def _axis(choices: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, each in choices.items():
         given = ", ".join(f"`{one.name}={one.default}`" for one in each.parameters)
-        yield f"| `{name}` | {_cell(each.summary)} | {_cell(each.paper)} | {_cell(given)} |"
+        yield f"| `{name}` | {cell(each.summary)} | {cell(each.paper)} | {cell(given)} |"
     yield ""
 
 
 def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
     rows = [
-        f"| `{one.name}` | {_cell(_default(one))} | {_cell(one.doc)}{f' ({one.unit})' if one.unit else ''} |"
+        f"| `{one.name}` | {cell(_default(one))} | {cell(one.doc)}{f' ({one.unit})' if one.unit else ''} |"
         for one in parameters
     ]
     if rows:
@@ -74,17 +75,7 @@ def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
 
 
 def _default(parameter: Any) -> str:
-    if getattr(parameter, "required", False):
-        return "required"
-    value = parameter.default
-    if value is None:
-        return "none"
-    if parameter.unit == "s" and isinstance(value, float):
-        return f"`{format_duration(value)}`"
-    if parameter.unit == "bytes" and not isinstance(value, str):
-        return f"`{format_bytes(value)}`"
-    return f"`{value}`"
-
-
-def _cell(text: str) -> str:
-    return " ".join(str(text).split()).replace("|", "\\|")
+    """Return the default as `schedbed policies` prints it, as code where it is a value."""
+    shown = default_text(parameter)
+    is_value = not getattr(parameter, "required", False) and parameter.default is not None
+    return f"`{shown}`" if is_value else shown

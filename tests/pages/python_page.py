@@ -13,6 +13,7 @@ from typing import Any
 import schedbed
 from schedbed import policy
 from schedbed.deploy.service.client import Cluster, SubmittedJob
+from tests.pages.table_cells import cell
 
 HEAD = """# Python
 
@@ -72,7 +73,7 @@ def _members(thing: type) -> Iterator[str]:
             default = getattr(thing, key, None)
             shown = f" = {default}" if isinstance(default, bool | int | float) else ""
             kind = getattr(kind, "__forward_arg__", kind)
-            yield f"| `{key}: {_cell(str(kind))}{shown}` | |"
+            yield f"| `{key}: {cell(str(kind))}{shown}` | |"
     for key, member in vars(thing).items():
         if key.startswith("_"):
             continue
@@ -81,9 +82,9 @@ def _members(thing: type) -> Iterator[str]:
         elif isinstance(member, property | cached_property):
             read: Any = member.fget if isinstance(member, property) else member.func
             kind = inspect.get_annotations(read).get("return", "")
-            yield f"| `{key}: {_cell(str(kind))}` | {_prose(read)} |"
+            yield f"| `{key}: {cell(str(kind))}` | {_prose(read)} |"
         elif inspect.isfunction(member):
-            yield f"| `{_cell(key + _signature(member))}` | {_prose(member)} |"
+            yield f"| `{cell(key + _signature(member))}` | {_prose(member)} |"
 
 
 def _signature(function: Any) -> str:
@@ -120,8 +121,4 @@ def _listed(paragraph: str) -> str:
 
 def _prose(thing: Any) -> str:
     """Return the docstring in one line, with no `<` that Markdown would take for HTML."""
-    return _cell(_text(thing)).replace("<", "&lt;")
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return cell(_text(thing)).replace("<", "&lt;")

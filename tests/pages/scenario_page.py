@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedbed.deploy.scenario.json_schema import scenario_schema
+from tests.pages.table_cells import cell
 
 HEAD = """# Scenario
 
@@ -86,7 +87,7 @@ def _table(section: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[st
     for key, value in section["properties"].items():
         default = "required" if key in needed else _default(value)
         said = value.get("description", "")
-        yield f"| `{key}` | {_kind(value, titles)} | {default} | {_cell(said)} |"
+        yield f"| `{key}` | {_kind(value, titles)} | {default} | {cell(said)} |"
 
 
 def _kind(value: Mapping[str, Any], titles: Mapping[str, str]) -> str:
@@ -161,7 +162,3 @@ def _with_unit(number: float, steps: tuple[tuple[float, str], ...]) -> str:
         if number >= size and len(f"{number / size:g}") <= 4:
             return f"{number / size:g}{unit}"
     return f"{number:g}{steps[-1][1] if number else steps[-2][1]}"
-
-
-def _cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")

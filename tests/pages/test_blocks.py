@@ -85,7 +85,8 @@ def _run(command: str) -> str:
     return ran.stdout
 
 
-PYTHON = [block for block in BLOCKS if block.language == "python"]
+PYTHON = [block for block in BLOCKS if block.language == "python" and block.page.name != "README.md"]
+"""Those of the README are run by tests/house/test_readme.py."""
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def _faults(luck: Random, names: Sequence[str], further: Sequence[str]) -> tuple
 
 
 def _fault(luck: Random, names: Sequence[str], further: Sequence[str]) -> StoryFault | None:
-    """One fault; None when it would need more nodes than there are."""
+    """A fault; None when it would need more nodes than there are."""
     kind = luck.choice(
         (
             *("kill",) * 4,

@@ -53,7 +53,7 @@ class Postman:
         self.replays = False  # while a JobTracker replays its own journal nothing is touched
 
     def do(self, core: Core, now_s: float, kind: str, *arguments: Any) -> Any:
-        """One call."""
+        """A call."""
         if self.replays:
             return getattr(Core, kind)(core, now_s, *arguments)
         if kind == "heartbeat" and self._story.strays:

@@ -105,7 +105,7 @@ def _plainer_policies(policy: Any) -> Iterator[Any]:
 
 
 def _simpler_item(item: Any, halves: tuple[str, ...]) -> Iterator[Any]:
-    """One field at its default, or half-way there."""
+    """A field at its default, or half-way there."""
     for each in fields(item):
         value = getattr(item, each.name)
         if each.name in ("at_s", "kind", "nodes") or value == each.default:

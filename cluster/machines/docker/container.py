@@ -68,7 +68,7 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """One incarnation of a node. The agent's `root` on this host only holds its log; the volume remains until
+    """An incarnation of a node. The agent's `root` on this host only holds its log; the volume remains until
     `dispose`.
 
     `owner` is the mark (`owner_mark`) of the process for which everything is made. The agent's `listen` is the

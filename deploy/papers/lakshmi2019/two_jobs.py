@@ -33,7 +33,7 @@ SAMPLE_GB = 0.25  # a map for each node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to run pairs of jobs. The first job of a pair is submitted first.
+    """A way to run pairs of jobs. The first job of a pair is submitted first.
 
     `factor`: how many times its queue's half of the cluster one user may hold. `host_disk` as in csla.
     """

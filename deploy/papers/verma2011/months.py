@@ -30,7 +30,7 @@ FETCH_RATE = "11MB/s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """One job of Table 1 in one repeat. Times are before the scenario's scale, in s."""
+    """A job of Table 1 in one repeat. Times are before the scenario's scale, in s."""
 
     profile: JobProfile
     took_s: float

@@ -30,7 +30,7 @@ Notes = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One task: its earliest start, and its equal instances."""
+    """A task: its earliest start, and its equal instances."""
 
     job: str
     submit_s: float

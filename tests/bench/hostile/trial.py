@@ -1,4 +1,4 @@
-"""One hostile policy against one run of the command, judged from outside."""
+"""A hostile policy against one run of the command, judged from outside."""
 
 from __future__ import annotations
 

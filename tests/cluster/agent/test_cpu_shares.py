@@ -12,7 +12,7 @@ STEP_S = 0.25  # between two looks
 
 
 class Node:
-    """One node of so many cores, each a fifth of a host core, whose attempts use what they want of their shares."""
+    """A node of so many cores, each a fifth of a host core, whose attempts use what they want of their shares."""
 
     def __init__(self, cores: int, attempts: int) -> None:
         self.rate = 0.2 * cores

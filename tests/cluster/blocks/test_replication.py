@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 def step(world: World, what: str, which: int, other: int) -> None:
-    """One accident or heartbeat; accidents that would destroy a last good replica do not happen."""
+    """An accident or heartbeat; accidents that would destroy a last good replica do not happen."""
     dead = [node for node in world.racks if node not in world.alive]
     node = world.alive[which % len(world.alive)]
     world.now_s += 1.0

@@ -35,7 +35,7 @@ class Storm:
         self.up[name] = None
 
     def step(self, now_s: float) -> None:
-        """One thing happens."""
+        """A thing happens."""
         luck, name = self.luck, self.luck.choice(NODES)
         match luck.randint(0, 9):
             case 0 if name in self.up:

@@ -44,7 +44,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_a_shipped_scenario_has_a_name_in_any_folder(name: str, elsewhere: Path) -> None:
-    """One that needs a trace looks for the trace in the working folder."""
+    """A that needs a trace looks for the trace in the working folder."""
     if name in WITH_TRACES:
         with pytest.raises(
             schedbed.BadInput, match=f"{name}.yaml:[0-9]+: .*looked for {elsewhere}/"

@@ -72,7 +72,7 @@ def test_extremes_are_of_means_over_the_repeats() -> None:
 
 @pytest.mark.long  # seconds
 def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One test of each pattern; more cores leave map times as they are, and eight vcores leave less to gain."""
+    """A test of each pattern; more cores leave map times as they are, and eight vcores leave less to gain."""
     few = [eight_tests.MIXES[3], eight_tests.MIXES[4], eight_tests.MIXES[7]]
     monkeypatch.setattr(gain_causes, "MIXES", few)
     monkeypatch.setattr(gain_causes, "SPREADS", (5,))

@@ -46,7 +46,7 @@ def test_tasks_fit_by_their_share_of_a_core():
 
 
 def test_an_idle_node_takes_a_task_whatever_is_reserved():
-    """One core, reserved: nothing would ever run."""
+    """A core, reserved: nothing would ever run."""
     assert concurrent_maps({"pi": {"map": 100}}, cores=1) == {"pi": 1}
 
 

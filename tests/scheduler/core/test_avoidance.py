@@ -20,7 +20,7 @@ def test_a_task_does_not_go_back_to_the_node_where_it_failed():
 
 
 def test_a_job_comes_back_to_a_node_once_the_failed_task_runs_elsewhere():
-    """One attempt fails on n1, whose slot others take again as soon as the task has started on n2."""
+    """An attempt fails on n1, whose slot others take again as soon as the task has started on n2."""
     world = World(build_policy("fifo"), [node("n1"), node("n2")])
     world.failing = lambda attempt, _: "bad luck" if attempt == "job_0001_m_000000_0" else None
     world.submit(job("job_0001", 6)).run()

@@ -212,7 +212,7 @@ def test_a_rack_that_becomes_known_later_counts():
 
 
 def test_a_map_whose_output_cannot_be_fetched_runs_again():
-    """One reduce says so twice; it is told that the output is lost, and gets another."""
+    """A reduce says so twice; it is told that the output is lost, and gets another."""
     world = World(fifo(), [node("n1"), node("n2")])
     world.unfetchable.add("job_0001_m_000001_0")
     world.submit(job("job_0001", 2, reduces=1)).run()
@@ -320,7 +320,7 @@ def test_a_policy_that_proposes_what_cannot_be_is_stopped(propose: str, changes:
 
 
 def test_a_full_node_is_not_offered_to_a_policy_of_typed_slots():
-    """One slot, three maps, a policy that never looks at slots: it is asked once."""
+    """A slot, three maps, a policy that never looks at slots: it is asked once."""
     policy = Rogue("anything")
     policy.limits = Limits(slots=True)
     core = Core(CoreConfig(), policy, Tape())

@@ -22,7 +22,7 @@ from tests.harness.world import Tape, World, job, node
 
 
 def core_with_a_map(maps: int = 1) -> tuple[Core, Tape]:
-    """One node, one job of one map."""
+    """A node, one job of one map."""
     tape = Tape()
     core = Core(CoreConfig(), build_policy("fifo"), tape)
     core.register(0, node("n1"), 1)
@@ -68,7 +68,7 @@ def test_a_launch_that_got_lost_runs_again():
 
 
 def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
-    """One map succeeds although it was to be killed, of another no report comes: both may have left outputs."""
+    """A map succeeds although it was to be killed, of another no report comes: both may have left outputs."""
     core = Core(CoreConfig(), build_policy("fifo"), Tape())
     core.register(0, node("n1", maps=3), 1)
     core.submit(0, job("job_0001", 3, reduces=1))

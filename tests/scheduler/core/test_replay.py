@@ -1,4 +1,4 @@
-"""One rich history, kept as a file and made in two processes with different hash seeds."""
+"""A rich history, kept as a file and made in two processes with different hash seeds."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_rack_local_after_t1_then_at_once():
 
 
 def test_from_level_1_anywhere_after_t2():
-    """One map is launched rack-local; the rest is nowhere near, so T2 alone counts from there."""
+    """A map is launched rack-local; the rest is nowhere near, so T2 alone counts from there."""
     steps = Steps(["n1", "n9"], "delay:node_wait=5s,rack_wait=3s")
     steps.beat(0, "n2")
     assert steps.beat(5, "n2") == ["rack-local after 5.0 s", "waits for a rack-local node: 0.0 s"]

@@ -90,7 +90,7 @@ def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
 
 
 def test_a_map_is_held_for_the_node_where_it_is_cheap_until_that_node_is_silent():
-    """One map on n2, and n2 says nothing more. 3 nodes: the assignment ends after 2 x 3 + 2 beats, and n2 gets none."""
+    """A map on n2, and n2 says nothing more. 3 nodes: the assignment ends after 2 x 3 + 2 beats, and n2 gets none."""
     cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
     starts = [cluster.beat("n1") for _ in range(20)]
     first = next(number for number, started in enumerate(starts) if started)
@@ -117,7 +117,7 @@ def test_maps_that_cannot_start_are_not_held():
 
 @pytest.mark.parametrize(("fairness", "second"), [(0.4, "job_0001_m_000001"), (0.6, "job_0002_m_000000")])
 def test_fairness_is_weighed_against_staging_by_hand(fairness: float, second: str):
-    """One node of two slots, two users: a share is one slot. ana's maps lie on n1, bo's nowhere near (20 s).
+    """A node of two slots, two users: a share is one slot. ana's maps lie on n1, bo's nowhere near (20 s).
 
     Candidates in turn: a0, b0, a1, b1; staging / 20 s is 0, 1, 0, 1, the excess 0, 0, 1, 1. With weight w of fairness
     the costs are 0, 1 - w, w, 1: a0 starts, and beside it b0 when 1 - w < w.

@@ -42,7 +42,7 @@ def test_a_map_without_data_here_is_split_and_its_rest_waits():
 
 
 def test_the_wait_goes_on_over_a_split_and_the_licence_ends():
-    """One map after another becomes splittable: the waits that led to level 1 are kept, the level is not."""
+    """A map after another becomes splittable: the waits that led to level 1 are kept, the level is not."""
     steps = Steps(["n1", "n1", "n1", "n1"], "dtss:node_wait=5s", slots=1)
     assert steps.beat(0, "n2")[0].startswith("rack-local, the first 25%")
     for tracker in ("n3", "n4", "n1"):

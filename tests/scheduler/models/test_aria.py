@@ -88,7 +88,7 @@ def test_bounds(
 def test_allocations_at_the_edges(
     maps: int, reduces: int, time_s: float, most: tuple[int, int], slots: SlotAllocation
 ) -> None:
-    """One kind only, too late, and one kind short."""
+    """A kind only, too late, and one kind short."""
     assert allocate(curve(SMALL, maps, reduces, "low"), time_s, *most) == slots
 
 

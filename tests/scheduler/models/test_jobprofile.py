@@ -50,7 +50,7 @@ def test_what_was_not_seen_is_taken_to_be_alike() -> None:
 
 
 def test_runs_are_averaged() -> None:
-    """One run of 10 s and then two of 40 s on average: (10 + 2 x 40) / 3 = 30."""
+    """A run of 10 s and then two of 40 s on average: (10 + 2 x 40) / 3 = 30."""
     one = JobProfile(map=Times(10.0, 20.0))
     both = one.merged(JobProfile(map=Times(40.0, 80.0), runs=2))
     assert both.map == (30.0, 60.0) and both.runs == 3

@@ -56,7 +56,7 @@ def test_the_bottleneck_says_how_many_maps_a_node_runs(demands: NodeDemands, map
 
 
 def test_jobs_that_need_unlike_resources_share_a_node():
-    """One sort (30/45/25), then by utility; at the end nothing fits: CPU 100, I/O 75 or so, all by 2 jobs."""
+    """A sort (30/45/25), then by utility; at the end nothing fits: CPU 100, I/O 75 or so, all by 2 jobs."""
     sort, combine = placed_job(1, SORT, 10), placed_job(2, COMBINE, 10)
     placement = place([sort, combine], 1)
     # -inf both: sort (30/45), combine (55/55); both at one of ten: -1; sort is first but 60/90+10 leaves I/O
@@ -82,7 +82,7 @@ def test_running_maps_leave_the_placement_for_the_poorest():
 
 
 def test_no_job_gives_up_its_last_map():
-    """One place, two jobs: who has it keeps it."""
+    """A place, two jobs: who has it keeps it."""
     big = NodeDemands(Amounts(100, 0, 0), Amounts(), Amounts(), 4)
     has, wants = placed_job(1, big, 3), placed_job(2, big, 3)
     has.maps = {0: 1}

@@ -35,7 +35,7 @@ def plan(*jobs: JobDue, maps: int = 1, reduces: int = 1, most: int = 6) -> LateP
 
 
 def test_one_late_job_instead_of_two_by_hand() -> None:
-    """One slot: a 10 s, due at 10; b 6 s, due at 11; c 5 s, due at 12. By deadline a ends at 10, b and c are late.
+    """A slot: a 10 s, due at 10; b 6 s, due at 11; c 5 s, due at 12. By deadline a ends at 10, b and c are late.
 
     Without a both are in time in either order: c at 5 and b at 11 have the lesser sum of ends. a follows from 11 to 21.
     """

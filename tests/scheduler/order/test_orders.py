@@ -66,7 +66,7 @@ def test_a_pool_may_be_fifo_inside():
 
 
 def test_pools_by_queue():
-    """One user with jobs in two queues: the queues take turns."""
+    """A user with jobs in two queues: the queues take turns."""
     jobs = [job("a1", 2), job("a2", 2), job("b1", 2, queue="night")]
     assert order_of_launches("fair:pool_by=queue", *jobs, slots=2)[:2] == ["a1", "b1"]
 

@@ -157,7 +157,7 @@ def test_jobs_without_deadlines_run_as_under_fifo() -> None:
 
 
 def test_a_new_node_lets_jobs_ask_again() -> None:
-    """One slot is all there is for a deadline that asks for three; then a node with eight joins."""
+    """A slot is all there is for a deadline that asks for three; then a node with eight joins."""
     world = World(aria(spare="none"), [node("n1", maps=1), node("n2", maps=8)])
     world.crash("n2")
     world.submit(job("a", 12, deadline_s=60.0, submit_s=8)).at(9, lambda: world.restart("n2"))

@@ -83,7 +83,7 @@ def test_unlike_jobs_and_nodes_find_each_other() -> None:
 
 
 def test_a_job_that_nobody_else_can_replace_has_its_turn() -> None:
-    """One busy slot: each time its task ends nothing is answered once, and the next beat the job is taken."""
+    """A busy slot: each time its task ends nothing is answered once, and the next beat the job is taken."""
     world = measured("csla:sample_maps=1", [node("n1")], {"burn": CPU_HEAVY}, {"n1": BUSY_CPU})
     world.task_ms = 10_200  # so that no beat is due when a task ends
     world.submit(job("burn", 4)).run()

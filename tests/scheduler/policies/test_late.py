@@ -70,7 +70,7 @@ def test_copies_of_everything_do_no_harm(story: Story, again: bool, policy: str)
 
 
 def two(lasts: dict[str, int], **changes: Any) -> World:
-    """One map and one reduce (or none), each copied on the other of two nodes."""
+    """A map and one reduce (or none), each copied on the other of two nodes."""
     world = World(eager("fifo"), [node("n1"), node("n2")], task_ms=10_000)
     world.lasts = lambda attempt, where: lasts.get(attempt)
     return world.submit(job("job_0001", 1, **changes))

@@ -151,7 +151,7 @@ def test_what_led_there_is_told():
 
 
 def test_a_cycle_in_slices_gives_the_same_placement():
-    """One step a tick: the placement is there later, and the same."""
+    """A step a tick: the placement is there later, and the same."""
     policies = [ras(steps=steps, cycle="1h") for steps in (1, 100)]
     for policy in policies:
         world = World(policy, [node(f"n{number}") for number in range(4)])

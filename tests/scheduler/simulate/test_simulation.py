@@ -43,7 +43,7 @@ def ends(rows: list[tuple[Any, ...]]) -> dict[str, tuple[float, float, float, st
 
 
 def test_a_tiny_job_by_hand() -> None:
-    """One node, two map slots, no latencies: the heartbeat of joining at 0 launches two maps of 10 s.
+    """A node, two map slots, no latencies: the heartbeat of joining at 0 launches two maps of 10 s.
 
     At 10 s both report in one heartbeat, which launches the third map (4 s) and, with maps done, the reduce.
     The third ends at 14; the reduce (5 s from knowing that) hears of it in the reply: 14 + 5 = 19.

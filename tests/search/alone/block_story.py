@@ -42,7 +42,7 @@ class Disk:
 
 
 class BlockStory:
-    """One story. `play` raises Violation when the NameNode contradicts the model."""
+    """A story. `play` raises Violation when the NameNode contradicts the model."""
 
     def __init__(self, seed: int, steps: int) -> None:
         self._luck: Random = chance(seed, "blocks alone")

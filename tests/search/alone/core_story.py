@@ -154,7 +154,7 @@ class CoreStory:
                 self._check()
 
     def _do(self, kind: str, *arguments: Any) -> Any:
-        """One event, between what rules want to know before and what they check after."""
+        """An event, between what rules want to know before and what they check after."""
         core = self._core
         fresh = self._rules.before(core, kind, arguments)
         if fresh and kind in ("heartbeat", "register"):
@@ -392,7 +392,7 @@ class CoreStory:
                 node.runs[action.attempt] = True
 
     def _check_offers(self, node: Talker, answer: Any) -> None:
-        """One reply starts so many at most, and as many as there is room for and the policy wants."""
+        """A reply starts so many at most, and as many as there is room for and the policy wants."""
         ledger, known = self._core.ledger, self._core.ledger.nodes[node.spec.node]
         copies = {name for name, each in known.attempts.items() if each.speculative}
         for kind in TaskKind:

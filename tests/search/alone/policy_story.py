@@ -58,7 +58,7 @@ class NotedPolicy(ToldPolicy):
 
 
 class PolicyStory(CoreStory):
-    """One story. `play` raises Violation when an answer is not that of a reference."""
+    """A story. `play` raises Violation when an answer is not that of a reference."""
 
     BYTES = 512 * 2**20
     NAMES = 3

@@ -198,7 +198,7 @@ def _is_kept(target: ast.expr) -> bool:
 
 
 def _told(node: ast.AST, other: ast.AST) -> str:
-    """One line: what becomes of what."""
+    """A line: what becomes of what."""
     if isinstance(other, ast.Pass):
         return f"without `{_line(node)}`"
     if isinstance(node, ast.If | ast.IfExp):

@@ -15,7 +15,7 @@ PACKAGE = "org.apache.hadoop.mapreduce.jobhistory."
 
 
 def event(kind: str, name: str, **fields: Any) -> str:
-    """One line of a history."""
+    """A line of a history."""
     return json.dumps({"type": kind, "event": {PACKAGE + name: fields}})
 
 
