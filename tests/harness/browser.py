@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +90,8 @@ async def _look(
             "about:blank",
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "TMPDIR": profile},  # A killed Chromium leaves a folder there.
         )
         try:
             port = await _port(Path(profile) / "DevToolsActivePort")
@@ -97,7 +102,8 @@ async def _look(
                 async with session.ws_connect(url, max_msg_size=0) as socket:
                     return await _Tab(socket).look(page, width, scripts, dark, picture)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # Its children write into the profile, too.
             await process.wait()
 
 
