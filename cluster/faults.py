@@ -47,14 +47,16 @@ class FaultKind:
     """A kind of fault: its form in scenarios, and the properties that random faults need.
 
     `spelled` are the entries of a scenario that mean the kind, "" in place of the target; by default the name and the
-    target. `draw` returns the parameters of a random fault, given a seed and the scenario's scale; None excludes the
-    kind from random faults. `hides_replicas`: replicas of its node are unavailable while the fault lasts;
-    `harms_for_good`: also afterwards, since a corrupt replica may stay unnoticed until the run's end.
+    target. `held` is the state of a node under the fault, such as "killed". `draw` returns the parameters of a random
+    fault, given a seed and the scenario's scale; None excludes the kind from random faults. `hides_replicas`: replicas
+    of its node are unavailable while the fault lasts; `harms_for_good`: also afterwards, since a corrupt replica may
+    stay unnoticed until the run's end.
     """
 
     name: str
     about: str
     example: str
+    held: str = ""
     target: Target = "nodes"
     duration: Duration = STATE
     parameters: tuple[FaultParameter, ...] = ()
@@ -106,18 +108,21 @@ _ROWS = (
         name="kill",
         about="the node dies; with `for` it comes back with the blocks on its disk",
         example="kill: n3, for: 30s",
+        held="killed",
         hides_replicas=True,
     ),
     FaultKind(
         name="freeze",
         about="the node stands still, its connections stay open",
         example="freeze: n3, for: 20s",
+        held="frozen",
         hides_replicas=True,
     ),
     FaultKind(
         name="slow",
         about="the node is slower",
         example="slow: n4, cpu: 0.2, disk: 0.5, network: 0.5, for: 60s",
+        held="slowed",
         parameters=(_rate("cpu"), _rate("disk"), _rate("network")),
         draw=_draw_slow,
     ),
@@ -125,12 +130,14 @@ _ROWS = (
         name="partition",
         about="the nodes do not reach the other nodes; the masters reach all",
         example="partition: [n1, n2], for: 30s",
+        held="cut off from other nodes",
         hides_replicas=True,
     ),
     FaultKind(
         name="cut_off",
         about="no heartbeats, no orders: the node is lost after ten heartbeats",
         example="partition: n1, from: masters, for: 30s",
+        held="cut off from the masters",
         spelled=({"partition": "", "from": "masters"},),
         hides_replicas=True,
     ),
@@ -138,6 +145,7 @@ _ROWS = (
         name="delay",
         about="messages to and from the node are late",
         example="delay: n1, by: 2s, for: 30s",
+        held="messages delayed",
         parameters=(_BY,),
         draw=_draw_delay,
     ),
@@ -145,6 +153,7 @@ _ROWS = (
         name="loss",
         about="heartbeats of the node, their replies and connections get lost",
         example="loss: n1, share: 0.1, for: 30s",
+        held="messages lost",
         parameters=(_SHARE,),
         may_hit_all=True,
         draw=_draw_loss,
@@ -153,6 +162,7 @@ _ROWS = (
         name="lose_requests",
         about="heartbeats of the node get lost on the way to the JobTracker",
         example="lose_requests: all, share: 0.1, for: 30s",
+        held="heartbeats lost",
         parameters=(_SHARE,),
         may_hit_all=True,
         draw=None,
@@ -161,6 +171,7 @@ _ROWS = (
         name="lose_replies",
         about="replies to heartbeats of the node get lost on the way back",
         example="lose_replies: all, share: 0.1, for: 30s",
+        held="replies lost",
         parameters=(_SHARE,),
         may_hit_all=True,
         draw=None,
@@ -169,6 +180,7 @@ _ROWS = (
         name="fill_disk",
         about='what has to write on the node fails ("disk full"), the node lives',
         example="fill_disk: n2, for: 30s",
+        held="disk filled",
     ),
     FaultKind(
         name="kill_attempt",
@@ -199,6 +211,7 @@ _ROWS = (
         name="kill_tracker",
         about="the node's TaskTracker dies as if its process had, and with it what runs on the node",
         example="kill_tracker: n3",
+        held="TaskTracker killed",
         duration=RESTART,
         hides_replicas=True,
     ),
@@ -206,6 +219,7 @@ _ROWS = (
         name="kill_host",
         about="the process with all TaskTrackers of the node's host dies, and with it what runs on these nodes",
         example="kill_host: n3",
+        held="host's process killed",
         duration=RESTART,
         hides_replicas=True,
         draw=None,

@@ -9,10 +9,19 @@ from pathlib import Path
 
 LINE_MAX = 400
 """Longest message shown in one line, in characters."""
+FORBIDDEN, TOO_MANY = 403, 429
 
 
 class RunFailed(Exception):
     """A failed run (exit code 1): a job failed, a check did not hold, the cluster broke. The message is one line."""
+
+
+class Denied(RunFailed):
+    """A request that its sender has no right to, or no quota left for; `status` is the HTTP status of the answer."""
+
+    def __init__(self, line: str, status: int = FORBIDDEN) -> None:
+        super().__init__(line)
+        self.status = status
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.masters import MasterGone
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import Denied, RunFailed
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -25,12 +25,14 @@ def error_answer(status: int, line: str) -> web.Response:
 
 @web.middleware
 async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a request; an error becomes {"error": line}: 400, 404, 413 for bad input, 503 if it cannot be carried
-    out, else 500."""
+    """Answer a request; an error becomes {"error": line}: 400, 404, 413 for bad input, 403 or 429 without the right
+    or the quota, 503 if it cannot be carried out, else 500."""
     try:
         return await handler(request)
     except BadInput as error:
         return error_answer(400, str(error))
+    except Denied as error:
+        return error_answer(error.status, str(error))
     except (RunFailed, MasterGone, BlockStoreError) as error:
         return error_answer(503, str(error))
     except web.HTTPException as error:

@@ -217,14 +217,16 @@ def _temporary_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix=owned("result-")))
 
 
-def connect(name: str | None = None) -> Cluster:
+def connect(name: str | None = None, *, token: str | None = None) -> Cluster:
     """Return a client of a cluster of this user that `schedbed up` keeps up.
 
     Without `name` there must be exactly one cluster. `Cluster.submit` submits a job; the returned job has `wait`,
-    `state` and `outputs`. Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
+    `state` and `outputs`. For a cluster of another user, `name` is its address (`http://127.0.0.1:PORT`) and `token`
+    the token that its owner gave to this user; SCHEDBED_CLUSTER and SCHEDBED_TOKEN in the environment replace both.
+    Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
 
     Example: `schedbed.connect("lab").submit({"app": "wordcount", "input": "books.txt"}).wait()`
     """
     from schedbed.deploy.service.client import connect
 
-    return connect(name)
+    return connect(name, token=token)

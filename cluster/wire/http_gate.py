@@ -54,7 +54,7 @@ class HttpGate:
     """The gate of one server: 401, and nothing else, for requests without the token.
 
     The token is in the header `Authorization: Bearer`, or in the query's `parameter` if one is set. `unwrap` extracts
-    the token from a value of that parameter which contains it.
+    the token from a value of that parameter which contains it. `others` says whether a text is another valid token.
     """
 
     def __init__(
@@ -65,11 +65,13 @@ class HttpGate:
         parameter: str = "",
         unwrap: Callable[[bytes], bytes] | None = None,
         strangers: Strangers | None = None,
+        others: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.refusal = refusal
         self.strangers = Strangers(token) if strangers is None else strangers
         self._parameter = parameter.encode()
         self._unwrap = unwrap
+        self._others = others
 
     def middleware(self) -> Middleware:
         """Return a middleware that checks every request of a connection. Must be the application's first."""
@@ -89,11 +91,14 @@ class HttpGate:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
             if given:
-                if self.strangers.is_token(given):
-                    return True
-                return self._unwrap is not None and self.strangers.is_token(self._unwrap(given))
+                return self._admits(given) or (
+                    self._unwrap is not None and self.strangers.is_token(self._unwrap(given))
+                )
         shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
-        return shown.startswith(SCHEME) and self.strangers.is_token(shown[len(SCHEME) :])
+        return shown.startswith(SCHEME) and self._admits(shown[len(SCHEME) :])
+
+    def _admits(self, shown: bytes) -> bool:
+        return self.strangers.is_token(shown) or (self._others is not None and self._others(shown))
 
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any

@@ -64,6 +64,15 @@ Web = Annotated[
     ),
 ]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="With --web: a page that changes nothing.")]
+Users = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Let the users of this class list in, see: schedbed users FILE.yaml add."
+    ),
+]
+ApiPort = Annotated[
+    int, typer.Option("--api", metavar="PORT", min=0, max=65535, help="The port of the API, 0 for any.")
+]
 Ports = Annotated[
     PortRange | None,
     typer.Option(

@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from schedbed.cluster.machines.make import KINDS
-from schedbed.deploy.cli.arguments import Metrics, Ports, Private, ReadOnly, Scenario, Tls, Web, WebHdfs
+from schedbed.deploy.cli.arguments import (
+    ApiPort,
+    Metrics,
+    Ports,
+    Private,
+    ReadOnly,
+    Scenario,
+    Tls,
+    Users,
+    Web,
+    WebHdfs,
+    show_warnings,
+)
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.options import IN_CLEAR, check_read_only, check_tls
 from schedbed.tasks.errors import BadInput
 
 if TYPE_CHECKING:
+    from schedbed.deploy.scenario.resolved import ResolvedScenario
     from schedbed.deploy.service.start import StartOrder
 
 SetKeys = list[str] | None
@@ -61,6 +74,8 @@ def up(
     metrics: Metrics = None,
     web: Web = None,
     read_only: ReadOnly = False,
+    users: Users = None,
+    api: ApiPort = 0,
     keep_outputs: Annotated[
         bool, typer.Option("--keep-outputs", help="Copy the jobs' outputs there, too, when it goes down.")
     ] = False,
@@ -74,23 +89,31 @@ def up(
     """
     check_tls(tls, address)
     check_read_only(web, read_only)
-    from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.service.cluster_files import check_name
     from schedbed.deploy.service.start import StartOrder
-    from schedbed.deploy.whole_run import check_no_framework
+    from schedbed.deploy.service.users.class_list import read_class
 
     if machines not in KINDS:
         raise BadInput(f"--machines {machines}: expected {' or '.join(KINDS)} for a cluster that stays up")
     changes = {"policies": None if policy is None else [policy], "nodes": nodes, "scale": scale, "seed": seed}
-    resolved = resolve(scenario, sets=set_ or (), **changes, idle=not with_workload)
-    check_no_framework(resolved)
-    for warning in resolved.warnings:
-        typer.echo(f"note: {warning}", err=True)
+    resolved = _resolved(scenario, sets=set_ or (), **changes, idle=not with_workload)
     where = {"machines": machines, "address": address, "tls": tls, "ports": ports}
-    where |= {"webhdfs": webhdfs, "metrics": metrics, "web": web, "read_only": read_only}
+    where |= {"webhdfs": webhdfs, "metrics": metrics, "web": web, "read_only": read_only, "api": api}
+    listed = () if users is None else tuple(read_class(users))
     kept = {"out": out, "keep_outputs": keep_outputs, "private": private}
     name = check_name(name or resolved.name)
-    _up(StartOrder(name=name, scenario=resolved, **where, **kept), foreground)
+    _up(StartOrder(name=name, scenario=resolved, users=listed, **where, **kept), foreground)
+
+
+def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
+    """Return the scenario for a cluster that stays up, and print warnings about the scenario."""
+    from schedbed.deploy.scenario.resolve import resolve
+    from schedbed.deploy.whole_run import check_no_framework
+
+    resolved = resolve(scenario, **changes)
+    check_no_framework(resolved)
+    show_warnings(resolved.warnings)
+    return resolved
 
 
 def _up(order: StartOrder, stays: bool) -> None:
@@ -104,11 +127,11 @@ def _up(order: StartOrder, stays: bool) -> None:
         started = start(order)
         if order.address is not None and not order.tls:
             typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
-        show_up(started)
+        show_up(started, len(order.users))
         return
     from schedbed.deploy.service.service import serve
 
-    serve(order, show_up, live=True)
+    serve(order, lambda record: show_up(record, len(order.users)), live=True)
 
 
 def submit(

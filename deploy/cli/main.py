@@ -15,6 +15,7 @@ from schedbed.deploy.cli import (
     cluster_commands,
     doctor_command,
     scenario_commands,
+    users_command,
     validate_command,
 )
 from schedbed.deploy.cli.arguments import (
@@ -53,6 +54,7 @@ app.add_typer(trace_app, name="trace")
 app.add_typer(policy_app, name="policy")
 app.add_typer(hosts_app, name="hosts")
 cluster_commands.add_commands(app)
+users_command.add_commands(app)
 scenario_commands.add_commands(app)
 
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]

@@ -172,6 +172,8 @@ def _short(attempt: str) -> str:
 
 def _recent(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
+    for name in ("time", "answer", "task", "node", "reason"):
+        table.add_column(name, no_wrap=name != "reason")
     for row in rows[-RECENT_MAX:]:
         table.add_row(
             Text(f"{row['t']:.1f} s", style="dim"),

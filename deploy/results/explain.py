@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.metrics import RunTables, select
@@ -19,13 +22,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TASK = re.compile(r"^(?P<task>.+_[mr]_\d+)(?:_\d+)?$")
+FOLDED_INDENT = " " * 15
 JOBS_LISTED = 4
 SKIPS_LISTED = 8  # of one wait; more than this are counted by node and reason instead
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Print the result of `story`."""
-    print(story(out_dir, task_id, policy, repeat))
+    """Print the result of `story`; on a terminal, lines are broken between words so that ids stay whole."""
+    text = story(out_dir, task_id, policy, repeat)
+    print(_folded(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+
+
+def _folded(text: str, width: int) -> str:
+    return "\n".join(
+        fill(line, width, subsequent_indent=FOLDED_INDENT, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    )
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 POLICIES_ABREAST = 4
+COLUMN_GAP = 3  # between two columns of a table on a terminal, with the table's edge
 NOTE_WIDTH = 110
 STAR = "* differs from the first policy."
 SKEWED = "An interval with a per cent sign behind it covers so much, not 95%: its repeats scatter by a large factor."
@@ -77,13 +78,29 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     if not console.is_terminal:
         console.file.write(plain(summary) + "\n")
         return
-    names = list(summary["policies"])
-    for at in range(0, len(names), POLICIES_ABREAST):
-        _show_some(summary, names[at : at + POLICIES_ABREAST], console)
+    for names in _abreast(summary["policies"], console.width):
+        _show_some(summary, names, console)
     for note in notes(summary):
         console.print(note, style="dim", markup=False, highlight=False)
     for doubt in _doubts(summary):
         console.print(doubt, style="yellow", markup=False)
+
+
+def _abreast(policies: Policies, width: int) -> Iterator[list[str]]:
+    """Yield groups of policies whose columns fit beside each other; each group has at least one."""
+    every, table = list(policies), rows(policies)
+    label = max(len(line[0]) for line in table)
+    group: list[str] = []
+    used = label
+    for place, name in enumerate(every, start=1):
+        needs = max(len(name), *(len(line[place]) for line in table)) + COLUMN_GAP
+        if group and (len(group) == POLICIES_ABREAST or used + needs > width):
+            yield group
+            group, used = [], label
+        group.append(name)
+        used += needs
+    if group:
+        yield group
 
 
 def _show_some(summary: Mapping[str, Any], names: Sequence[str], console: Console) -> None:
@@ -96,7 +113,7 @@ def _show_some(summary: Mapping[str, Any], names: Sequence[str], console: Consol
     )
     table.add_column("", style="dim", no_wrap=True)
     for name in names:
-        table.add_column(Text(name), justify="right")
+        table.add_column(Text(name, overflow="fold"), justify="right", overflow="fold")
     every = list(summary["policies"])
     winners = {figure.label: best(summary, figure) for figure in FIGURES}
     for label, *all_cells in rows(summary["policies"]):

@@ -1,4 +1,5 @@
-"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for clients with the token."""
+"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for the owner and users with a
+token."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from schedbed.cluster.blocks.block_errors import BlockStoreError, PathNotFound
 from schedbed.cluster.masters import MasterGone
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange
+from schedbed.deploy.failures import Denied
 from schedbed.deploy.http_thread import HttpThread
-from schedbed.deploy.json_answers import object_in, told
+from schedbed.deploy.json_answers import Handler, object_in, told
 from schedbed.deploy.live.job_outputs import Outputs
+from schedbed.deploy.service.users.user_book import TokenUser, UserBook
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -25,14 +28,18 @@ THREADS = 32  # submissions wait in one until their input is uploaded
 
 
 class Service(Protocol):
-    """The operations that the API needs; all but `status`, `job` and `down` may block.
+    """The operations that the API needs; all but `status`, `job`, `users` and `down` may block.
 
-    They raise BadInput, RunFailed or MasterGone.
+    A `user` of None is the owner. They raise BadInput, RunFailed or MasterGone.
     """
 
-    def status(self) -> Json: ...
+    @property
+    def book(self) -> UserBook: ...
+    def status(self, user: TokenUser | None = None) -> Json: ...
+    def users(self) -> list[Json]: ...
+    def change_user(self, name: str, request: Json, *, is_new: bool) -> Json: ...
     def job(self, job: str) -> Json: ...
-    def submit(self, request: Json) -> list[str]: ...
+    def submit(self, request: Json, user: TokenUser | None = None) -> list[str]: ...
     def kill(self, job: str) -> None: ...
     def fault(self, fault: Any) -> Json: ...
     def down(self, wait: bool) -> None: ...
@@ -40,46 +47,86 @@ class Service(Protocol):
 
 
 class Api(HttpThread):
-    """Serves in a thread of its own while the context lasts, at any of `ports`; `url` is its address."""
+    """Serves in a thread of its own while the context lasts, at `port` or any of `ports`; `url` is its address.
 
-    def __init__(self, service: Service, token: str, ports: PortRange | None = None) -> None:
-        gate = HttpGate(token, Refusal("application/json", b'{"error": "no valid token"}'))
-        super().__init__(make_app(service, gate), gate, ports=ports, threads=THREADS)
+    `token` is the owner's.
+    """
+
+    def __init__(
+        self, service: Service, token: str, ports: PortRange | None = None, *, port: int = 0
+    ) -> None:
+        refusal = Refusal("application/json", b'{"error": "no valid token"}')
+        gate = HttpGate(token, refusal, others=lambda shown: service.book.who(shown) is not None)
+        super().__init__(make_app(service, gate), gate, port=port, ports=ports, threads=THREADS)
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
     """Return the aiohttp application; `json_answers.told` defines the answers to errors."""
     app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), told])
-    handlers = _Handlers(service)
+    callers = Callers(service.book, gate)
+    handlers = _Handlers(service, callers)
     app.router.add_get("/status", handlers.status)
     app.router.add_post("/jobs", handlers.submit)
     app.router.add_get("/jobs/{job}", handlers.job)
     app.router.add_post("/jobs/{job}/kill", handlers.kill)
     app.router.add_get("/jobs/{job}/outputs", handlers.parts)
     app.router.add_get("/jobs/{job}/outputs/{part}", handlers.part)
-    app.router.add_post("/faults", handlers.fault)
-    app.router.add_post("/down", handlers.down)
+    app.router.add_post("/faults", callers.owner_only(handlers.fault))
+    app.router.add_post("/down", callers.owner_only(handlers.down))
+    app.router.add_get("/users", callers.owner_only(handlers.users))
+    app.router.add_put("/users/{user}", callers.owner_only(handlers.add_user))
+    app.router.add_post("/users/{user}", callers.owner_only(handlers.set_user))
+    app.router.add_delete("/users/{user}", callers.owner_only(handlers.remove_user))
     return app
+
+
+class Callers:
+    """Finds out whose request it is. The gate has admitted the token before."""
+
+    def __init__(self, book: UserBook, gate: HttpGate) -> None:
+        self._book, self._gate = book, gate
+
+    def user_of(self, request: web.Request) -> TokenUser | None:
+        """Return the request's user, None for the cluster's owner. A user who was removed meanwhile gets 401."""
+        token = request.headers.get("Authorization", "").partition(" ")[2].strip()
+        if self._gate.strangers.is_token(token):
+            return None
+        user = self._book.who(token)
+        if user is None:
+            raise web.HTTPUnauthorized(reason="no valid token")
+        return user
+
+    def owner_only(self, handler: Handler) -> Handler:
+        """Return the handler with 403 for everybody but the cluster's owner."""
+
+        async def checked(request: web.Request) -> web.StreamResponse:
+            user = self.user_of(request)
+            if user is not None:
+                what = request.path.split("/")[1]
+                raise Denied(f"{what}: only the cluster's owner may do that, this token is {user.name}'s")
+            return await handler(request)
+
+        return checked
 
 
 class _Handlers:
     """The methods that answer the routes."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, callers: Callers) -> None:
+        self._service, self._user_of = service, callers.user_of
 
-    async def status(self, _: web.Request) -> web.Response:
-        return web.json_response(self._service.status())
+    async def status(self, request: web.Request) -> web.Response:
+        return web.json_response(self._service.status(self._user_of(request)))
 
     async def submit(self, request: web.Request) -> web.Response:
-        jobs = await asyncio.to_thread(self._service.submit, await object_in(request))
+        jobs = await asyncio.to_thread(self._service.submit, await object_in(request), self._user_of(request))
         return web.json_response({"jobs": [{"job": job} for job in jobs]})
 
     async def job(self, request: web.Request) -> web.Response:
         return web.json_response(self._service.job(request.match_info["job"]))
 
     async def kill(self, request: web.Request) -> web.Response:
-        job = self._service.job(request.match_info["job"])["job"]
+        job = self._own_job(request)
         await asyncio.to_thread(self._service.kill, job)
         return web.json_response({"job": job})
 
@@ -107,11 +154,18 @@ class _Handlers:
         return response
 
     async def _parts(self, request: web.Request) -> dict[str, int]:
-        job = self._service.job(request.match_info["job"])["job"]
+        job = self._own_job(request)
         try:
             return await self._service.outputs().parts(job)
         except PathNotFound:
             return {}
+
+    def _own_job(self, request: web.Request) -> str:
+        """Return the id of the request's job. Raises Denied if the job belongs to another user."""
+        job, user = self._service.job(request.match_info["job"]), self._user_of(request)
+        if user is not None and job["user"] != user.name:
+            raise Denied(f"{job['job']} is a job of {job['user']}, this token is {user.name}'s")
+        return job["job"]
 
     async def fault(self, request: web.Request) -> web.Response:
         body = await object_in(request)
@@ -123,3 +177,20 @@ class _Handlers:
             raise BadInput(f"wait: {wait!r} is not true or false")
         self._service.down(wait)
         return web.json_response({})
+
+    async def users(self, _: web.Request) -> web.Response:
+        return web.json_response({"users": self._service.users()})
+
+    async def add_user(self, request: web.Request) -> web.Response:
+        return await self._change_user(request, is_new=True)
+
+    async def set_user(self, request: web.Request) -> web.Response:
+        return await self._change_user(request, is_new=False)
+
+    async def remove_user(self, request: web.Request) -> web.Response:
+        self._service.book.remove(request.match_info["user"])
+        return web.json_response({})
+
+    async def _change_user(self, request: web.Request, *, is_new: bool) -> web.Response:
+        name, body = request.match_info["user"], await object_in(request)
+        return web.json_response(self._service.change_user(name, body, is_new=is_new))

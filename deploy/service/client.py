@@ -1,15 +1,17 @@
 """Python client of a cluster that stays up: submit jobs, read their states and outputs, inject faults.
 
 Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the service's API on the
-loopback interface.
+loopback interface. The cluster's owner is known by a file; users with a token give its address and their token.
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import os
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find, has_ended
 from schedbed.tasks.errors import BadInput
 
+CLUSTER_VARIABLE, TOKEN_VARIABLE = "SCHEDBED_CLUSTER", "SCHEDBED_TOKEN"
+LOOPBACK = ("127.0.0.1", "localhost")
 LOOK_S = 0.5
 # A submission is answered when its input has been uploaded.
 ANSWER_S = 600.0
@@ -29,12 +33,46 @@ PIECE_BYTES = 1 << 20
 Json = dict[str, Any]
 
 
-def connect(name: str | None = None) -> Cluster:
+def connect(name: str | None = None, *, token: str | None = None, patience_s: float = 30.0) -> Cluster:
     """Return a client of this user's cluster of that name, or of the only cluster that is up.
 
+    `name` may also be the address of a cluster of another user, with `token` the token that its owner gave to this
+    user. The environment variables SCHEDBED_CLUSTER and SCHEDBED_TOKEN replace `name` and `token` that are not given.
     Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
     """
-    return Cluster(find(name))
+    name = name or os.environ.get(CLUSTER_VARIABLE) or None
+    if name is None or "://" not in name:
+        return Cluster(find(name), patience_s=patience_s)
+    address, token = _checked_address(name), token or os.environ.get(TOKEN_VARIABLE)
+    if not token:
+        raise BadInput(f"{name}: expected the token that the cluster's owner gave you in {TOKEN_VARIABLE}")
+    return Cluster(
+        ClusterRecord(
+            name=address,
+            url=address,
+            token=token,
+            pid=0,
+            out="",
+            policy="",
+            machines="",
+            started="",
+        ),
+        is_owner=False,
+    )
+
+
+def _checked_address(url: str) -> str:
+    """Return the address of an API. Raises BadInput unless it is on the loopback interface, since a token must not
+    cross a network in clear text."""
+    parts = urllib.parse.urlsplit(url)
+    try:
+        is_local = parts.scheme == "http" and parts.hostname in LOOPBACK and parts.port is not None
+    except ValueError:  # no valid port
+        is_local = False
+    if not is_local or parts.path not in ("", "/") or parts.query or parts.fragment:
+        hint = "of another host by: ssh -N -L PORT:127.0.0.1:PORT HOST"
+        raise BadInput(f"{url}: expected http://127.0.0.1:PORT, {hint}")
+    return url.rstrip("/")
 
 
 class Cluster:
@@ -45,8 +83,9 @@ class Cluster:
     that the error can say why the cluster ended.
     """
 
-    def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0) -> None:
+    def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0, is_owner: bool = True) -> None:
         self.record = record
+        self.is_owner = is_owner
         self._patience_s = patience_s
         # No proxy of the environment is asked for what lies on the loopback interface.
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
@@ -80,7 +119,10 @@ class Cluster:
         return self._submit({"text": text, "file": str(path)}, path.parent)
 
     def _submit(self, what: Json, base: Path | str | None) -> list[SubmittedJob]:
-        about = {"base": str(Path(base or ".").resolve()), "user": getpass.getuser()}
+        folder = Path(base or ".").resolve()
+        about: Json = {"base": str(folder), "user": getpass.getuser()}
+        if not self.is_owner:
+            about = {"files": _files_named(what, folder)}
         return [SubmittedJob(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
 
     def job(self, job: str) -> SubmittedJob:
@@ -102,12 +144,33 @@ class Cluster:
     def down(self, *, wait: bool = False) -> Path:
         """Shut the cluster down and return the folder with its results. With `wait`, first wait for all jobs to end."""
         self._call("POST", "/down", {"wait": wait})
+        if not self.is_owner:
+            raise RunFailed(f"{self.name}: goes down, its owner has the results")
         while not has_ended(self.record):
             time.sleep(LOOK_S)
         gone = clusters()[1]
         if self.name in gone:
             raise RunFailed(gone[self.name])
         return Path(self.record.out)
+
+    def users(self) -> list[Json]:
+        """Return the users with a token: their quotas, the part in use, and the right to code of their own."""
+        return self._call("GET", "/users")["users"]
+
+    def add_user(self, user: str, **settings: Any) -> Json:
+        """Add a user and return the settings with the `token`, which is shown only here.
+
+        `settings` are `jobs`, `tasks`, `input_bytes` and `own_code`.
+        """
+        return self._call("PUT", _user_path(user), _given(settings))
+
+    def set_user(self, user: str, **settings: Any) -> Json:
+        """Change a user's settings, see `add_user`, and return them; `new_token=True` replaces the token."""
+        return self._call("POST", _user_path(user), _given(settings))
+
+    def remove_user(self, user: str) -> None:
+        """Make a user's token invalid. Submitted jobs go on."""
+        self._call("DELETE", _user_path(user))
 
     # ------------------------------------------------------------------------------------------------ the wire
 
@@ -133,6 +196,10 @@ class Cluster:
 
     def _silence(self, error: Exception) -> Exception:
         """Return the exception for a cluster that does not answer, after giving it time to end and say why."""
+        if not self.is_owner:
+            return RunFailed(
+                f"the cluster at {self.name} does not answer ({error}): is it up, is the port forwarded?"
+            )
         give_up_s = time.monotonic() + self._patience_s
         while not has_ended(self.record):
             if time.monotonic() > give_up_s:
@@ -213,6 +280,23 @@ def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json]
         if left:
             time.sleep(LOOK_S)
     return well
+
+
+def _files_named(what: Json, folder: Path) -> dict[str, str]:
+    """Return the files that jobs name, as a request sends them."""
+    from schedbed.deploy.service.job_intake import jobs_document
+    from schedbed.deploy.service.users.sent_files import pack_files
+
+    value = jobs_document(what).value
+    return pack_files(value.get("jobs") if isinstance(value, dict) else (), folder)
+
+
+def _user_path(user: str) -> str:
+    return f"/users/{urllib.parse.quote(user, safe='')}"
+
+
+def _given(settings: Json) -> Json:
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def _refusal(error: urllib.error.HTTPError) -> Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +26,8 @@ from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 JOBS = ("jobs",)
+
+Admit = Callable[[Sequence[PlannedJob], Sequence[InputFile]], None]
 
 
 class Submission(Section):
@@ -84,10 +86,18 @@ class Desk:
         A request has `jobs` (a list) or `text` and `file` (YAML and its name), `base` (the folder that relative input
         paths start from) and `user` (the user of jobs that name none).
         """
-        document = _document(request)
+        return self.take_document(jobs_document(request), Path(str(request.get("base") or ".")))
+
+    def take_document(
+        self, document: Document, base: Path, admit: Admit | None = None
+    ) -> tuple[PlannedJob, ...]:
+        """Submit the jobs of a document, with input paths relative to `base`; see `take`.
+
+        `admit` gets the planned jobs and the files that they add before anything is uploaded, and may raise.
+        """
         with self._counted():
             with self._lock:
-                planned = self._plan(document, Path(str(request.get("base") or ".")))
+                planned = self._plan(document, base, admit)
             try:
                 for path in dict.fromkeys(path for job in planned for path in job.reads):
                     self._upload(path)
@@ -95,7 +105,7 @@ class Desk:
             except (BlockStoreError, MasterGone) as error:
                 raise RunFailed(f"not submitted: {error}") from None
             with self._lock:
-                return self._note(document, Path(str(request.get("base") or ".")), planned, times)
+                return self._note(document, base, planned, times)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -109,7 +119,7 @@ class Desk:
             with self._lock:
                 self._busy -= 1
 
-    def _plan(self, document: Document, base: Path) -> tuple[PlannedJob, ...]:
+    def _plan(self, document: Document, base: Path, admit: Admit | None) -> tuple[PlannedJob, ...]:
         jobs = check_as(Submission, document, "jobs").jobs
         complaints = Complaints(document)
         files, known = dict(self._files), dict(self._known)
@@ -122,6 +132,8 @@ class Desk:
                 )
                 complaints.add((*JOBS, index, "queue"), message)
         complaints.raise_if_any()
+        if admit is not None:
+            admit(planned, [file for path, file in files.items() if path not in self._files])
         self._files, self._known = files, known
         self._number += len(planned)
         return planned
@@ -177,7 +189,7 @@ class Desk:
         return timed
 
 
-def _document(request: Mapping[str, Any]) -> Document:
+def jobs_document(request: Mapping[str, Any]) -> Document:
     """Return the jobs as a document: with the lines of a file if they come from one, and a user for each."""
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))

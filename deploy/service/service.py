@@ -13,8 +13,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ import yaml
 
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.display.display import ENDED
-from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hand_controls import inject_by_hand
 from schedbed.deploy.live.job_outputs import Outputs
@@ -46,12 +46,16 @@ from schedbed.deploy.service.cluster_files import (
 from schedbed.deploy.service.job_intake import Desk, closed_queues
 from schedbed.deploy.service.service_status import JobStates, picture, with_faults
 from schedbed.deploy.service.start import StartOrder
+from schedbed.deploy.service.users.quota_ledger import QuotaLedger
+from schedbed.deploy.service.users.user_book import TokenUser, UserBook, change_of
+from schedbed.deploy.service.users.user_desk import UserDesk
 from schedbed.deploy.signals import terminations_interrupt
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
 
+SEEN_BY_USERS = ("name", "policy", "machines", "started", "state")
 KILL_S = 20.0  # how long killed attempts may take to end when the cluster goes down
 SAVE_S = 3.0
 SCENARIO = "scenario.yaml"
@@ -64,9 +68,19 @@ Ready = Callable[[ClusterRecord], None]
 class ClusterService:
     """Between the API, which calls from other threads, and the session, which runs in the main thread."""
 
-    def __init__(self, about: Mapping[str, Any], desk: Desk, session: Session, faults: FaultInjector) -> None:
+    def __init__(
+        self,
+        about: Mapping[str, Any],
+        desk: Desk,
+        session: Session,
+        faults: FaultInjector,
+        users: Iterable[TokenUser] = (),
+    ) -> None:
         self._about = about
         self._desk = desk
+        self.book = UserBook(users)
+        self._ledger = QuotaLedger()
+        self._user_desk = UserDesk(desk, self._ledger, Path(about["out"]))
         self._session = session
         self._faults = faults
         self._states = JobStates()
@@ -76,9 +90,11 @@ class ClusterService:
 
     # For the API
 
-    def status(self) -> Json:
-        """Return the cluster's status; see `service_status.picture`."""
+    def status(self, user: TokenUser | None = None) -> Json:
+        """Return the cluster's status; see `service_status.picture`. A user does not see paths of the owner's host."""
         about = {**self._about, "state": "up" if self._down is None else "going down"}
+        if user is not None:
+            about = {key: about[key] for key in SEEN_BY_USERS} | {"you": self._with_use(user)}
         status = self._session.last_status
         nodes = with_faults(status["nodes"], self._faults.in_force(), self._session.duration_s)
         return picture(about, {**status, "nodes": nodes}, self._desk.scenario.jobs, self._states)
@@ -90,9 +106,24 @@ class ClusterService:
             raise BadInput(f"no job {job!r} on cluster {self._about['name']}")
         return self._states.of(planned)
 
-    def submit(self, request: Json) -> list[str]:
+    def users(self) -> list[Json]:
+        """Return the users with a token, their quotas and what is in use."""
+        return [self._with_use(user) for user in self.book]
+
+    def _with_use(self, user: TokenUser) -> Json:
+        about = {key: value for key, value in user.to_json().items() if key != "token_sha256"}
+        return about | {"use": self._ledger.use(user.name)}
+
+    def change_user(self, name: str, request: Json, *, is_new: bool) -> Json:
+        """Add or change a user with a token; return the user, and the token if it is new."""
+        change = change_of(request)
+        token = self.book.add(name, change) if is_new else self.book.set(name, change)
+        return self._with_use(self.book.find(name)) | ({} if token is None else {"token": token})
+
+    def submit(self, request: Json, user: TokenUser | None = None) -> list[str]:
         """Submit the jobs of a request and return their ids; see `Desk.take`."""
-        return [job.job for job in self._desk.take(request)]
+        jobs = self._desk.take(request) if user is None else self._user_desk.take(request, user)
+        return [job.job for job in jobs]
 
     def kill(self, job: str) -> None:
         """End a job."""
@@ -125,6 +156,7 @@ class ClusterService:
             nonlocal was_idle
             for job in self._states.take(status):
                 self._session.forget(filler_path(job))
+                self._ledger.end(job, filler_path(job))
             idle = all(job["state"] in ENDED for job in status["jobs"])
             if not (idle and was_idle):
                 on_status(status)
@@ -167,10 +199,10 @@ class ClusterRuns(LiveRuns):
     PART_EVERY_S = 30.0  # a cluster that is up for days must not leave a file every few seconds
 
     def __init__(
-        self, scenario: ResolvedScenario, options: RunOptions, name: str, place: Path, ready: Ready
+        self, scenario: ResolvedScenario, options: RunOptions, order: StartOrder, place: Path, ready: Ready
     ) -> None:
         super().__init__(scenario, options)
-        self._name, self._place, self._ready = name, place, ready
+        self._order, self._place, self._ready = order, place, ready
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
         faults = self._faults(cluster)
@@ -178,7 +210,7 @@ class ClusterRuns(LiveRuns):
         policy = choice.build(scale=self._scenario.scale, store=self._scenario.profiles.store)
         desk = Desk(self._scenario, session, closed_queues(policy))
         record = ClusterRecord(
-            name=self._name,
+            name=self._order.name,
             pid=os.getpid(),
             url="",
             token=secrets.token_hex(32),
@@ -189,10 +221,11 @@ class ClusterRuns(LiveRuns):
             doors=self.doors,
         )
         about = {key: value for key, value in asdict(record).items() if key not in ("token", "url", "failed")}
-        service = ClusterService(about, desk, session, faults)
+        service = ClusterService(about, desk, session, faults, self._order.users)
         saved_s = 0.0
         if self._watch is not None:
             self._watch.controls = PageDesk(service)
+            self._watch.show_to(lambda token: service.book.who(token) is not None)
 
         def over(ended: bool) -> bool:
             nonlocal saved_s
@@ -206,7 +239,11 @@ class ClusterRuns(LiveRuns):
             return service.over(ended)
 
         try:
-            with Api(service, record.token, self._options.ports) as api:
+            with ExitStack() as stack:
+                with port_told("--api", self._order.api):
+                    api = stack.enter_context(
+                        Api(service, record.token, self._options.ports, port=self._order.api)
+                    )
                 self._look_at_doors(cluster, session)
                 record = replace(record, url=api.url)
                 write_record(self._place, record)
@@ -256,7 +293,7 @@ def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool =
         if to_log:
             _write_to_log(place / LOG)
         try:
-            return run_scenario(scenario, options, lambda s, o: ClusterRuns(s, o, order.name, place, ready))
+            return run_scenario(scenario, options, lambda s, o: ClusterRuns(s, o, order, place, ready))
         except Exception as error:
             mark_failed(
                 place, str(error) if isinstance(error, RunFailed) else f"{type(error).__name__}: {error}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,11 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from schedbed.cluster.faults import KINDS
 from schedbed.deploy.display.display import ENDED
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.service.client import Cluster
-from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, find, has_ended
+from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE, Cluster, connect
+from schedbed.deploy.service.cluster_files import ClusterRecord, clusters, has_ended
 from schedbed.deploy.service.sweep import sweep_all
+from schedbed.deploy.service.users.quota_ledger import shown_use
 from schedbed.deploy.workspace import base_folder, left_behind
 from schedbed.tasks.units import format_bytes, format_duration
 
@@ -24,12 +26,14 @@ JOBS_SHOWN = 30  # those that have not ended, and the last that have
 Json = Mapping[str, Any]
 
 
-def show_up(record: ClusterRecord) -> None:
-    """Print what a user needs to know of a cluster that has just come up."""
+def show_up(record: ClusterRecord, users: int = 0) -> None:
+    """Print what its owner needs to know of a cluster that has just come up; `users` have a token."""
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
     for door, where in record.doors.items():
         print(f"  {door}: {where}")
+    if users:
+        print(f"  {users} users with a token: export {CLUSTER_VARIABLE}={record.url} {TOKEN_VARIABLE}=TOKEN")
     print(f"  schedbed submit {name} --app wordcount --input generate=text,size=64MiB --reduces 2 --wait")
     print(f"  schedbed status {name}")
     print(f"  schedbed down {name}", flush=True)
@@ -40,13 +44,14 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
     Raises RunFailed if the named one ended unasked; other clusters that did get a line.
     """
+    name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
-        statuses = [_status(find(name))]
+        statuses = [_status(connect(name, patience_s=0.0))]
     else:
         up, gone = clusters()
         if gone or left_behind(base_folder()):
             sweep_all()
-        statuses = [_status(record) for record in up.values()]
+        statuses = [_status(Cluster(record, patience_s=0.0)) for record in up.values()]
         if not as_json:
             for line in gone.values():
                 print(line)
@@ -60,12 +65,13 @@ def show_status(name: str | None, *, as_json: bool) -> None:
         Console().print(_overview(statuses))
 
 
-def _status(record: ClusterRecord) -> Json:
+def _status(cluster: Cluster) -> Json:
     """Return the cluster's status; of a cluster that is just ending, the content of its record."""
+    record = cluster.record
     try:
-        return Cluster(record, patience_s=0.0).status()
+        return cluster.status()
     except RunFailed:
-        if has_ended(record):
+        if not cluster.is_owner or has_ended(record):
             raise
         about = {"name": record.name, "out": record.out, "policy": record.policy, "machines": record.machines}
         return about | {"state": "ending", "now_s": 0.0, "jobs": [], "users": [], "nodes": []}
@@ -78,7 +84,7 @@ def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
     """
     console, trouble = Console(), []
     if not everything:
-        _end(Cluster(find(name)), wait, console)
+        _end(connect(name), wait, console)
         return
     up, gone = clusters()
     trouble += gone.values()
@@ -104,9 +110,12 @@ def _end(cluster: Cluster, wait: bool, console: Console) -> None:
 
 def _show_one(status: Json, console: Console) -> None:
     head = f"{status['name']} {status['state']}, {status['policy']} on {status['machines']} machines"
-    console.print(
-        f"{head}, up {format_duration(status['now_s'])}, results in {Path(status['out'])}", highlight=False
-    )
+    results = f", results in {status['out']}" if "out" in status else ""
+    console.print(f"{head}, up {format_duration(status['now_s'])}{results}", highlight=False)
+    if "you" in status:
+        jobs, tasks, input_ = shown_use(status["you"]["use"], status["you"]["quota"])
+        you = status["you"]["name"]
+        console.print(f"{you}: {jobs} jobs, {tasks} tasks, {input_} input", highlight=False, markup=False)
     console.print(_nodes(status["nodes"]))
     if status["users"]:
         console.print(_users(status["users"]))
@@ -146,9 +155,16 @@ def _state(node: Json) -> str:
     """Return the node's state, the faults on it and the time left of each."""
     lines = [node["state"]]
     for fault in node.get("faults", ()):
-        left_s = fault["left_s"]
-        lines.append(f"fault: {fault['kind']}" + ("" if left_s is None else f", over in {left_s:.0f} s"))
+        lines.append(_held(fault["kind"], fault["left_s"]))
     return "\n".join(lines)
+
+
+def _held(kind: str, left_s: float | None) -> str:
+    """Return the words for a fault in force, such as `killed by a fault, back in 12 s`."""
+    about = KINDS[kind]
+    end = "back" if about.hides_replicas else "over"
+    rest = "for good" if left_s is None else f"{end} in {left_s:.0f} s"
+    return f"{about.held or kind} by a fault, {rest}"
 
 
 def _users(users: Sequence[Json]) -> Table:
@@ -156,6 +172,19 @@ def _users(users: Sequence[Json]) -> Table:
     for user in users:
         jobs = ", ".join(f"{count} {state}" for state, count in user["jobs"].items())
         table.add_row(Text(user["user"]), jobs, str(user["running_tasks"]), f"{user['share']:.0%}")
+    return table
+
+
+def users_table(users: Sequence[Json]) -> Table:
+    """Return the table of users with a token; `use` is missing in a class list."""
+    table = _table("user", "jobs", "tasks", "input", "own code")
+    for user in users:
+        quota = user["quota"]
+        if "use" in user:
+            cells = shown_use(user["use"], quota)
+        else:
+            cells = [str(quota["jobs"]), str(quota["tasks"]), format_bytes(quota["input_bytes"])]
+        table.add_row(Text(user["name"]), *cells, "yes" if user["own_code"] else "no")
     return table
 
 
@@ -180,7 +209,7 @@ def _jobs(jobs: Sequence[Json]) -> Table:
     return table
 
 
-WHOLE = ("cluster", "node", "job", "running", "maps", "reduces")
+WHOLE = ("cluster", "node", "job", "running", "maps", "reduces", "user")
 """Columns whose ids and numbers stay on one line each; on a narrow terminal the others wrap."""
 
 

@@ -14,6 +14,7 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.deploy.service.cluster_files import ClusterRecord
 from schedbed.deploy.service.sweep import sweep_all
+from schedbed.deploy.service.users.user_book import TokenUser
 from schedbed.tasks.errors import BadInput
 
 STOP_S = 60.0
@@ -38,11 +39,14 @@ class StartOrder:
     metrics: int | None = None
     web: int | None = None
     read_only: bool = False
+    users: tuple[TokenUser, ...] = ()
+    api: int = 0  # the API's port of the loopback interface, 0 for any
 
     def to_line(self) -> str:
         """Return the settings as one line of JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["out"] = None if self.out is None else str(self.out)
+        plain["users"] = [user.to_json() for user in self.users]
         plain["ports"] = None if self.ports is None else asdict(self.ports)
         return json.dumps(plain | {"scenario": self.scenario.to_json()}) + "\n"
 
@@ -53,7 +57,8 @@ class StartOrder:
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
         scenario = ResolvedScenario.from_json(raw["scenario"])
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])
-        return StartOrder(**{**raw, "scenario": scenario, "ports": ports})
+        users = tuple(TokenUser.from_json(user) for user in raw["users"])
+        return StartOrder(**{**raw, "scenario": scenario, "ports": ports, "users": users})
 
 
 def start(order: StartOrder) -> ClusterRecord:

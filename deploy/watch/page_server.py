@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -26,6 +26,7 @@ from schedbed.deploy.private_files import token_file
 from schedbed.deploy.watch.run_feed import RunFeed
 from schedbed.tasks.errors import BadInput
 
+LOOK_ONLY = {"submits": False, "read_only": True}
 QUEUE_MOST = 64
 """Events that wait for a page; one that is further behind gets a snapshot instead."""
 ALIVE_S = 15.0  # a comment line, so that a closed page is noticed
@@ -57,10 +58,14 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """The queue of events for one open page. A page that is too slow loses them and gets a snapshot."""
+    """The queue of events for one open page. A page that is too slow loses them and gets a snapshot.
 
-    def __init__(self, most: int = QUEUE_MOST) -> None:
+    A page with `looks_only` shows no buttons.
+    """
+
+    def __init__(self, most: int = QUEUE_MOST, *, looks_only: bool = False) -> None:
         self._most = most
+        self.looks_only = looks_only
         self._events: deque[bytes] = deque()
         self.is_behind = False
         self.wake = asyncio.Event()
@@ -88,6 +93,7 @@ class LivePage:
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
         self.read_only = read_only
         self.controls: Controls | None = None
+        self._may_look: Callable[[bytes], bool] = lambda _: False
         self.url = ""  # with the token, once it is served
         self.report: Path | None = None
         self._feed = RunFeed(submits=submits, read_only=read_only)
@@ -102,6 +108,10 @@ class LivePage:
         """Begin a run and send its event to pages; see `RunFeed.begin`."""
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
+
+    def show_to(self, may_look: Callable[[bytes], bool]) -> None:
+        """Show the page, without buttons, also to clients whose token `may_look` accepts: users of a cluster."""
+        self._may_look = may_look
 
     def take_rows(self, table: str, rows: Any) -> None:
         """Take new rows; see `RunFeed.take_rows`."""
@@ -148,7 +158,13 @@ class LivePage:
             self._clients.add(client)
             client.is_behind = False
             found = self._feed.snapshot()
+        if client.looks_only:
+            found = found | {"page": LOOK_ONLY}
         return written("all", found)
+
+    def may_look(self, token: bytes) -> bool:
+        """Return whether a token that is not the page's own opens the page."""
+        return self._may_look(token)
 
     def left(self, client: PageClient) -> None:
         """Forget a page."""
@@ -185,11 +201,12 @@ def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) 
 
 def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
     """Return the page's server at that port, 0 for any, as a context."""
-    gate = HttpGate(token, Refusal("text/plain", b"no valid token"), parameter="token")
+    refusal = Refusal("text/plain", b"no valid token")
+    gate = HttpGate(token, refusal, parameter="token", others=watch.may_look)
     app = web.Application(
         middlewares=[gate.middleware(), _Guard(gate).middleware()], client_max_size=BODY_BYTES
     )
-    handlers = _PageHandlers(watch)
+    handlers = _PageHandlers(watch, gate)
     app.router.add_get("/", handlers.page)
     app.router.add_get("/events", handlers.events)
     app.router.add_get("/report", handlers.finished)
@@ -232,7 +249,7 @@ class _Guard:
         if request.method not in ("GET", "HEAD"):
             scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
             if scheme != "Bearer" or not self._gate.strangers.is_token(shown.strip()):
-                return error_answer(401, "no valid token in the header Authorization")
+                return error_answer(401, "no token that may change the run in the header Authorization")
         return None
 
 
@@ -247,8 +264,8 @@ SAFE = {
 class _PageHandlers:
     """The methods that answer the routes."""
 
-    def __init__(self, watch: LivePage) -> None:
-        self._watch = watch
+    def __init__(self, watch: LivePage, gate: HttpGate) -> None:
+        self._watch, self._gate = watch, gate
 
     async def page(self, request: web.Request) -> web.Response:
         from schedbed.deploy.results.page.templates import fill
@@ -274,7 +291,8 @@ class _PageHandlers:
     async def events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **SAFE})
         await response.prepare(request)
-        client = PageClient()
+        token = request.query.get("token") or request.headers.get("Authorization", "").partition(" ")[2]
+        client = PageClient(looks_only=not self._gate.strangers.is_token(token.strip()))
         try:
             await response.write(self._watch.joined(client))
             while True:

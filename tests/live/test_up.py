@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
+import yaml
 
 from schedbed import connect
 from schedbed.deploy.failures import RunFailed
@@ -177,3 +179,54 @@ def test_ctrl_c_while_a_cluster_starts_leaves_nothing(place: Path) -> None:
     command.interrupt()
     assert command.wait() == 130, command.text()
     assert service.left_behind() == [] and not (place / "schedbed").exists()
+
+
+def test_a_class_works_on_a_cluster_with_tokens_and_quotas(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lecturer prepares a list and brings the cluster up; ana works with her token only, and a restart of the
+    JobTracker changes nothing about that."""
+    assert said(place, "users", str(place / "class.yaml"), "add", "ana", "--jobs", "2")[0] == 0
+    code, text = said(place, "users", str(place / "class.yaml"), "set", "ana", "--new-token", "--json")
+    token = json.loads(text.splitlines()[0])["users"][0]["token"]
+    service = bring_up(place, "--users", str(place / "class.yaml"), "--web", "0")
+    lab = connect("lab")
+    foreign = lab.submit({**BURN, "user": "bo"})
+    with monkeypatch.context() as student:
+        student.setenv("XDG_RUNTIME_DIR", str(place / "terminal0"))
+        student.setenv("SCHEDBED_CLUSTER", lab.record.url)
+        student.setenv("SCHEDBED_TOKEN", token)
+        (place / "book.txt").write_text("a b a\n" * 1000)
+        words = connect().submit({"app": "wordcount", "input": "book.txt"}, base=place)
+        service.find("ray::JobTrackerActor").kill()
+        assert words.wait() == "succeeded"
+        held = [connect().submit({"app": "pi", "submit": "10h"}) for _ in range(2)]
+        with pytest.raises(RunFailed, match="ana has 2 of 2 jobs in use"):
+            connect().submit({"app": "pi"})
+        for command in (("kill", foreign.job), ("fault", "kill", "n1"), ("down",), ("users", "add", "bo")):
+            code, text = said(place, *command)
+            assert code == 1 and ("only the cluster's owner" in text or "a job of bo" in text), text
+        for job in held:
+            job.kill()
+        assert [job.wait() for job in held] == ["killed", "killed"]
+        assert connect().submit({"app": "pi", "maps": 2}).wait() == "succeeded"
+        assert words.outputs() == {"part-00000": b"a\t2000\nb\t1000\n"}
+        code, text = said(place, "status")
+        assert code == 0 and "ana: 0 of 2 jobs" in text and str(place / "out") not in text
+    check_page_of_a_user(lab.record.doors["page"], token)
+    foreign.kill()
+    assert said(place, "down", "lab")[0] == 0
+    assert service.left_behind() == []
+    jobs = yaml.safe_load((place / "out/scenario.yaml").read_text())["workload"]["jobs"]
+    assert [job["user"] for job in jobs] == ["bo", *["ana"] * 4]
+    assert token not in "".join(path.read_text(errors="replace") for path in (place / "out").glob("*.*"))
+
+
+def check_page_of_a_user(url: str, token: str) -> None:
+    """Look at the page with a user's token: it is there, and a change is refused."""
+    own = f"{url.partition('?')[0]}?token={token}"
+    with urlopen(own, timeout=60) as answer:
+        assert answer.status == 200
+    request = Request(own.replace("/?", "/kill?"), b"{}", {"Authorization": f"Bearer {token}"})
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(request, timeout=60)

@@ -29,6 +29,7 @@ NOT_RUN = {
     r"^(export RAY|ray )|--address": "needs hosts; tests/live/test_hosts.py emulates them",
     r"^schedbed run .*--(web|metrics) ": "a live run that serves a port; tests/live/test_pages_live.py does",
     r"^schedbed (up|submit|status|fault|down|kill)\b": "a live cluster; tests/live/test_pages_live.py runs them",
+    r"^(schedbed users lab|export SCHEDBED)\b": "a live cluster with users; tests/live/test_up.py has a class",
     r"^(auth=|curl |export HADOOP|pyspark )": "needs a live cluster; tests/bench/client_suites.py runs such clients",
     r"^schedbed doctor\b": "measures the host; tests/live/test_hostile.py, tests/deploy/doctor",
     r"^schedbed (reproduce|arena)\b": "minutes of simulations; tests/deploy/papers, tests/deploy/arena run small ones",

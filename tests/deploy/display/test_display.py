@@ -136,9 +136,12 @@ def test_ids_stay_whole_on_a_narrow_terminal() -> None:
     ]
     running = ["job_0001_m_000003_0", "job_0012_r_000001_0"]
     drawn = status(*jobs, node="node-twelve", rack="the-rack-at-the-window", running=running)
+    row = {"t": 1234.5, "answer": "launch", "node": "node-twelve", "job": "job_0012"}
+    drawn["recent"] = [row | {"task": "job_0012_m_000003", "reason": "a node of the same rack, " * 4}]
     Console(file=out, width=80).print(draw(drawn, 40))
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
+    assert any("launch  job_0012_m_000003  on node-twelve" in line for line in lines)
     for wanted in ("job_0001", "job_0012", "node-twelve"):
         assert any(line.startswith(wanted) for line in lines)
 

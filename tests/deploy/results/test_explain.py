@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,19 @@ def test_an_attempt_stands_for_its_task_and_every_policy_is_told(
 ) -> None:
     explain(folder, f"{TASK}_1")
     assert capsys.readouterr().out.count(f"{TASK} under ") == 2
+
+
+def test_on_a_narrow_terminal_lines_break_between_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    explain(folder, TASK)
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 60, "a pipe gets whole lines"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    explain(folder, TASK)
+    folded = capsys.readouterr().out
+    assert max(map(len, folded.splitlines())) <= 60 and folded.split() == whole.split()
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,16 @@ def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(fo
     assert 'class="best"' in report_tables.comparison_html(made)
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_figure_of_the_table_is_broken_on_a_narrow_terminal(folder: Path, width: int) -> None:
+    made, out = summary.load(folder), StringIO()
+    table.show(made, Console(file=out, force_terminal=True, color_system=None, width=width))
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    for label, *cells in table.rows(made["policies"]):
+        assert label in text and all(cell.strip() in text for cell in cells)
+
+
 def test_doubts_follow_the_table(tmp_path: Path) -> None:
     run = FakeRun(maps=10, host_load=1.0).write(tmp_path)
     text = table.plain(summary.write(tmp_path, run, Recorded(tmp_path, run)))

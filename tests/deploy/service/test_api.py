@@ -16,12 +16,14 @@ import pytest
 from schedbed.cluster.blocks.block_errors import BlockUnavailable, PathNotFound
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.service.api import BODY_BYTES, Api
-from schedbed.deploy.service.client import Cluster, SubmittedJob, wait_for
+from schedbed.deploy.service.client import Cluster, SubmittedJob, connect, wait_for
 from schedbed.deploy.service.cluster_files import ClusterRecord, claimed, write_record
+from schedbed.deploy.service.users.user_book import TokenUser, UserBook, UserChange, change_of
 from schedbed.tasks.errors import BadInput
 
 TOKEN = "t0k3n"
 STATES = {"job_0001": "succeeded", "job_0002": "failed"}
+OWNERS = {"job_0001": "ana", "job_0002": "bo"}
 
 
 class FakeOutputs:
@@ -44,17 +46,24 @@ class FakeService:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
+        self.book = UserBook()
 
-    def status(self) -> dict[str, Any]:
-        return {"name": "lab", "jobs": []}
+    def status(self, user: TokenUser | None = None) -> dict[str, Any]:
+        return {"name": "lab", "jobs": [], "you": None if user is None else user.name}
+
+    def users(self) -> list[dict[str, Any]]:
+        return [user.to_json() for user in self.book]
+
+    def change_user(self, name: str, request: dict[str, Any], *, is_new: bool) -> dict[str, Any]:
+        return {"token": (self.book.add if is_new else self.book.set)(name, change_of(request))}
 
     def job(self, job: str) -> dict[str, Any]:
         if job not in STATES:
             raise BadInput(f"no job {job!r} on cluster lab")
-        return {"job": job, "state": STATES[job], "reason": ""}
+        return {"job": job, "state": STATES[job], "reason": "", "user": OWNERS[job]}
 
-    def submit(self, request: dict[str, Any]) -> list[str]:
-        self.asked.append(request)
+    def submit(self, request: dict[str, Any], user: TokenUser | None = None) -> list[str]:
+        self.asked.append(request if user is None else (user.name, request))
         if "jobs" in request and request["jobs"][0].get("app") == "bug":
             raise ZeroDivisionError("a mistake")
         if "jobs" in request and request["jobs"][0].get("app") == "nope":
@@ -174,6 +183,111 @@ def test_only_json_is_understood(
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
     assert raised.value.code == 400 and json.load(raised.value)["error"].startswith(line)
     assert service.asked == []
+
+
+@pytest.fixture
+def ana(cluster: Cluster, service: FakeService) -> Cluster:
+    """A client with a token of ana, as on another host with a forwarded port."""
+    return connect(cluster.record.url, token=service.book.add("ana", UserChange()))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda ana: ana.fault({"kill": "n1"}),
+        lambda ana: ana.down(),
+        lambda ana: ana.users(),
+        lambda ana: ana.add_user("bo"),
+        lambda ana: ana.set_user("ana", jobs=1000),
+        lambda ana: ana.remove_user("bo"),
+        lambda ana: ana.job("job_0002").kill(),
+        lambda ana: ana.job("job_0002").parts(),
+        lambda ana: list(ana.job("job_0002")._read("part-00000", 6)),
+    ],
+    ids=["fault", "down", "users", "add", "set", "remove", "kill", "parts", "part"],
+)
+def test_a_user_changes_and_reads_nothing_of_others(ana: Cluster, service: FakeService, act: Any) -> None:
+    with pytest.raises(RunFailed, match=r"only the cluster's owner may|is a job of bo, this token is ana's"):
+        act(ana)
+    assert service.asked == [] and [user.name for user in service.book] == ["ana"]
+    assert service.book.find("ana").quota.jobs < 1000
+
+
+def test_a_user_sees_the_cluster_and_works_with_jobs_of_their_own(
+    ana: Cluster, service: FakeService, tmp_path: Path
+) -> None:
+    assert ana.status()["you"] == "ana" and ana.job("job_0002").state == "failed"
+    (tmp_path / "book.txt").write_bytes(b"a b")
+    job = ana.submit({"app": "wordcount", "input": "book.txt"}, base=tmp_path)
+    entry = {"app": "wordcount", "input": "book.txt"}
+    assert service.asked.pop() == ("ana", {"jobs": [entry], "files": {"book.txt": "YSBi"}})
+    job.kill()
+    assert service.asked == ["job_0001"]
+    assert job.parts() == {"part-00000": 6, "part-00001": 6}
+
+
+def test_a_user_who_was_removed_or_has_a_new_token_is_a_stranger(
+    ana: Cluster, cluster: Cluster, service: FakeService
+) -> None:
+    token = cluster.set_user("ana", new_token=True)["token"]
+    with pytest.raises(RunFailed, match="no valid token"):
+        ana.status()
+    again = connect(cluster.record.url + "/", token=token)
+    assert again.status()["you"] == "ana"
+    cluster.remove_user("ana")
+    with pytest.raises(RunFailed, match="no valid token"):
+        again.submit({"app": "pi"})
+    assert service.asked == []
+
+
+def test_users_are_added_by_the_owner_and_the_token_is_told_once(cluster: Cluster) -> None:
+    token = cluster.add_user("ana", jobs=2)["token"]
+    (ana,) = cluster.users()
+    assert ana["quota"]["jobs"] == 2 and token not in json.dumps(ana)
+    for call in (
+        lambda: cluster.add_user("ana"),
+        lambda: cluster.add_user("a/b"),
+        lambda: cluster.set_user("bo", jobs=1),
+        lambda: cluster.remove_user("bo"),
+        lambda: cluster.add_user("bo", jobs=-1),
+        lambda: cluster.add_user("bo", rights="all"),
+    ):
+        with pytest.raises(BadInput):
+            call()
+
+
+def test_the_environment_names_the_cluster_and_holds_the_token(
+    ana: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDBED_CLUSTER", ana.record.url)
+    with pytest.raises(
+        BadInput, match="expected the token that the cluster's owner gave you in SCHEDBED_TOKEN"
+    ):
+        connect()
+    monkeypatch.setenv("SCHEDBED_TOKEN", ana.record.token)
+    assert connect().status()["you"] == "ana"
+    assert connect("lab").status()["you"] is None, "a name means a cluster of this user"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://10.0.0.1:80",
+        "https://127.0.0.1:80",
+        "http://127.0.0.1",
+        "http://127.0.0.1:80/x",
+        "http://127.0.0.1:99999",
+        "http://me@127.0.0.1.evil.org:80",
+    ],
+)
+def test_a_token_goes_to_the_loopback_interface_only(url: str) -> None:
+    with pytest.raises(BadInput, match=r"expected http://127.0.0.1:PORT, of another host by: ssh"):
+        connect(url, token="t0k3n")
+
+
+def test_a_cluster_of_somebody_else_that_is_gone_is_told_at_once() -> None:
+    with pytest.raises(RunFailed, match=r"at http://127.0.0.1:1 does not answer .* is the port forwarded"):
+        connect("http://127.0.0.1:1", token="t0k3n").status()
 
 
 def test_it_listens_on_the_loopback_interface_only(cluster: Cluster) -> None:

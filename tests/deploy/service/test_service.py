@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from schedbed.cluster.faults import KINDS, RESTART, STATE
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.cli import cluster_commands, main
 from schedbed.deploy.live.fault_injector import FaultInjector
@@ -22,6 +23,7 @@ from schedbed.deploy.service.job_intake import Desk
 from schedbed.deploy.service.service import ClusterService
 from schedbed.deploy.service.service_status import JobStates, picture, users
 from schedbed.deploy.service.start import StartOrder
+from schedbed.deploy.service.users.user_book import TokenUser, UserQuota
 from schedbed.tasks.errors import BadInput
 
 SCENARIO: dict[str, Any] = {"name": "lab", "scale": 0.5, "cluster": {"nodes": 2}}
@@ -67,7 +69,7 @@ def service(
     session: FakeSession, faults: FakeFaults | FaultInjector | None = None
 ) -> tuple[ClusterService, Desk]:
     desk = Desk(resolve(SCENARIO, idle=True), session)
-    return ClusterService({"name": "lab"}, desk, session, faults or FakeFaults()), desk  # type: ignore[arg-type]
+    return ClusterService({"name": "lab", "out": "/out"}, desk, session, faults or FakeFaults()), desk  # type: ignore[arg-type]
 
 
 def row(job: str, state: str, running: int = 0, user: str = "ana") -> dict[str, Any]:
@@ -201,15 +203,23 @@ def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.Ca
     assert second["faults"] == [{"kind": "kill", "left_s": 12.0}]
     Console(width=100).print(show._nodes([first, second]))
     shown = capsys.readouterr().out
-    assert "fault: kill, over in 12 s" in shown and "fault: fill_disk" in shown
+    assert "killed by a fault, back in 12 s" in shown and "disk filled by a fault, for good" in shown
     session.duration_s = 41.0
     faults.advance(41.0)
     assert up.status()["nodes"][1]["faults"] == []
 
 
+def test_every_fault_that_holds_a_node_has_words_for_status() -> None:
+    holding = {
+        kind.name for kind in KINDS.values() if kind.target == "nodes" and kind.duration in (STATE, RESTART)
+    }
+    assert holding == {kind.name for kind in KINDS.values() if kind.held}
+
+
 def test_an_order_survives_its_line() -> None:
     scenario = resolve(SCENARIO | {"policies": ["fair", {"delay": {"node_wait": "5s"}}]}, idle=True)
-    where = {"address": "auto", "tls": True}
+    ana = TokenUser(name="ana", token_sha256="0" * 64, quota=UserQuota(jobs=2), own_code=True)
+    where = {"address": "auto", "tls": True, "users": (ana,), "api": 5555}
     order = StartOrder(
         name="lab", scenario=scenario, out=None, machines="process", keep_outputs=True, **where
     )
@@ -279,6 +289,17 @@ def test_an_input_is_a_file_or_what_to_generate(text: str, value: Any) -> None:
         ("fault nolab kill n1", "no cluster 'nolab' is up"),
         ("down nolab", "no cluster 'nolab' is up"),
         ("down nolab --all", "down nolab --all: expected a name or --all, not both"),
+        ("users nolab add ana", "no cluster 'nolab' is up"),
+        ("users add", "users add: expected the name of a user"),
+        ("users nolab ana", "users nolab ana: expected one of add, set, remove, list"),
+        ("users nolab list ana", "users list: expected nothing behind it"),
+        ("users nolab set ana", "users set: expected what to change"),
+        ("users nolab remove ana --jobs 2", "users remove: expected no options"),
+        ("users nolab add ana --new-token", "users add: a new user has a new token"),
+        ("users nolab add ana --input much", "--input much: "),
+        ("users none.yaml list", "none.yaml: no such class list"),
+        ("up quickstart --users none.yaml", "none.yaml: cannot read"),
+        ("status http://10.0.0.1:1", "http://10.0.0.1:1: expected http://127.0.0.1:PORT"),
         ("up none.yaml", "none.yaml: cannot read this scenario"),
         ("up deploy/scenarios/quickstart.yaml --machines sim", "--machines sim: expected process"),
         ("up deploy/scenarios/quickstart.yaml --name a/b", "--name a/b: expected letters"),
@@ -293,7 +314,7 @@ def test_bad_arguments_are_one_line_and_exit_code_2(
     assert result.output.startswith(f"schedbed: {line}") and result.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["up", "submit", "status", "kill", "fault", "down"])
+@pytest.mark.parametrize("command", ["up", "submit", "status", "kill", "fault", "down", "users"])
 def test_every_command_explains_itself_with_an_example(command: str) -> None:
     result = CliRunner().invoke(main.app, [command, "--help"])
     assert result.exit_code == 0 and f"Example: schedbed {command}" in result.output

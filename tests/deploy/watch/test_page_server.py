@@ -66,9 +66,9 @@ class Page:
         self.stack.callback(opened.close)
         return opened
 
-    def listen(self) -> http.client.HTTPResponse:
+    def listen(self, token: str = TOKEN) -> http.client.HTTPResponse:
         connection = self.open()
-        connection.request("GET", f"/events?token={TOKEN}")
+        connection.request("GET", f"/events?token={token}")
         answer = connection.getresponse()
         self.stack.callback(answer.close)
         assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
@@ -149,6 +149,21 @@ def test_a_page_that_only_looks_changes_nothing() -> None:
         told = events(made.listen())
         assert next(told)[1]["page"] == {"submits": False, "read_only": True}
     assert made.buttons.done == []
+
+
+def test_a_user_of_the_cluster_looks_at_the_page_and_changes_nothing(page: Page) -> None:
+    """The owner's page beside it keeps its buttons."""
+    page.watch.show_to(lambda token: token == b"anas")
+    assert page.ask("GET", "/?token=anas")[0] == 200 and page.ask("GET", "/?token=bos")[0] == 401
+    ours, theirs = (next(events(page.listen(token)))[1]["page"] for token in (TOKEN, "anas"))
+    assert ours == {"submits": True, "read_only": False} and theirs == {"submits": False, "read_only": True}
+    bearer = {"Authorization": "Bearer anas"}
+    for path, body in (("kill", {"job": "job_0001"}), ("fault", {"fault": {}}), ("submit", {"job": {}})):
+        for way in (f"/{path}", f"/{path}?token=anas"):
+            assert page.ask("POST", way, bearer, body)[0] == 401
+    assert page.buttons.done == []
+    page.watch.show_to(lambda _: False)
+    assert page.ask("GET", "/?token=anas")[0] == 401
 
 
 def test_a_page_hears_what_the_feed_holds_then_what_is_new(page: Page) -> None:

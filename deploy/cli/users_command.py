@@ -1,0 +1,164 @@
+"""The command `schedbed users`: who has a token for a cluster that is up, or stands in a class list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schedbed.tasks.errors import BadInput
+
+ACTIONS = ("add", "set", "remove", "list")
+LIST_FILES = (".yaml", ".yml")
+Json = dict[str, Any]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(users)
+
+
+def users(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar=f"[NAME|FILE.yaml] {'|'.join(ACTIONS)} [USER]...",
+            help="A cluster that is up, or a class list for up --users; what to do; the users.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="Most jobs at a time that have not ended.")
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="Most tasks of these jobs, maps and reduces.")
+    ] = None,
+    input_: Annotated[
+        str | None,
+        typer.Option("--input", metavar="SIZE", help="Most input in the block store, such as 1GiB."),
+    ] = None,
+    own_code: Annotated[
+        bool | None,
+        typer.Option("--own-code/--no-own-code", help="May submit applications of their own, which is code."),
+    ] = None,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="With set: a new token, the old one ends.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+) -> None:
+    """Give users of a cluster that is up a token and a quota, change both, or list them. A token is shown once.
+
+    Example: schedbed users lab add ana --jobs 3
+    """
+    from schedbed.tasks.units import parse_size
+
+    where, action, names = _words(what or [])
+    try:
+        input_bytes = None if input_ is None else parse_size(input_)
+    except ValueError as error:
+        raise BadInput(f"--input {input_}: {error}") from None
+    change = {"jobs": jobs, "tasks": tasks, "input_bytes": input_bytes, "own_code": own_code}
+    change = {key: value for key, value in change.items() if value is not None}
+    if new_token:
+        change["new_token"] = True
+    _check(action, names, change)
+    if where is not None and where.endswith(LIST_FILES):
+        _in_file(Path(where), action, names, change, json_)
+    else:
+        _on_cluster(where, action, names, change, json_)
+
+
+def _words(what: Sequence[str]) -> tuple[str | None, str, list[str]]:
+    """Return the cluster or file, the action and the users among the words; the action is `list` unless given."""
+    at = next((place for place, word in enumerate(what[:2]) if word in ACTIONS), None)
+    if at is None:
+        if len(what) > 1:
+            raise BadInput(f"users {' '.join(what)}: expected one of {', '.join(ACTIONS)} before the users")
+        return (what[0] if what else None), "list", []
+    return (what[0] if at else None), what[at], list(what[at + 1 :])
+
+
+def _check(action: str, names: Sequence[str], change: Mapping[str, Any]) -> None:
+    if action == "list":
+        if names or change:
+            raise BadInput("users list: expected nothing behind it")
+    elif not names:
+        raise BadInput(f"users {action}: expected the name of a user, such as ana")
+    elif action == "remove" and change:
+        raise BadInput("users remove: expected no options")
+    elif action == "add" and "new_token" in change:
+        raise BadInput("users add: a new user has a new token, expected no --new-token")
+    elif action == "set" and not change:
+        raise BadInput("users set: expected what to change, such as --jobs 3")
+
+
+def _in_file(path: Path, action: str, names: Sequence[str], change: Json, as_json: bool) -> None:
+    from schedbed.deploy.service.users.class_list import open_class, write_class
+    from schedbed.deploy.service.users.user_book import change_of
+
+    if action != "add" and not path.exists():
+        raise BadInput(f"{path}: no such class list, expected first: schedbed users {path} add NAME")
+    book = open_class(path)
+    wanted = change_of(change)
+    if action == "list":
+        _show([_seen(user.to_json()) for user in book], as_json)
+        return
+    acts: dict[str, Callable[[str], str | None]] = {
+        "add": lambda name: book.add(name, wanted),
+        "set": lambda name: book.set(name, wanted),
+        "remove": book.remove,
+    }
+    told = {name: acts[action](name) for name in names}
+    write_class(path, book)
+    _tell([{"name": name, "token": token} for name, token in told.items() if token], None, as_json)
+
+
+def _seen(user: Json) -> Json:
+    return {key: value for key, value in user.items() if key != "token_sha256"}
+
+
+def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Json, as_json: bool) -> None:
+    from schedbed.deploy.service.client import connect
+
+    cluster = connect(where)
+    if action == "list":
+        _show(cluster.users(), as_json)
+        return
+    told: list[Json] = []
+    try:
+        for name in names:
+            if action == "remove":
+                cluster.remove_user(name)
+            else:
+                told.append((cluster.add_user if action == "add" else cluster.set_user)(name, **change))
+    finally:  # A token that was made is shown also if the next user is refused.
+        _tell([user for user in told if "token" in user], cluster.record.url, as_json)
+
+
+def _tell(users: Sequence[Json], url: str | None, as_json: bool) -> None:
+    """Print new tokens, which nothing else shows."""
+    from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE
+
+    if as_json:
+        typer.echo(json.dumps({"users": users}))
+        return
+    address = "" if url is None else f"{CLUSTER_VARIABLE}={url} "
+    for user in users:
+        typer.echo(f"{user['name']}: export {address}{TOKEN_VARIABLE}={user['token']}")
+    if users:
+        typer.echo("note: give each user their line; a token is not shown again", err=True)
+
+
+def _show(users: Sequence[Json], as_json: bool) -> None:
+    from rich.console import Console
+
+    from schedbed.deploy.service.show import users_table
+
+    if as_json:
+        typer.echo(json.dumps({"users": users}))
+    elif users:
+        Console().print(users_table(users))
+    else:
+        typer.echo("no user has a token")

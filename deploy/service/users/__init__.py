@@ -1,0 +1,1 @@
+"""Users of a cluster that stays up: their tokens, their rights and their quotas."""

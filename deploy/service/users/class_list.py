@@ -1,0 +1,82 @@
+"""A class list: a YAML file with the users that `up --users FILE` lets in, with quotas and digests of tokens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field
+
+from schedbed.deploy.private_files import FILE_MODE
+from schedbed.deploy.scenario.check import check_as
+from schedbed.deploy.scenario.scalars import Count, Section, Size
+from schedbed.deploy.scenario.yaml_file import load_file
+from schedbed.deploy.service.users.user_book import TokenUser, UserBook, UserQuota, check_user_name
+from schedbed.tasks.errors import BadInput
+
+HEAD = "# Users of a cluster, for: schedbed up SCENARIO --users {name}. Written by: schedbed users {name} add NAME\n"
+DEFAULT = UserQuota()
+
+
+class ListedUser(Section):
+    """An entry of `users`."""
+
+    jobs: Count = DEFAULT.jobs
+    tasks: Count = DEFAULT.tasks
+    input: Size = DEFAULT.input_bytes
+    own_code: bool = False
+    token_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class ClassList(Section):
+    """The file: `users` by name."""
+
+    users: dict[str, ListedUser] = {}
+
+
+def read_class(path: Path) -> list[TokenUser]:
+    """Return the users of a class list. Raises BadInput with the line of each error."""
+    listed = check_as(ClassList, load_file(path), "users").users
+    return [
+        TokenUser(
+            name=check_user_name(name),
+            token_sha256=user.token_sha256,
+            quota=UserQuota(jobs=user.jobs, tasks=user.tasks, input_bytes=user.input),
+            own_code=user.own_code,
+        )
+        for name, user in listed.items()
+    ]
+
+
+def open_class(path: Path) -> UserBook:
+    """Return the users of a class list to change; no users if the file does not exist yet."""
+    return UserBook(read_class(path) if path.exists() else ())
+
+
+def write_class(path: Path, book: UserBook) -> None:
+    """Write a class list that only its owner can read; a reader sees all of it or the old one."""
+    users = {
+        user.name: {
+            "jobs": user.quota.jobs,
+            "tasks": user.quota.tasks,
+            "input": _size(user.quota.input_bytes),
+            "own_code": user.own_code,
+            "token_sha256": user.token_sha256,
+        }
+        for user in book
+    }
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w") as file:
+            file.write(HEAD.format(name=path.name) + yaml.safe_dump({"users": users}, sort_keys=False))
+        temporary.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot write this class list: {error.strerror or error}") from None
+
+
+def _size(count: int) -> int | str:
+    """Return a number of bytes as a size such as `64MiB` if that is exact."""
+    mib, rest = divmod(count, 2**20)
+    return f"{mib}MiB" if mib and not rest else count

@@ -1,0 +1,152 @@
+"""The users of a cluster with a token of their own: names, quotas, and digests of the tokens. Tokens are not kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from schedbed.tasks.errors import BadInput
+
+USER_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+USERS_MOST = 1_000
+"""Each request is compared with the digests of all users, which takes about 0.2 ms for this number."""
+
+LIMITS = ("jobs", "tasks", "input_bytes")
+LIMIT_MOST = 2**60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQuota:
+    """The limits of a user: jobs that have not ended, tasks of these jobs, and bytes of input in the block store."""
+
+    jobs: int = 5
+    tasks: int = 500
+    input_bytes: int = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUser:
+    """A user with a token. `own_code` is the right to submit an application that is not shipped."""
+
+    name: str
+    token_sha256: str
+    quota: UserQuota = UserQuota()
+    own_code: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the user as JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> TokenUser:
+        """Return the user of `to_json`."""
+        return TokenUser(**{**raw, "quota": UserQuota(**raw["quota"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserChange:
+    """New values of a user's settings; None keeps a value. `new_token` makes the old token invalid."""
+
+    jobs: int | None = None
+    tasks: int | None = None
+    input_bytes: int | None = None
+    own_code: bool | None = None
+    new_token: bool = False
+
+    def applied(self, user: TokenUser) -> TokenUser:
+        """Return the user with the new values, except the token."""
+        new = {"jobs": self.jobs, "tasks": self.tasks, "input_bytes": self.input_bytes}
+        limits = {key: value for key, value in new.items() if value is not None}
+        own_code = user.own_code if self.own_code is None else self.own_code
+        return replace(user, quota=replace(user.quota, **limits), own_code=own_code)
+
+
+class UserBook:
+    """The users, changed and asked by several threads at once."""
+
+    def __init__(self, users: Iterable[TokenUser] = ()) -> None:
+        self._users = {user.name: user for user in users}
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[TokenUser]:
+        with self._lock:
+            return iter(sorted(self._users.values(), key=lambda user: user.name))
+
+    def find(self, name: str) -> TokenUser:
+        """Return a user. Raises BadInput if there is none of that name."""
+        user = self._users.get(name)
+        if user is None:
+            raise BadInput(
+                f"no user {name!r} has a token, expected one of {', '.join(self._users) or '(none)'}"
+            )
+        return user
+
+    def who(self, token: str | bytes) -> TokenUser | None:
+        """Return the user with that token; None if nobody has it. The time does not depend on who it is."""
+        shown = _digest(token)
+        with self._lock:
+            found = [user for user in self._users.values() if hmac.compare_digest(user.token_sha256, shown)]
+        return found[0] if found else None
+
+    def add(self, name: str, change: UserChange) -> str:
+        """Add a user and return the token, which is not kept. Raises BadInput for an invalid or known name."""
+        check_user_name(name)
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            if name in self._users:
+                raise BadInput(
+                    f"user {name!r} is there already, expected: set {name} (with --new-token for a token)"
+                )
+            if len(self._users) >= USERS_MOST:
+                raise BadInput(f"user {name!r}: a cluster has at most {USERS_MOST} users")
+            self._users[name] = change.applied(TokenUser(name=name, token_sha256=_digest(token)))
+        return token
+
+    def set(self, name: str, change: UserChange) -> str | None:
+        """Change a user's settings; return the new token if the change asks for one."""
+        self.find(name)
+        token = secrets.token_urlsafe(32) if change.new_token else None
+        with self._lock:
+            user = change.applied(self._users[name])
+            self._users[name] = user if token is None else replace(user, token_sha256=_digest(token))
+        return token
+
+    def remove(self, name: str) -> None:
+        """Remove a user: the token is invalid from now on, submitted jobs go on."""
+        self.find(name)
+        with self._lock:
+            self._users.pop(name, None)
+
+
+def change_of(request: Mapping[str, Any]) -> UserChange:
+    """Return the change that a request's keys say. Raises BadInput for an unknown key or a wrong value."""
+    for key, value in request.items():
+        if key in LIMITS:
+            if value is not None and (type(value) is not int or not 0 <= value <= LIMIT_MOST):
+                raise BadInput(f"{key}: {value!r} is not a whole number of 0 or more")
+        elif key in ("own_code", "new_token"):
+            if type(value) is not bool and not (value is None and key == "own_code"):
+                raise BadInput(f"{key}: {value!r} is not true or false")
+        else:
+            raise BadInput(f"{key}: unknown, expected one of {', '.join((*LIMITS, 'own_code', 'new_token'))}")
+    return UserChange(**request)
+
+
+def check_user_name(name: str) -> str:
+    """Return the name. Raises BadInput if it is not valid for a user with a token."""
+    if not USER_NAMES.fullmatch(name):
+        raise BadInput(f"user {name!r}: expected letters, digits, dots, dashes and underscores, at most 64")
+    return name
+
+
+def _digest(token: str | bytes) -> str:
+    """Return the SHA-256 of a token. A slow hash would add nothing: a token has 256 random bits."""
+    return hashlib.sha256(
+        token.encode(errors="surrogatepass") if isinstance(token, str) else token
+    ).hexdigest()
