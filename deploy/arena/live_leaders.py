@@ -24,6 +24,8 @@ REFERENCE = "fifo"
 NODES, CORES, JOBS, SCALE = 6, 2, 30, 0.05
 HOST_SHARE = 0.5
 """Share of the host's cores that the live cluster declares: the testbed itself needs some."""
+STRETCH = 2
+"""Real seconds per emulated second: tasks of a second cost the host a start each, which took two cores of it whole."""
 PLACEMENTS: Mapping[str, tuple[float, Any]] = {
     "live-load0.8-even": (0.8, "even"),
     "live-load0.95-skewed": (0.95, {"skewed": 0.5}),
@@ -46,6 +48,7 @@ def live_courses(host_cores: float) -> list[Course]:
             {
                 "name": name,
                 "scale": SCALE,
+                "stretch": STRETCH,
                 "cluster": {"nodes": NODES, "racks": 2, "node": node, "heartbeat": "500ms"},
                 "blocks": {"size": "64MiB", "replication": 2, "placement": placement},
                 "workload": {"generate": jobs | {"load": load}},

@@ -4,8 +4,9 @@
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
---machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`. The text around
-the tables stands in docs/results/PAGE.template.md; a line `{{NAME}}` there becomes a table.
+--machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`, when a
+policy pays by `python -m tests.bench.when_pays`. The text around the tables stands in docs/results/PAGE.template.md; a
+line `{{NAME}}` there becomes a table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims, client_table, limit_tables, whole_arena
+from tests.bench import claims, client_table, limit_tables, when_pays, whole_arena
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, show
 
 RESULTS = ROOT / "docs" / "results"
@@ -58,6 +59,12 @@ def arena(results: Path = RESULTS) -> str:
     kept = json.loads((results / "arena" / whole_arena.KEPT).read_text(encoding="utf-8"))
     tables = {"ranks": whole_arena.ranks(kept), "leaders": whole_arena.leaders(kept)}
     return fill((results / "arena.template.md").read_text(encoding="utf-8"), tables)
+
+
+def policies(results: Path = RESULTS) -> str:
+    """Return the text of docs/policies.md."""
+    tables = {f"when/{name}": text for name, text in when_pays.tables(results / "when").items()}
+    return fill((results / "policies.template.md").read_text(encoding="utf-8"), tables)
 
 
 def fill(template: str, tables: Mapping[str, str]) -> str:
@@ -125,6 +132,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/limits.md": limits,
     "docs/arena.md": arena,
     "docs/clients.md": clients,
+    "docs/policies.md": policies,
 }
 
 

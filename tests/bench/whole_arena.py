@@ -1,9 +1,12 @@
 """Run `schedbed arena`, time it, and keep its page and figures for docs/arena.md.
 
     python -m tests.bench.whole_arena FOLDER [--keep docs/results/arena] [-- ARENA'S OPTIONS]
+    python -m tests.bench.whole_arena FOLDER --keep docs/results/arena --live SEEDS
 
 The arena's own results stay in FOLDER. The same command goes on after Ctrl-C, and `took` then adds up over the
 commands: elapsed seconds, and CPU seconds of all processes of the arena, which depend less on what else the host does.
+
+With `--live` only the leaders of the kept arena run, live and simulated, on a host that does nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.arena import live_leaders
 from schedbed.deploy.arena.arena_page import rank_agreement
 from schedbed.deploy.arena.contest import PAGE, SUMMARY
 from tests.bench.figures import host_line, today
@@ -79,6 +83,19 @@ def keep(folder: Path, target: Path) -> None:
     shutil.copyfile(folder / PAGE, target / PAGE)
 
 
+def keep_live(folder: Path, target: Path, seeds: int) -> None:
+    """Run the leaders of a kept arena live, and keep how far their order agrees with the simulated one."""
+    path = target / KEPT
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    leaders = live_leaders.chosen(kept["leaders"], kept["rank"]["ranks"])
+    courses = live_leaders.live_courses(live_leaders.host_cores())
+    contest = live_leaders.LiveContest(tuple(leaders), tuple(courses), seeds)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = live_leaders.hold_live(contest, folder, print)
+    kept["live"] = {**found, "date": today(), "host": host_line()}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def ranks(kept: Mapping[str, Any]) -> str:
     """Return the ranks and means of a kept arena as markdown, with its command and what it took."""
     took, rank = kept["took"], kept["rank"]
@@ -104,7 +121,8 @@ def leaders(kept: Mapping[str, Any]) -> str:
     if live is None:
         return "The leaders were not run live.\n"
     lines = [
-        f"{rank_agreement(live)} {live['runs']} runs of each policy, {len(live['left_out'])} left out.\n",
+        f"{rank_agreement(live)} {live['runs']} runs of each policy, {len(live['left_out'])} left out."
+        f"{_measured(live)}\n",
         "| policy | mean slowdown, live | simulated |",
         "|---|---|---|",
         *(
@@ -115,13 +133,25 @@ def leaders(kept: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _measured(live: Mapping[str, Any]) -> str:
+    return f" Measured on {live['date']}. Host: {live['host']}." if "date" in live else ""
+
+
 def main() -> None:
     """Run, and keep what is asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--keep", type=Path, help="folder for the page and the figures")
+    options.add_argument(
+        "--live", type=int, metavar="SEEDS", help="only run the leaders of the kept arena live"
+    )
     options.add_argument("arena", nargs="*", help="options of `schedbed arena`, after --")
     asked = options.parse_args()
+    if asked.live is not None:
+        if not asked.keep:
+            options.error("--live: expected --keep FOLDER, a kept arena, beside it")
+        keep_live(asked.folder, asked.keep, asked.live)
+        return
     code = run(asked.folder, asked.arena)
     if code == 0 and asked.keep:
         keep(asked.folder, asked.keep)

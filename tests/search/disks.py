@@ -111,5 +111,7 @@ class Disks:
             if self._sim.now_s < self._kept_s + 2 * NAMENODE_BEAT_S:
                 # Copies that the last one has evicted: within two beats every node is told what to delete.
                 extra += len(names._blocks._replication.kept.let_go(block))
-            many = len(names.holders(block)) > replication + extra
+            # What a scheme asks for is held against its rule in the stories of blocks alone.
+            target = max(replication, names._blocks.map.blocks[block].target)
+            many = len(names.holders(block)) > target + extra
             hold(not many, "replicas above the target are trimmed", f"{block}: {names.holders(block)}")

@@ -25,6 +25,9 @@ twice, lose messages between TaskTrackers and agents, and have DataNodes that kn
 ALONE = 3000
 """Of the stories from this seed on every fourth plays one part of the system alone, which takes milliseconds."""
 
+SHARED = 10_000
+"""Whole stories from this seed on also have jobs that read one input, and replicas that follow these reads."""
+
 RARE = (4140,)
 """Stories of parts alone that reach what few do: a map that is learnt to be best not split."""
 
@@ -49,6 +52,7 @@ def seeds_of_all_kinds(count: int) -> list[int]:
     return [
         *range(few),
         *range(NEWER, NEWER + few),
+        *(seed for seed in range(SHARED, SHARED + few) if not plays_alone(seed)),
         *range(ALONE, ALONE + 12 * few, 4),
         *RARE,
         *range(LATER, LATER + count - 2 * few),
@@ -84,7 +88,9 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
         jobs=jobs,
         faults=() if calm else _faults(chance(seed, "faults"), names, FURTHER if seed >= NEWER else ()),
     )
-    return _later(story, chance(seed, "later"), policies) if seed >= LATER else story
+    if seed >= LATER:
+        story = _later(story, chance(seed, "later"), policies)
+    return _shared(story, chance(seed, "shared")) if seed >= SHARED else story
 
 
 def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
@@ -112,6 +118,17 @@ def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
         per_heartbeat=luck.choice((0, 0, 0, 1)),
         skip_rows=luck.random() < 0.8,
     )
+
+
+def _shared(story: Story, luck: Random) -> Story:
+    """The story with inputs that several jobs read, and replicas that follow the reads."""
+    read = StoryJob(maps=luck.choice((2, 5, 12)), input_mib=luck.choice((8, 64)))
+    jobs = tuple(
+        replace(job, maps=read.maps, input_mib=read.input_mib) if luck.random() < 0.6 else job
+        for job in story.jobs
+    )
+    scheme = luck.choice(("dare", "scarlett", "scarlett", "cdrm"))
+    return replace(story, jobs=jobs, shared=True, scheme=scheme)
 
 
 def _speculation(luck: Random) -> Any:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.faults import PlannedFault
-from schedbed.cluster.spec import BlockSettings, ClusterSpec, NodeSpec
+from schedbed.cluster.spec import BlockSettings, ClusterSpec, DynamicReplicas, NodeSpec
 from schedbed.cluster.virtual.exact.exact import ExactEmulation
 from schedbed.cluster.virtual.fluid.fluid import FluidEmulation
 from schedbed.scheduler.core.records import Commit, NodeLost
@@ -183,18 +183,18 @@ def watched_policy(story: Story) -> Any:
 
 def make_setup(story: Story, *, references: bool = True) -> Setup:
     """Return what the simulator needs. A last small job comes when the block store has had time for repairs."""
-    planned = [_job(name, job) for name, job in zip(story.job_names(), story.jobs, strict=True)]
+    planned = [_job(name, job, story) for name, job in zip(story.job_names(), story.jobs, strict=True)]
     if story.disks or any(fault.kind in HIDE_BLOCKS for fault in story.faults):
-        planned.append(_job(LAST_JOB, StoryJob(submit_s=calm_s(story) + REPAIR_S, map_s=0.0)))
-    files = [
-        InputFile(path=job.input, source="filler", blocks=(known.input_mib * MIB,) * known.maps)
+        planned.append(_job(LAST_JOB, StoryJob(submit_s=calm_s(story) + REPAIR_S, map_s=0.0), story))
+    files = {
+        job.input: InputFile(path=job.input, source="filler", blocks=(known.input_mib * MIB,) * known.maps)
         for job, known in zip(planned, story.jobs, strict=False)
         if job.input is not None
-    ]
+    }
     return Setup(
         cluster=_cluster(story),
         jobs=planned,
-        files=files,
+        files=list(files.values()),
         seed=story.seed,
         policy=lambda: watched_policy(story) if references else make_policy(story),
         costs=StoryCosts(story),
@@ -233,11 +233,26 @@ def _cluster(story: Story) -> ClusterSpec:
         )
         for name, node in zip(story.node_names(), story.nodes, strict=True)
     )
-    blocks = BlockSettings(size_bytes=16 * MIB, replication=story.replication)
+    blocks = BlockSettings(size_bytes=16 * MIB, replication=story.replication, **_scheme(story.scheme))
     return ClusterSpec(nodes=nodes, heartbeat_s=story.heartbeat_s, blocks=blocks)
 
 
-def _job(name: str, job: StoryJob) -> PlannedJob:
+def _scheme(name: str) -> dict[str, Any]:
+    """Return the settings of blocks by which replicas follow the reads of a story."""
+    if name == "dare":
+        return {"keep_share": 0.5, "keep_budget": 0.5}
+    if name:
+        return {"replicas": DynamicReplicas(scheme=name, epoch_s=8.0, budget=1.0)}
+    return {}
+
+
+def _input(name: str, job: StoryJob, shared: bool) -> str | None:
+    if not job.input_mib or not job.maps:
+        return None
+    return f"/in/shared-{job.maps}x{job.input_mib}" if shared else f"/in/{name}"
+
+
+def _job(name: str, job: StoryJob, story: Story) -> PlannedJob:
     demand = Demand(memory_bytes=job.memory_mib * MIB, vcores=job.vcores)
     return PlannedJob(
         job=name,
@@ -248,7 +263,7 @@ def _job(name: str, job: StoryJob) -> PlannedJob:
         priority=Priority(job.priority),
         submit_s=job.submit_s,
         deadline_s=None if job.deadline_s is None else job.submit_s + job.deadline_s,
-        input=f"/in/{name}" if job.input_mib and job.maps else None,
+        input=_input(name, job, story.shared),
         maps=job.maps,
         reduces=job.reduces,
         map_demand=demand,

@@ -71,8 +71,9 @@ class Story:
     into place, which takes `commit_s`; `repeats`: of messages to the JobTracker that come again, at once or late;
     `strays`: of heartbeats that tell again of attempts that ended long ago; `lost_orders`: of launches, kills and
     reports that are lost between a TaskTracker and its agent. `disks`: DataNodes tell of what they really hold, and
-    outputs are put into place twice. `alone` names a part (`alone.parts.PARTS`) that is played for so many `steps`
-    without the rest, when it is not empty; then the seed says all else.
+    outputs are put into place twice. `scheme` makes replicas while jobs run (`dare`, `scarlett` or `cdrm`), and with
+    `shared` jobs with the same `input_mib` and `maps` read one file. `alone` names a part (`alone.parts.PARTS`) that is
+    played for so many `steps` without the rest, when it is not empty; then the seed says all else.
     """
 
     seed: int = 0
@@ -87,6 +88,8 @@ class Story:
     strays: float = 0.0
     lost_orders: float = 0.0
     disks: bool = False
+    scheme: str = ""
+    shared: bool = False
     per_heartbeat: int = 0  # maps, and reduces, that one reply starts at most; 0 for any number
     skip_rows: bool = True
     commit_s: float = 0.008

@@ -13,7 +13,7 @@ from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
 from tests.search.alone.parts import PARTS, play_alone
-from tests.search.generate import LATER, NEWER, make_story
+from tests.search.generate import LATER, NEWER, SHARED, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
 from tests.search.search import examine, search
@@ -25,7 +25,12 @@ SEEDS, AT_ONCE = 200, 10
 FOUND = sorted((Path(__file__).parent / "found").glob("*.yaml"))
 
 
-FIRST = [*range(0, SEEDS, AT_ONCE), *range(NEWER, NEWER + 60, AT_ONCE), *range(LATER, LATER + 40, AT_ONCE)]
+FIRST = [
+    *range(0, SEEDS, AT_ONCE),
+    *range(NEWER, NEWER + 60, AT_ONCE),
+    *range(LATER, LATER + 40, AT_ONCE),
+    *range(SHARED, SHARED + 30, AT_ONCE),
+]
 # The first stories of either kind are enough while working; all of them take half a minute.
 LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
 
