@@ -50,6 +50,12 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
     counted = {policy: offers.sums(mine) for policy, mine in runs.items()}
     shown = [mine.counted for mine in runs.values()]
     policies, fidelity = figures["policies"], figures["fidelity"]
+    jobs = {
+        policy: {
+            repeat: recorded.jobs(policy, repeat).counted.jobs for repeat in summary.run_keys(run, policy)
+        }
+        for policy in run.policies
+    }
     several = run.repeats > 1
     return templates.filled(
         "page.html",
@@ -61,7 +67,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         doubts=[] if fidelity["trusted"] else fidelity["why"],
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
-        why=why.sentences(figures, runs),
+        why=why.explanation(figures, runs, jobs),
         why_note=_why_note(run),
         comparison=report_tables.comparison(figures),
         comparison_note=_comparison_note(run),
@@ -105,7 +111,8 @@ def _count(number: int, what: str) -> str:
 
 def _trust(fidelity: Mapping[str, Any]) -> tuple[str, str]:
     if fidelity["machines"] == "sim":
-        return "Simulated.", " ".join(fidelity["why"])
+        head, _, told = " ".join(fidelity["why"]).partition(": ")
+        return f"{head}:", told
     return "Trusted.", "The host kept up, and no node went beyond its limits."
 
 

@@ -50,7 +50,7 @@ class Recorded:
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
         """Return the jobs of one run, and no other table."""
-        return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s)
+        return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
 
     def end_s(self, policy: str, repeat: int) -> float:
         """Return the latest time in any table of a run."""

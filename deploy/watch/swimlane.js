@@ -1,6 +1,6 @@
 // The slots of all nodes over time, on one canvas: a row a slot, a box an attempt.
 export const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1"];
-const LEFT = 74, FOOT = 18, SPAN_S = 120;
+const LEFT = 74, FOOT = 18, SPAN_S = 120, LEAST_S = 30;
 
 export const jobOf = (attempt) => attempt.split("_").slice(0, 2).join("_");
 export const colourOf = (job) => COLOURS[(parseInt(job.split("_")[1], 10) || 0) % COLOURS.length];
@@ -45,8 +45,8 @@ export function drawLanes(canvas, specs, attempts, faults, now) {
     canvas.style.height = tall + "px";
   }
   const pen = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
-  const css = (name) => style.getPropertyValue(name), to = Math.max(SPAN_S, now), from = to - SPAN_S;
-  const x = (t) => LEFT + ((t - from) / SPAN_S) * (wide - LEFT - 4);
+  const css = (name) => style.getPropertyValue(name), to = Math.max(LEAST_S, now), from = Math.max(0, to - SPAN_S);
+  const x = (t) => LEFT + ((t - from) / (to - from)) * (wide - LEFT - 4);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, wide, tall);
   pen.font = "11px system-ui, sans-serif";
@@ -72,5 +72,6 @@ export function drawLanes(canvas, specs, attempts, faults, now) {
   pen.fillStyle = css("--bad");
   for (const [t] of faults) if (t >= from) pen.fillRect(x(t), 0, 2, rows.length * high);
   pen.fillStyle = css("--soft");
-  for (let t = Math.ceil(from / 20) * 20; t <= to - 5; t += 20) pen.fillText(t + " s", x(t), tall - 4);
+  const every = wide < 500 ? 40 : 20;
+  for (let t = Math.ceil(from / every) * every; t <= to - 5; t += every) pen.fillText(t + " s", x(t), tall - 4);
 }

@@ -1,8 +1,10 @@
-// The live page: hears events, keeps what they say, draws at most once a frame. All text is set as text.
+// The live page: hears events, keeps what they say, and draws. Tables are drawn after an event; while attempts run,
+// lanes are drawn between events as well, so that their boxes grow evenly. All text is set as text.
 const { drawLanes, colourOf } = await import("./swimlane.js" + location.search);
 const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200;
 const ENDED = ["succeeded", "failed", "killed"], byId = (id) => document.getElementById(id);
-let run = null, dirty = false;
+const LANES_MS = 50, AHEAD_S = 1.5;
+let run = null, dirty = false, drawnAt = 0;
 
 const percent = (share) => (share === null || share === undefined ? "" : Math.round(100 * share) + " %");
 const seconds = (s) => (s === null || s === undefined ? "" : s.toFixed(1) + " s");
@@ -32,13 +34,15 @@ function begin(all) {
   byId("tools").hidden = all.page.read_only;
   byId("submits").hidden = !all.page.submits;
   byId("node").replaceChildren(...all.specs.map((spec) => element("option", spec.node)));
+  Object.assign(run, { heard: performance.now(), pace: 0 });
   dirty = true;
 }
 
 function step(news) {
   if (!run || news.seq <= run.seq) return;
-  run.seq = news.seq;
-  run.now = news.now;
+  const at = performance.now();
+  if (at > run.heard) run.pace = Math.max(0, (news.now - run.now) / (at - run.heard));
+  Object.assign(run, { seq: news.seq, now: news.now, heard: at });
   for (const job of news.jobs) run.jobs.set(job.job, job);
   for (const node of news.nodes) run.nodes.set(node.node, node);
   run.ended = run.ended.concat(news.ended).slice(-KEPT);
@@ -47,16 +51,27 @@ function step(news) {
   dirty = true;
 }
 
-function draw() {
+// The run's time: that of the last event, and on from there at the pace of the events.
+function timeNow() { return run.now + run.pace * Math.min(performance.now() - run.heard, 1000 * AHEAD_S); }
+function runningNow() { return [...run.nodes.values()].flatMap((n) => n.running.map(([attempt, since]) => [attempt, n.node, since, null, "running"])); }
+
+function draw(at) {
   requestAnimationFrame(draw);
-  if (!dirty || !run) return;
+  if (!run) return;
+  const running = dirty || at - drawnAt >= LANES_MS ? runningNow() : [];
+  if (dirty || running.length) {
+    drawLanes(byId("lanes"), run.specs, run.ended.concat(running), run.faults, timeNow());
+    drawnAt = at;
+  }
+  if (dirty) drawText(running.length);
   dirty = false;
+}
+
+function drawText(running) {
   const about = run.about, of = about.of_policies ? ` (run ${about.of_policies[0]} of ${about.of_policies[1]})` : "";
   byId("title").textContent = (about.policy || "schedbed") + of;
-  const jobs = [...run.jobs.values()], nodes = [...run.nodes.values()];
-  const running = nodes.flatMap((n) => n.running.map(([attempt, since]) => [attempt, n.node, since, null, "running"]));
-  byId("facts").textContent = `${seconds(run.now)}, ${jobs.filter((j) => ENDED.includes(j.state)).length} of ${jobs.length} jobs ended, ${running.length} attempts running`;
-  drawLanes(byId("lanes"), run.specs, run.ended.concat(running), run.faults, run.now);
+  const jobs = [...run.jobs.values()];
+  byId("facts").textContent = `${seconds(run.now)}, ${jobs.filter((j) => ENDED.includes(j.state)).length} of ${jobs.length} jobs ended, ${running} attempts running`;
   drawQueues(jobs);
   drawJobs(jobs);
   drawNodes();
@@ -96,13 +111,20 @@ function killButton(job) {
   return button;
 }
 
+// A text over a bar that is full at the limit.
+function gauge(share, text) {
+  const made = element("span", text, share > 1 ? "gauge over" : "gauge");
+  made.style.setProperty("--share", `${Math.min(100, 100 * (share || 0))}%`);
+  return made;
+}
+
 function drawNodes() {
   const rows = run.specs.map((spec) => {
     const node = run.nodes.get(spec.node);
     const limits = [`${spec.cpu_rate.toFixed(2)} cores`, `${megabytes(spec.disk_bps)}/s`, `${megabytes(spec.network_bps)}/s`];
     if (!node) return { cells: [spec.node, spec.rack, "", ...limits, megabytes(spec.memory_bytes), ""] };
-    const used = [node.cpu_util, node.disk_util, node.net_util].map((share, i) => `${percent(share)} of ${limits[i]}`);
-    const memory = `${megabytes(node.memory_bytes)} of ${megabytes(spec.memory_bytes)}`;
+    const used = [node.cpu_util, node.disk_util, node.net_util].map((share, i) => gauge(share, `${percent(share)} of ${limits[i]}`));
+    const memory = gauge(node.memory_bytes / spec.memory_bytes, `${megabytes(node.memory_bytes)} of ${megabytes(spec.memory_bytes)}`);
     return { kind: node.state === "alive" ? "" : "lost", cells: [spec.node, spec.rack, node.state, ...used, memory, node.running.length] };
   });
   table("nodes", ["node", "rack", "state", "CPU", "disk", "network", "memory", "running"], rows);
@@ -158,4 +180,4 @@ source.addEventListener("over", (event) => {
 });
 source.onerror = () => { byId("facts").textContent = "the run does not answer"; };
 window.addEventListener("resize", () => { dirty = true; });
-draw();
+requestAnimationFrame(draw);

@@ -11,6 +11,7 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ HIGH = 900
 TIMEOUT_S = 240.0
 TEXTS = """
 window.texts = [];
+const clear = CanvasRenderingContext2D.prototype.clearRect;
+CanvasRenderingContext2D.prototype.clearRect = function () {
+  window.texts = window.texts.filter((t) => t.of !== this.canvas);
+  return clear.apply(this, arguments);
+};
 const fill = CanvasRenderingContext2D.prototype.fillText;
 CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
   const wide = this.measureText(text).width, before = { center: wide / 2, right: wide }[this.textAlign] || 0;
@@ -30,7 +36,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
   return fill.apply(this, arguments);
 };
 """
-"""Keeps where canvases have text; to be run before the page's own script."""
+"""Keeps where canvases have text since they were last cleared; to be run before the page's own script."""
 OVERLAPS = """
 (() => {
   const drawn = [...document.querySelectorAll("svg text")].filter((t) => t.textContent.trim());
@@ -59,18 +65,33 @@ def chromium() -> str:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A file for a picture of the page from its top, of at most `high` pixels."""
+
+    path: Path
+    high: int
+
+
 def look(
-    page: Path, width: int, scripts: Sequence[str], *, dark: bool = False, picture: Path | None = None
+    page: Path | str,
+    width: int,
+    scripts: Sequence[str],
+    *,
+    dark: bool = False,
+    picture: Picture | None = None,
 ) -> list[Any]:
     """Return the values of the scripts, run one after the other, in a window `width` pixels wide.
 
-    `picture` gets a picture of the whole page. Raises AssertionError for an error in the page's own script.
+    `page` is a file or an address; a promise of a script is awaited. The picture is taken last.
+    Raises AssertionError for an error in the page's own script, and for a request that leaves the page's server.
     """
-    return asyncio.run(asyncio.wait_for(_look(chromium(), page, width, scripts, dark, picture), TIMEOUT_S))
+    url = page if isinstance(page, str) else page.resolve().as_uri()
+    return asyncio.run(asyncio.wait_for(_look(chromium(), url, width, scripts, dark, picture), TIMEOUT_S))
 
 
 async def _look(
-    program: str, page: Path, width: int, scripts: Sequence[str], dark: bool, picture: Path | None
+    program: str, url: str, width: int, scripts: Sequence[str], dark: bool, picture: Picture | None
 ) -> list[Any]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         flags = (
@@ -98,9 +119,9 @@ async def _look(
             async with aiohttp.ClientSession() as session:
                 async with session.get(f"http://127.0.0.1:{port}/json") as answer:
                     tabs = await answer.json()
-                url = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
-                async with session.ws_connect(url, max_msg_size=0) as socket:
-                    return await _Tab(socket).look(page, width, scripts, dark, picture)
+                tab = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+                async with session.ws_connect(tab, max_msg_size=0) as socket:
+                    return await _Tab(socket).look(url, width, scripts, dark, picture)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # Its children write into the profile, too.
@@ -124,7 +145,7 @@ class _Tab:
         self._loaded = False
 
     async def look(
-        self, page: Path, width: int, scripts: Sequence[str], dark: bool, picture: Path | None
+        self, url: str, width: int, scripts: Sequence[str], dark: bool, picture: Picture | None
     ) -> list[Any]:
         for domain in ("Page", "Runtime", "Network"):
             await self._call(f"{domain}.enable")
@@ -133,15 +154,18 @@ class _Tab:
         shade = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         await self._call("Emulation.setEmulatedMedia", features=shade)
         await self._call("Page.addScriptToEvaluateOnNewDocument", source=TEXTS)
-        await self._call("Page.navigate", url=page.resolve().as_uri())
+        await self._call("Page.navigate", url=url)
         while not self._loaded:
             self._note(json.loads((await self._socket.receive()).data))
         made = [await self._evaluate(script) for script in scripts]
         if picture is not None:
-            shot = await self._call("Page.captureScreenshot", captureBeyondViewport=True)
-            picture.write_bytes(base64.b64decode(shot["data"]))
+            tall = await self._evaluate("document.documentElement.scrollHeight")
+            clip = {"x": 0, "y": 0, "width": width, "height": min(tall, picture.high), "scale": 1}
+            shot = await self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+            picture.path.write_bytes(base64.b64decode(shot["data"]))
         assert not self._errors, self._errors
-        assert [url for url in self._requests if not url.startswith(("file:", "data:"))] == []
+        own = ("data:", url if url.startswith("file:") else url.partition("?")[0])
+        assert [asked for asked in self._requests if not asked.startswith(own)] == []
         return made
 
     async def _evaluate(self, script: str) -> Any:

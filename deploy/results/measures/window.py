@@ -38,16 +38,14 @@ class Window:
         return self.from_s <= submit_s < self.until_s
 
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
-        """Return the tables with the jobs that count, and their attempts."""
+        """Return the tables with the jobs that count, and their attempts if there is a table of attempts."""
         submit = tables["jobs"]["submit"]
         jobs = tables["jobs"][(submit >= self.from_s) & (submit < self.until_s)]
-        attempts = tables["attempts"]
-        mine = attempts[attempts["job"].isin(set(jobs["job"]))]
-        return {
-            **tables,
-            "jobs": jobs.reset_index(drop=True),
-            "attempts": mine.reset_index(drop=True),
-        }
+        made = {**tables, "jobs": jobs.reset_index(drop=True)}
+        if "attempts" in tables:
+            attempts = tables["attempts"]
+            made["attempts"] = attempts[attempts["job"].isin(set(jobs["job"]))].reset_index(drop=True)
+        return made
 
     def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
         """Return the tables of all jobs with times cut to the window; `end_s` replaces missing end times."""

@@ -2,11 +2,10 @@
 function line(points) { return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join(""); }
 
 const SPREADS = { completion: ["completion time [s]", "s"], wait: ["wait for the first task [s]", "s"], slowdown: ["slowdown: completion over the time alone [x]", "x"] };
-function drawCdf() {
-  const plot = document.getElementById("cdf"), policies = R.data.policies, of = document.getElementById("spread").value;
-  const [xlabel, unit] = SPREADS[of], known = policies.filter((p) => p.spread[of].length), least = of === "slowdown" ? 1 : 0;
+function drawCdf(of, plot) {
+  const policies = R.data.policies, [xlabel, unit] = SPREADS[of], known = policies.filter((p) => p.spread[of].length), least = of === "slowdown" ? 1 : 0;
   const top = Math.max(least + 1e-3, ...known.map((p) => p.spread[of][p.spread[of].length - 1])), right = least + (top - least) * 1.02;
-  const f = frame(plot, { height: 270, x: [least, right], y: [0, 100], xlabel, ylabel: "jobs [%]" });
+  const f = frame(plot, { height: 190, x: [least, right], y: [0, 100], xlabel, ylabel: "jobs [%]" });
   policies.forEach((policy, i) => {
     const values = policy.spread[of], n = values.length, points = [[f.x(least), f.y(0)]];
     if (!n) return;
@@ -20,13 +19,20 @@ function drawCdf() {
     const within = (p) => (100 * p.spread[of].filter((v) => v <= at).length) / p.spread[of].length;
     return [`at most ${number(at)} ${unit}`, ...known.map((p) => `${p.name}: ${within(p).toFixed(0)} % of jobs`)].join("\n");
   });
-  const box = el("div", { class: "legend" });
-  policies.forEach((policy, i) => {
+}
+function buildSpreads() {
+  const parent = document.getElementById("spreads"), box = el("div", { class: "legend" });
+  R.data.policies.forEach((policy, i) => {
     const mark = svg("svg", { width: 26, height: 8, style: "width:26px" });
     mark.append(svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
-    box.append(el("span", {}, mark, policy.name + (policy.spread[of].length ? "" : " (not known)")));
+    box.append(el("span", {}, mark, policy.name));
   });
-  plot.append(box);
+  for (const of of Object.keys(SPREADS).filter((name) => R.data.policies.some((p) => p.spread[name].length))) {
+    const plot = el("div", { class: "plot", "data-spread": of });
+    parent.append(plot);
+    R.draws.push(() => drawCdf(of, plot));
+  }
+  parent.append(box);
 }
 
 function drawLocality() {
@@ -164,7 +170,8 @@ function highest(policies, series) {
 
 function buildCharts() {
   const policies = R.data.policies;
-  R.draws.push(drawCdf, drawLocality);
+  buildSpreads();
+  R.draws.push(drawLocality);
   const tasks = highest(policies, (p) => ({ stacked: p.areas.user.series }));
   const ratio = Math.min(6, highest(policies, (p) => ({ beside: p.shares.series })));
   for (const policy of policies) {
@@ -187,7 +194,7 @@ buildLanes();
 buildCharts();
 sharedLegend("areakeys", areaEntries, () => (document.getElementById("group").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
 sharedLegend("sharekeys", shareEntries);
-for (const id of ["spread", "colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
+for (const id of ["colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
 document.getElementById("unzoom").addEventListener("click", () => zoom(null));
 document.getElementById("unpick").addEventListener("click", () => follow(R.hot));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

@@ -57,7 +57,9 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
             | {
                 "use": node_use.use(mine, edges, bands, simulated=run.machines == "sim"),
                 "limits": node_use.limits(mine),
-                "spread": spreads([recorded.jobs(key[0], repeat) for repeat in run_keys(run, key[0])]),
+                "spread": spreads(
+                    [recorded.jobs(key[0], repeat).counted for repeat in run_keys(run, key[0])]
+                ),
                 "locality": places(figures),
                 "makespan": (leaf_of(figures, ("makespan_s",)) or {"mean": None})["mean"],
                 "time": times(figures),
@@ -239,7 +241,7 @@ def faults(mine: RunTables) -> list[list[Any]]:
 
 
 def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
-    """Return the completion times, waits and slowdowns of the jobs of all repeats, each sorted."""
+    """Return the completion times, waits and slowdowns of the given jobs of all repeats, each sorted."""
     return {
         "completion": quantiles([completion_times(mine.jobs) for mine in repeats]),
         "wait": quantiles([job_waits(mine.jobs) for mine in repeats]),

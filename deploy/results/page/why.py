@@ -1,4 +1,4 @@
-"""Sentences on how policies differ and why, each with its evidence; docs/statistics.md has the grounds for them.
+"""Sentences on which policy did best and why, each with its evidence; docs/statistics.md has the grounds for them.
 
 A sentence says `beats` only if the table's test separates the two policies. Below `stats.REPEATS_LEAST` repeats
 nothing is tested: the sentences then describe this run only, and state so.
@@ -6,43 +6,46 @@ nothing is tested: the sentences then describe this run only, and state so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results import stats
-from schedbed.deploy.results.comparison import LEVEL, Policies, is_told_apart
-from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.comparison import LEVEL, Policies
 from schedbed.deploy.results.measures.waits import SIZES, size_of
-from schedbed.deploy.results.metrics import RunTables
-from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of, seconds
+from schedbed.deploy.results.page import because
+from schedbed.deploy.results.page.because import Cause, Runs
+from schedbed.deploy.results.page.compared_pairs import (
+    HEADLINES,
+    LEAST,
+    ComparedPair,
+    headline,
+    repeats_needed,
+    rows_between,
+)
+from schedbed.deploy.results.shown_figures import leaf_of, seconds
 
-SENTENCES = 3
-LEAST = 0.01  # Smaller shares of difference are not told where nothing is tested.
-HELD = 0.5  # A job that others waited behind held at least so much of the slots that were in use meanwhile.
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPLETION, LOCALITY = HEADLINES[0], HEADLINES[-1]
 SPOKEN = {
-    "completion, mean": "mean completion",
+    COMPLETION: "mean completion",
     "makespan": "makespan",
     "slowdown, mean": "mean slowdown",
     "completion, p95": "the 95th percentile of completion",
     "wait of a job, mean": "the mean wait of a job",
 }
-"""Rows of the table that sentences speak of, the first ones first, with their names in a sentence."""
+"""The names of rows in a sentence with a difference in per cent."""
 COUNTED = {
-    "late deadlines": ("is late for", "of the deadlines"),
-    "node-local maps": ("runs", "% of its maps beside their data"),
+    "late deadlines": "{winner} is late for {mine} of the deadlines, {loser} for {others}",
+    LOCALITY: "{winner} runs {mine}% of its maps beside their data, {loser} {others}%",
+    "fairness (Jain)": "{winner} shares the slots more evenly among users: Jain's index is {mine} instead of {others}",
 }
-REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "wait": (("slot", "share", "offer", "splitting"), "wait {0} s instead of {1} s for a slot"),
-    "data": (("data",), "wait {0} s instead of {1} s for a node with their data"),
-    "shuffle": (("shuffle",), "shuffle for {0} s instead of {1} s"),
-    "again": (("again",), "lose {0} s instead of {1} s to attempts whose result was not used"),
-    "run": (("run",), "compute, read and write for {0} s instead of {1} s"),
-}
-"""What a difference of completion can come from: parts of `time_s`, and the words for it."""
+"""The sentences of rows with two numbers."""
+
+JobsOf = Mapping[str, Mapping[int, "pd.DataFrame"]]
+"""The jobs that figures cover, by policy and repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,113 +57,122 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPair:
-    """A policy that is better than another one in a row of the table; `tested` is whether a test confirms that."""
+class Explanation:
+    """The answer to why a policy did best: a title, up to three sentences on it, and the other policies' sentences.
 
-    figure: Figure
-    winner: str
-    loser: str
-    tested: bool
-
-
-def sentences(summary: Mapping[str, Any], runs: Mapping[str, RunTables], most: int = SENTENCES) -> list[Why]:
-    """Return at most `most` sentences; an empty list if no difference is worth one. `runs` are the policies' first
-    repeats."""
-    policies: Policies = summary["policies"]
-    made: list[Why] = []
-    for pair in _pairs(policies):
-        if len(made) < most:
-            found = _timed(policies, pair, runs) if pair.figure.label in SPOKEN else _counted(policies, pair)
-            made += [found] if found else []
-    return made
-
-
-def _pairs(policies: Policies) -> Iterator[ComparedPair]:
-    """Yield the differences worth a sentence: in each row, the best policy against the first one.
-
-    If the first policy is the best, it is compared with the worst one of that row.
+    Each policy, except for the two of the first sentences, is compared with the first policy of the run.
     """
-    if len(policies) < 2:
-        return
-    by_label = {figure.label: figure for figure in FIGURES}
-    headline = ("completion, mean", "makespan", "late deadlines", "node-local maps")
-    rest = [label for label in SPOKEN if label not in headline]
-    told, favourite = 0, ""
-    for label in (*headline, *rest):
-        if label in rest and told:
-            return
-        pair = _pair(policies, by_label[label], favourite)
-        if pair is not None:
-            told += 1
-            favourite = favourite or pair.winner
-            yield pair
+
+    title: str
+    sentences: Sequence[Why]
+    rest: Mapping[str, Sequence[Why]]
 
 
-def _pair(policies: Policies, figure: Figure, favourite: str = "") -> ComparedPair | None:
-    """Return the better policy of a row and its rival, or None if they cannot be told apart; `favourite` wins a
-    tie."""
-    means = {
-        name: leaf["mean"]
-        for name, policy in policies.items()
-        if (leaf := leaf_of(policy, figure.path)) is not None and leaf["mean"] is not None
+def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
+    """Return the answer for a run; `runs` are the policies' first repeats, `jobs` the jobs of all repeats.
+
+    Policies are named without their parameters where that is enough to know them.
+    """
+    short = short_names(list(summary["policies"]))
+    named = {short[name]: policy for name, policy in summary["policies"].items()}
+    return _explanation(
+        {**summary, "policies": named},
+        {short[name]: run for name, run in runs.items()},
+        {short[name]: tables for name, tables in jobs.items()},
+    )
+
+
+def short_names(policies: Sequence[str]) -> dict[str, str]:
+    """Return each policy's name without its parameters, or with them if another policy has the same name."""
+    names = [policy.partition(":")[0] for policy in policies]
+    return {
+        policy: name if names.count(name) == 1 else policy
+        for policy, name in zip(policies, names, strict=True)
     }
-    first = next(iter(policies))
-    if len(means) < 2 or first not in means:
-        return None
-    ordered = sorted(means, key=lambda name: (-figure.better * means[name], name != favourite))
-    winner, loser = (ordered[0], first) if ordered[0] != first else (first, ordered[-1])
-    if means[winner] == means[loser]:
-        return None
-    other = loser if winner == first else winner
-    if _repeats(policies, (winner, loser), figure) < stats.REPEATS_LEAST:
-        enough = abs(means[winner] - means[loser]) >= LEAST * max(abs(means[winner]), abs(means[loser]))
-        return ComparedPair(figure=figure, winner=winner, loser=loser, tested=False) if enough else None
-    told = is_told_apart(policies, other, figure)
-    return ComparedPair(figure=figure, winner=winner, loser=loser, tested=True) if told else None
 
 
-def _repeats(policies: Policies, names: Sequence[str], figure: Figure) -> int:
-    leaves = [leaf_of(policies[name], figure.path) for name in names]
-    return min(len([v for v in leaf["repeats"] if v is not None]) if leaf else 0 for leaf in leaves)
+def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
+    first, pair = next(iter(summary["policies"]), ""), headline(summary["policies"])
+    told = {first} if pair is None else {pair.winner, pair.loser}
+    rest = {name: _between(summary, name, runs, jobs) for name in summary["policies"] if name not in told}
+    rest = {name: sentences for name, sentences in rest.items() if sentences}
+    if pair is None:
+        return Explanation(title="No policy did best", sentences=_undecided(summary), rest=rest)
+    other = pair.winner if pair.loser == first else pair.loser
+    return Explanation(
+        title=f"Why {pair.winner} did best", sentences=_between(summary, other, runs, jobs), rest=rest
+    )
 
 
-def _both(
-    policies: Policies, pair: ComparedPair, path: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of winner and loser at a path, one per repeat; None unless both have the same repeats."""
-    leaves = [leaf_of(policies[name], path) for name in (pair.winner, pair.loser)]
-    if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
-        return None
-    mine, others = (np.array(leaf["repeats"], float) for leaf in leaves if leaf is not None)
-    return (mine, others) if len(mine) == len(others) and len(mine) else None
-
-
-def _timed(policies: Policies, pair: ComparedPair, runs: Mapping[str, RunTables]) -> Why | None:
-    both = _both(policies, pair, pair.figure.path)
-    if both is None or not both[1].all():
-        return None
-    mine, others = both
-    gains = 100 * (others - mine) / others
-    interval = stats.mean_interval(gains.tolist())
-    if pair.tested and (interval is None or interval[0] <= 0):
-        return None
-    what = SPOKEN[pair.figure.label]
-    if pair.tested and interval is not None:
-        by = f"{gains.mean():.0f}% [{interval[0]:.0f}, {interval[1]:.0f}]"
-        head = f"{pair.winner} beats {pair.loser} on {what} by {by}"
+def _undecided(summary: Mapping[str, Any]) -> list[Why]:
+    """Return a sentence for a run in which nothing separates the first policy from the others."""
+    evidence = _means(summary["policies"])
+    found = repeats_needed(summary, COMPLETION)
+    if found is None:
+        return [Why(text="Nothing separates the policies in this run.", evidence=evidence)]
+    leader, needed = found
+    if not all(policy["fidelity"]["trusted"] for policy in summary["policies"].values()):
+        more = "the figures are not trusted"
+    elif needed is None:
+        more = f"{stats.REPEATS_MOST} repeats would not settle it"
     else:
-        head = f"{what[0].upper()}{what[1:]} is {gains.mean():.0f}% less under {pair.winner} than under {pair.loser}"
-    because, proof = _because(policies, pair, runs) if pair.figure.label != "makespan" else ("", "")
-    return Why(text=f"{head}{because}.", evidence=_numbers(policies, pair) + proof)
+        more = f"about {needed} repeats may settle it"
+    return [
+        Why(
+            text=f"{leader} has the least mean completion, but no test confirms it: {more}.",
+            evidence=evidence,
+        )
+    ]
 
 
-def _counted(policies: Policies, pair: ComparedPair) -> Why | None:
-    verb, of = COUNTED[pair.figure.label]
-    values = [leaf_of(policies[name], pair.figure.path) for name in (pair.winner, pair.loser)]
-    winner, loser = (pair.figure.show(leaf["mean"]) for leaf in values if leaf is not None)
-    space = "" if of.startswith("%") else " "
-    text = f"{pair.winner} {verb} {winner}{space}{of}, {pair.loser} {loser}{'%' if not space else ''}."
-    return Why(text=text, evidence=_numbers(policies, pair))
+def _means(policies: Policies) -> str:
+    leaves = {name: leaf_of(policy, ("completion_s", "mean")) for name, policy in policies.items()}
+    known = [f"{name} {seconds(leaf['mean'])}" for name, leaf in leaves.items() if leaf and leaf["mean"]]
+    return f"{COMPLETION}: {', '.join(known)} s"
+
+
+def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
+    """Return up to three sentences on a policy and the first one: a row that separates them and why, the jobs that
+    gain and pay, and one more row."""
+    policies: Policies = summary["policies"]
+    pairs = rows_between(policies, next(iter(policies)), other)
+    begun = next(pairs, None)
+    if begun is None:
+        return []
+    made = [_row(summary, begun, runs)]
+    if begun.figure.label == COMPLETION:
+        made += _who_pays(policies, begun, jobs)
+    also = next(pairs, None)
+    return made if also is None else [*made, _row(summary, also, runs, but=also.winner != begun.winner)]
+
+
+def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: bool = False) -> Why:
+    """Return who is better in a row, by how much, and why."""
+    head, cause = "", Cause()
+    if pair.figure.label in COUNTED:
+        mine, others = (pair.figure.show(float(values.mean())) for values in (pair.mine, pair.others))
+        shown = {"winner": pair.winner, "loser": pair.loser, "mine": mine, "others": others}
+        head = COUNTED[pair.figure.label].format(**shown)
+        cause = because.of_locality(pair, runs) if pair.figure.label == LOCALITY else cause
+    else:
+        head = _beats(pair)
+        if pair.figure.label == COMPLETION:
+            cause = because.of_completion(summary["policies"], pair, runs)
+        elif pair.figure.label == "makespan" and "measure" not in summary:
+            cause = because.of_makespan(summary["policies"], pair)
+    if but:
+        head = f"But {head}"
+    elif not pair.tested and pair.figure.label in SPOKEN:
+        head = head[0].upper() + head[1:]
+    return Why(text=f"{head}{cause.text}.", evidence=_numbers(summary["policies"], pair) + cause.evidence)
+
+
+def _beats(pair: ComparedPair) -> str:
+    what, gain = SPOKEN[pair.figure.label], float(pair.gains.mean())
+    interval = stats.mean_interval(pair.gains.tolist()) if pair.tested else None
+    if interval is None:
+        return f"{what} is {gain:.0f}% less under {pair.winner} than under {pair.loser}"
+    return f"{pair.winner} beats {pair.loser} on {what} by {gain:.0f}% [{interval[0]:.0f}, {interval[1]:.0f}]"
 
 
 def _numbers(policies: Policies, pair: ComparedPair) -> str:
@@ -175,78 +187,91 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
     for name in (pair.winner, pair.loser):
         paired = leaf_of(policies[name].get("paired", {}), pair.figure.path)
         if pair.tested and paired is not None and paired.get("p_holm") is not None:
-            told += f"; adjusted p {paired['p_holm']:.2g} with {len(paired['repeats'])} repeats"
+            told += f"; adjusted {because.p_text(paired['p_holm'])} with {len(paired['repeats'])} repeats"
     return told
 
 
-def _because(policies: Policies, pair: ComparedPair, runs: Mapping[str, RunTables]) -> tuple[str, str]:
-    """Return where most of the difference comes from, and the evidence; two empty texts if no test confirms it."""
-    shares = _sizes(runs.get(pair.loser))
-    found: list[tuple[float, str, str, np.ndarray, np.ndarray]] = []
-    for size, share in shares.items():
-        for reason, (parts, _) in REASONS.items():
-            sums = [_both(policies, pair, ("time_s", "per_size", size, part)) for part in parts]
-            known = [both for both in sums if both is not None]
-            if len(known) == len(parts):
-                mine = np.sum([both[0] for both in known], axis=0)
-                others = np.sum([both[1] for both in known], axis=0)
-                found.append((share * float((others - mine).mean()), size, reason, mine, others))
-    moved = [each for each in found if (each[4] - each[3]).any()]
-    if not moved:
-        return "", ""
-    place = max(range(len(moved)), key=lambda place: moved[place][0])
-    gain, size, reason, mine, others = moved[place]
-    if gain <= 0:
-        return "", ""
-    proof = ""
-    if pair.tested:
-        differences = [(each[4] - each[3]).tolist() for each in moved]
-        p_holm = stats.holm([stats.paired_p(each, len(moved)) or 1.0 for each in differences])[place]
-        if p_holm > LEVEL:
-            return "", ""
-        proof = f"; that difference: adjusted p {p_holm:.2g} of {len(moved)}"
-    words = REASONS[reason][1].format(seconds(float(mine.mean())), seconds(float(others.mean())))
-    behind = blocker(runs[pair.loser], size) if reason == "wait" else None
-    text = f": {size} jobs {words}"
-    if behind is not None:
-        text += f", behind {behind[0]}"
-        proof += f"; {behind[0]} held {behind[1]:.0%} of the slots in use while they waited (first repeat)"
-    whole = sum(each[0] for each in found)
-    if whole > 0:
-        proof = f"; {min(gain / whole, 1.0):.0%} of the difference" + proof
-    return text, proof
+def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
+    """Return how many jobs end sooner under the winner, and which ones pay for it."""
+    both = _in_both(jobs[pair.winner], jobs[pair.loser])
+    if both is None or len(both) < 2:
+        return []
+    change_s = both["mine"] - both["others"]
+    later = change_s > LEAST * both["others"]
+    sooner = int((change_s < -LEAST * both["others"]).sum())
+    repeats = both["repeat"].nunique()
+    counted = f"{len(both)} jobs" + (f" of {repeats} repeats" if repeats > 1 else "")
+    text = f"{sooner} of {counted} end sooner under {pair.winner}, {later.sum() or 'none'} later"
+    payers = [
+        (f"{change.size} jobs pay", change.mine, change.others)
+        for change in _class_changes(policies, pair)
+        if change.pays
+    ] or _job_that_pays(both, tested=pair.tested)
+    told = [f"{who}: {seconds(mine)} s instead of {seconds(others)} s" for who, mine, others in payers]
+    sizes = {size: both[both["size"] == size] for size in SIZES}
+    means = [
+        f"{size} ({len(rows)} jobs) {seconds(rows['mine'].mean())} s instead of {seconds(rows['others'].mean())} s"
+        for size, rows in sizes.items()
+        if len(rows)
+    ]
+    return [Why(text="; ".join([text, *told]) + ".", evidence=f"mean completion: {', '.join(means)}")]
 
 
-def _sizes(run: RunTables | None) -> dict[str, float]:
-    """Return the share of each class of size among the jobs."""
-    if run is None or not len(run.jobs):
-        return {}
-    sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
-    return {size: sizes.count(size) / len(sizes) for size in SIZES if size in sizes}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClassChange:
+    """The mean completion of a class of jobs under the winner and the loser; `pays` is whether it is longer under the
+    winner, by a test if there is one."""
+
+    size: str
+    mine: float
+    others: float
+    pays: bool
 
 
-def blocker(run: RunTables, size: str) -> tuple[str, float] | None:
-    """Return the jobs that held most of the slots in use while jobs of a size waited for their first, and their
-    share.
-
-    Jobs with names that differ only in a number at the end count as one. None if no job held at least `HELD`.
-    """
-    jobs = run.jobs
-    mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
-    waited = jobs[mine & jobs["start"].notna().to_numpy()]
-    since, until = waited["submit"].to_numpy(float), waited["start"].to_numpy(float)
-    names = {
-        job: re.sub(r"[-_ ]?\d+$", "", str(name)) or str(name)
-        for job, name in zip(jobs["job"], jobs["name"], strict=True)
+def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassChange]:
+    found = {
+        size: both
+        for size in SIZES
+        if (both := pair.both(policies, ("completion_s", "per_size", size, "mean"))) is not None
     }
-    owners = run.attempts["job"].map(names).astype(object).fillna("?").to_numpy(str)
-    held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
-    seconds_held: dict[str, float] = {}
-    for name in held.groups():
-        area = held.running(name).integrator()
-        seconds_held[name] = float((area(until) - area(since)).sum())
-    total = sum(seconds_held.values())
-    if not total > 0:
-        return None
-    name = max(seconds_held, key=lambda name: seconds_held[name])
-    return (name, seconds_held[name] / total) if seconds_held[name] >= HELD * total else None
+    p_holm = because.adjusted_p([mine - others for mine, others in found.values()])
+    for (size, (mine, others)), p in zip(found.items(), p_holm, strict=True):
+        longer = mine.mean() - others.mean() > LEAST * others.mean()
+        sure = p <= LEVEL or not pair.tested
+        yield _ClassChange(size=size, mine=mine.mean(), others=others.mean(), pays=bool(longer) and sure)
+
+
+def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
+    """Return the job that loses most on average, with its mean completion under both policies, if one loses.
+
+    With repeats a test has to confirm it, adjusted over all jobs of a workload that is the same in each repeat.
+    """
+    jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
+    if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
+        return []
+    changes = {job: (rows["mine"] - rows["others"]).to_numpy(float) for job, rows in jobs.items()}
+    worst = max(changes, key=lambda job: changes[job].mean())
+    rows = jobs[worst]
+    mine, others = float(rows["mine"].mean()), float(rows["others"].mean())
+    sure = not tested or because.adjusted_p(list(changes.values()))[list(changes).index(worst)] <= LEVEL
+    return (
+        [(f"{rows['name'].iloc[0]} pays most", mine, others)]
+        if sure and mine - others > LEAST * others
+        else []
+    )
+
+
+def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
+    """Return the jobs that succeeded under both policies in the same repeat: their id, name, size and completions."""
+    import pandas as pd
+
+    made: list[pd.DataFrame] = []
+    for repeat in mine:
+        if repeat in others:
+            rows = mine[repeat].merge(others[repeat], on="job", suffixes=("", "_other"))
+            rows = rows[(rows["state"] == "succeeded") & (rows["state_other"] == "succeeded")]
+            sizes = [size_of(count) for count in (rows["maps"] + rows["reduces"]).tolist()]
+            mine_s, others_s = rows["finish"] - rows["submit"], rows["finish_other"] - rows["submit_other"]
+            columns = {"job": rows["job"], "name": rows["name"], "size": sizes, "repeat": repeat}
+            made.append(pd.DataFrame({**columns, "mine": mine_s, "others": others_s}))
+    return pd.concat(made, ignore_index=True) if made else None

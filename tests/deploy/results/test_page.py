@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from schedbed.deploy.results import html_report, plots, summary
 from schedbed.deploy.results.measures.job_time import SPENT
-from schedbed.deploy.results.page import node_use, offers, report_data, report_tables, why
+from schedbed.deploy.results.page import node_use, offers, report_data, report_tables
 from schedbed.deploy.results.page.bands import BANDS_MAX, Bands
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
@@ -191,95 +190,6 @@ def test_an_idle_simulated_node_is_not_silent_but_a_dead_one_is(small: Path) -> 
     assert None in found[False]["cpu"][0] and None not in found[True]["cpu"][0]
     assert set(found[True]["cpu"][0][-50:]) == {0}
     assert None in found[True]["cpu"][2], "n3 was killed"
-
-
-def outcome(
-    numbers: dict[str, list[float]], wait: dict[str, list[float]], *, trusted: bool = True
-) -> dict[str, Any]:
-    """A summary with completion times a policy and repeat, of which small jobs waited so much for a slot."""
-    from schedbed.deploy.results import comparison, stats
-
-    measured = {
-        name: [
-            {
-                "completion_s": {"mean": total},
-                "time_s": {"per_size": {"small": dict.fromkeys(SPENT, 0.0) | {"slot": w, "run": total - w}}},
-            }
-            for total, w in zip(totals, wait[name], strict=True)
-        ]
-        for name, totals in numbers.items()
-    }
-    first = next(iter(measured.values()))
-    policies = {
-        name: stats.tree(repeats)
-        | {
-            "paired": {} if repeats is first else stats.differences(repeats, first),
-            "fidelity": {"trusted": trusted},
-        }
-        for name, repeats in measured.items()
-    }
-    found = comparison.compare(policies, {name: range(len(r)) for name, r in measured.items()})
-    return {"policies": policies, "comparison": found}
-
-
-FIFO, FAIR = [10.0, 10.4, 9.8, 10.2, 10.1], [7.0, 7.2, 6.9, 7.1, 7.0]
-WAITS = {"fifo": [5.9, 6.2, 5.8, 6.0, 5.9], "fair": [1.2, 1.3, 1.1, 1.2, 1.2]}
-
-
-@pytest.fixture
-def runs(small: Path) -> dict[str, Any]:
-    """The first repeats; all jobs of the one that lost are small, and wait behind crunch."""
-    recorded = Recorded(small, RunFile.load(small))
-    made = {name: recorded.tables(name, 0) for name in ("fifo", "fair")}
-    jobs = pd.DataFrame(
-        {
-            "job": ["job_1", "job_2"],
-            "name": ["crunch", "look"],
-            "user": ["ana", "bo"],
-            "submit": [0.0, 1.0],
-            "start": [0.0, 6.0],
-            "finish": [6.0, 8.0],
-            "maps": [500, 3],
-            "reduces": [0, 0],
-        }
-    )
-    attempts = pd.DataFrame(
-        {"job": ["job_1", "job_1"], "assigned": [0.0, 0.0], "start": [0.0, 0.0], "end": [6.0, 5.0]}
-    )
-    tables = {**made["fifo"].tables, "jobs": jobs, "attempts": attempts}
-    return made | {"fifo": replace(made["fifo"], tables=tables)}
-
-
-def test_a_sentence_says_who_beats_whom_by_how_much_and_why(runs: dict[str, Any]) -> None:
-    said = why.sentences(outcome({"fifo": FIFO, "fair": FAIR}, WAITS), runs)
-    gains = 100 * (np.array(FIFO) - FAIR) / FIFO
-    found = re.fullmatch(
-        r"fair beats fifo on mean completion by (\d+)% \[(\d+), (\d+)\]: (.*)\.", said[0].text
-    )
-    assert found and int(found[1]) == round(gains.mean()) and int(found[2]) <= gains.mean() <= int(found[3])
-    assert found[4] == "small jobs wait 1.20 s instead of 5.96 s for a slot, behind crunch"
-    assert "adjusted p" in said[0].evidence and "crunch held 100%" in said[0].evidence
-
-
-def test_no_sentence_beats_what_no_test_tells_apart(runs: dict[str, Any]) -> None:
-    close = [10.1, 10.2, 10.0, 10.1, 10.3]
-    assert why.sentences(outcome({"fifo": FIFO, "fair": close}, WAITS), runs) == []
-    doubted = outcome({"fifo": FIFO, "fair": FAIR}, WAITS, trusted=False)
-    assert why.sentences(doubted, runs) == []
-
-
-def test_a_reason_that_no_test_carries_is_left_out(runs: dict[str, Any]) -> None:
-    wild = {"fifo": [5.9, 1.0, 9.0, 2.0, 8.0], "fair": [1.2, 6.0, 1.1, 6.1, 0.2]}
-    said = why.sentences(outcome({"fifo": FIFO, "fair": FAIR}, wild), runs)
-    assert said[0].text.startswith("fair beats fifo") and "instead of" not in said[0].text
-
-
-def test_one_repeat_is_told_without_the_word_beats(runs: dict[str, Any]) -> None:
-    said = why.sentences(
-        outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, {k: v[:1] for k, v in WAITS.items()}), runs
-    )
-    assert said[0].text.startswith("Mean completion is 30% less under fair than under fifo: small jobs wait")
-    assert "adjusted p" not in said[0].evidence
 
 
 @pytest.mark.parametrize("width", [1280, 390])

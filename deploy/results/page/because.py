@@ -1,0 +1,204 @@
+"""The cause of a difference between two policies: the class of jobs and the part of their time that makes most of it.
+
+docs/statistics.md has the grounds. A cause has a text for the sentence and its evidence; both are empty if no test
+confirms it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedbed.deploy.results import stats
+from schedbed.deploy.results.comparison import LEVEL, Policies
+from schedbed.deploy.results.measures.series import Intervals
+from schedbed.deploy.results.measures.wait_causes import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.waits import SIZES, size_of
+from schedbed.deploy.results.metrics import RunTables
+from schedbed.deploy.results.page.compared_pairs import ComparedPair
+from schedbed.deploy.results.shown_figures import percent, seconds
+
+HELD, NAMED_MAX = 0.5, 2
+"""The least share of the slots in use that jobs held that others waited behind, and how many such names are told."""
+GROUPS_MAX = 20
+"""Groups of jobs with the same name, the biggest ones, that may be what others waited behind."""
+REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "wait": (("slot", "share", "offer", "splitting"), "wait {0} s instead of {1} s for a slot"),
+    "data": (("data",), "wait {0} s instead of {1} s for a node with their data"),
+    "shuffle": (("shuffle",), "shuffle for {0} s instead of {1} s"),
+    "again": (("again",), "lose {0} s instead of {1} s to attempts whose result was not used"),
+    "run": (("run",), "compute, read and write for {0} s instead of {1} s"),
+}
+"""Causes of a difference of completion: parts of `time_s`, and the words for them."""
+
+Runs = Mapping[str, RunTables]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The end of a sentence, and the evidence for it."""
+
+    text: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A reason's seconds in a class of jobs under both policies, per repeat; `gain_s` is its share of the difference
+    of the means over all jobs."""
+
+    size: str
+    reason: str
+    gain_s: float
+    mine: np.ndarray
+    others: np.ndarray
+
+    @property
+    def differences(self) -> np.ndarray:
+        return self.others - self.mine
+
+
+def of_completion(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
+    """Return the class of jobs and the part of their time that make most of a difference of mean completion."""
+    parts = [part for part in _parts(policies, pair, runs) if part.differences.any()]
+    best = max(parts, key=lambda part: part.gain_s, default=None)
+    if best is None or best.gain_s <= 0:
+        return Cause()
+    proof = f"; {min(best.gain_s / sum(part.gain_s for part in parts), 1.0):.0%} of the difference"
+    if pair.tested:
+        p_holm = adjusted_p([part.differences for part in parts])[parts.index(best)]
+        if p_holm > LEVEL:
+            return Cause()
+        proof += f" (adjusted {p_text(p_holm)}, one of {len(parts)} tests)"
+    mine, others = (seconds(float(values.mean())) for values in (best.mine, best.others))
+    text = f": {best.size} jobs {REASONS[best.reason][1].format(mine, others)}"
+    if best.reason == "wait":
+        behind = _behind(pair, best.size, runs)
+        return Cause(text=text + behind.text, evidence=proof + behind.evidence)
+    return Cause(text=text, evidence=proof + (_maps_ran(pair, runs) if best.reason == "run" else ""))
+
+
+def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_Part]:
+    made: list[_Part] = []
+    for size, share in _sizes(runs.get(pair.loser)).items():
+        for reason, (names, _) in REASONS.items():
+            found = [pair.both(policies, ("time_s", "per_size", size, name)) for name in names]
+            known = [both for both in found if both is not None]
+            if len(known) == len(names):
+                mine, others = (np.sum([both[which] for both in known], axis=0) for which in (0, 1))
+                gain_s = share * float((others - mine).mean())
+                made.append(_Part(size=size, reason=reason, gain_s=gain_s, mine=mine, others=others))
+    return made
+
+
+def _sizes(run: RunTables | None) -> dict[str, float]:
+    """Return the share of each class of size among the jobs."""
+    if run is None or not len(run.jobs):
+        return {}
+    sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
+    return {size: sizes.count(size) / len(sizes) for size in SIZES if size in sizes}
+
+
+def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
+    """Return the p-values of paired differences, one array per comparison, adjusted together by Holm."""
+    p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
+    return stats.holm([1.0 if p is None else p for p in p_values])
+
+
+def p_text(p: float) -> str:
+    """Return a p-value for people."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
+    """Return the jobs that others of a size waited behind under the loser, and their share of the slots."""
+    held = held_slots(runs[pair.loser], size)
+    named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
+    named = named[: 1 + sum(np.cumsum([held[name] for name in named])[:-1] < HELD)]
+    if sum(held[name] for name in named) < HELD:
+        return Cause()
+    told = ", ".join(f"{name} {held[name]:.0%}" for name in named) + " (first repeat)" * (len(pair.mine) > 1)
+    return Cause(
+        text=f", behind {' and '.join(named)}",
+        evidence=f"; slots in use while they waited for their first one: {told}",
+    )
+
+
+def held_slots(run: RunTables, size: str) -> dict[str, float]:
+    """Return, by the name of jobs, the share of the slots in use that they held while jobs of a size waited for their
+    first slot.
+
+    Jobs with names that differ only in a number at the end count as one, and only the biggest names occur.
+    """
+    jobs = run.jobs[run.jobs["start"].notna()]
+    mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
+    since, until = jobs["submit"].to_numpy(float)[mine], jobs["start"].to_numpy(float)[mine]
+    names = {
+        job: common_name(str(name)) or str(name)
+        for job, name in zip(run.jobs["job"], run.jobs["name"], strict=True)
+    }
+    owners = run.attempts["job"].map(names).astype(object).fillna("?").to_numpy(str)
+    held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
+
+    def seconds_of(name: str | None) -> float:
+        area = held.running(name).integrator()
+        return float((area(until) - area(since)).sum())
+
+    total = seconds_of(None)
+    return {name: seconds_of(name) / total for name in held.groups()[:GROUPS_MAX]} if total > 0 else {}
+
+
+def common_name(name: str) -> str:
+    """Return a job's name without a number at its end."""
+    return re.sub(r"[-_ ]?\d+$", "", name)
+
+
+def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
+    """Return whether slots were in use for more of the time, or attempts needed less of the slots' time.
+
+    The makespan is the time of all attempts in slots over the slots and the share of them in use. The larger of both
+    ratios is the cause.
+    """
+    busy = pair.both(policies, ("slots_busy",))
+    if busy is None or not (busy[0].all() and busy[1].all()):
+        return Cause()
+    fuller = np.log(busy[0] / busy[1])
+    less = np.log(pair.others / pair.mine) - fuller
+    if pair.tested and min(adjusted_p([fuller, less])) > LEVEL:
+        return Cause()
+    mine, others = (float(values.mean()) for values in busy)
+    told = f"; slots in use: {pair.winner} {percent(mine)}%, {pair.loser} {percent(others)}% of the time"
+    if fuller.mean() >= less.mean():
+        return Cause(
+            text=f": its slots are in use for {percent(mine)}% of the time instead of {percent(others)}%"
+        )
+    saved = 100 * (1 - np.exp(-float(less.mean())))
+    return Cause(text=f": its attempts take {saved:.0f}% less of the slots' time", evidence=told)
+
+
+def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
+    """Return how often the winner let slots pass for data, and the duration of maps under both, as evidence."""
+    told = _maps_ran(pair, runs)
+    if pair.winner in runs:
+        data = runs[pair.winner].tables["decisions"]
+        waits = data["reason"].fillna("").astype(str).str.startswith(WAITS_FOR_DATA)
+        passed = int((waits & (data["answer"] == "skip")).sum())
+        told += f"; {pair.winner} passed a job over {passed:,} times to wait for its data" if passed else ""
+    return Cause(evidence=told)
+
+
+def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
+    """Return the mean duration of the maps that succeeded under both policies in the first repeat."""
+    if pair.winner not in runs or pair.loser not in runs:
+        return ""
+    means: list[str] = []
+    for name in (pair.winner, pair.loser):
+        attempts = runs[name].counted.attempts
+        maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
+        if not len(maps):
+            return ""
+        means.append(f"{seconds(float((maps['end'] - maps['start']).mean()))} s under {name}")
+    return f"; a map ran for {means[0]}, {means[1]}" + (" (first repeat)" if len(pair.mine) > 1 else "")

@@ -1,0 +1,120 @@
+"""Two policies in one row of the table: which is better, by how much, and whether a test confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedbed.deploy.results import stats
+from schedbed.deploy.results.comparison import Policies, is_told_apart
+from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
+
+LEAST = 0.01
+"""Smaller shares of difference count as equal where nothing is tested, and between two runs of one job."""
+FIGURE_OF: Mapping[str, Figure] = {figure.label: figure for figure in FIGURES}
+HEADLINES = ("completion, mean", "late deadlines", "makespan", "node-local maps")
+"""The rows that may name the winner of a run, in this order."""
+OTHERS = ("fairness (Jain)", "slowdown, mean", "completion, p95", "wait of a job, mean")
+"""The rows that sentences speak of beside the headlines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPair:
+    """A policy that is better than another one in a row of the table; `tested` is whether a test confirms that.
+
+    `mine` are the winner's values and `others` the loser's, one per common repeat.
+    """
+
+    figure: Figure
+    winner: str
+    loser: str
+    mine: np.ndarray
+    others: np.ndarray
+    tested: bool
+
+    @property
+    def gains(self) -> np.ndarray:
+        """Return by how many per cent less the winner has, per repeat."""
+        return 100 * (self.others - self.mine) / self.others
+
+    def both(self, policies: Policies, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the values of winner and loser at a path, as `common_repeats` does."""
+        return common_repeats(policies, self.winner, self.loser, path)
+
+
+def common_repeats(
+    policies: Policies, one: str, other: str, path: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return two policies' values at a path, one per repeat; None unless both have the same repeats."""
+    leaves = [leaf_of(policies[name], path) for name in (one, other)]
+    if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
+        return None
+    mine, others = (np.array(leaf["repeats"], float) for leaf in leaves if leaf is not None)
+    return (mine, others) if len(mine) == len(others) and len(mine) else None
+
+
+def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPair | None:
+    """Return which of two policies, one of them the first, is better in a row; None if nothing separates them.
+
+    Below `stats.REPEATS_LEAST` repeats nothing is tested, and a difference of `LEAST` separates them.
+    """
+    figure = FIGURE_OF[label]
+    found = common_repeats(policies, one, other, figure.path)
+    if found is None or found[0].mean() == found[1].mean():
+        return None
+    means, ahead = [float(values.mean()) for values in found], figure.better
+    first_wins = ahead * (means[0] - means[1]) > 0
+    tested = len(found[0]) >= stats.REPEATS_LEAST
+    if tested and not is_told_apart(policies, other if one == next(iter(policies)) else one, figure):
+        return None
+    if not tested and abs(means[0] - means[1]) < LEAST * max(map(abs, means)):
+        return None
+    return ComparedPair(
+        figure=figure,
+        winner=one if first_wins else other,
+        loser=other if first_wins else one,
+        mine=found[0 if first_wins else 1],
+        others=found[1 if first_wins else 0],
+        tested=tested,
+    )
+
+
+def headline(policies: Policies) -> ComparedPair | None:
+    """Return the winner of the run: the best policy against the first one, in the first headline that separates them.
+
+    If the first policy is the best, it is compared with the worst one.
+    """
+    for label in HEADLINES:
+        ordered = _best_first(policies, FIGURE_OF[label])
+        first = next(iter(policies), "")
+        if len(ordered) < 2 or first not in ordered:
+            continue
+        rival = ordered[-1] if ordered[0] == first else ordered[0]
+        pair = compared(policies, label, first, rival)
+        if pair is not None:
+            return pair
+    return None
+
+
+def _best_first(policies: Policies, figure: Figure) -> list[str]:
+    leaves = {name: leaf_of(policy, figure.path) for name, policy in policies.items()}
+    means = {name: leaf["mean"] for name, leaf in leaves.items() if leaf and leaf["mean"] is not None}
+    return sorted(means, key=lambda name: -figure.better * means[name])
+
+
+def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
+    """Yield the rows in which two policies differ, one of them the first: headlines before others."""
+    for label in (*HEADLINES, *OTHERS):
+        pair = compared(policies, label, one, other)
+        if pair is not None:
+            yield pair
+
+
+def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
+    """Return a row's leader and the number of repeats that may show it as the best; None if the row has no leader."""
+    rows = summary.get("comparison", {}).get("rows", ())
+    found = next((row for row in rows if row["figure"] == label), None)
+    return None if found is None else (found["leader"], found["repeats_needed"])

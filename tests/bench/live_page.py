@@ -1,0 +1,127 @@
+"""What the live page costs at rest, and how evenly a browser draws it under many events.
+
+    python -m tests.bench.live_page [--repeats 3] [--seconds 20] [--nodes 24] [--events 10] [--out DIR]
+
+The page's server runs in this process, fed as a driver feeds it: a status every half second. At rest nothing changes
+in them, and a page is open; the CPU time of this process is compared with that of the same loop without a page. Under
+load each node ends `--events` attempts a second, and headless Chromium notes the time between two frames.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+
+import numpy as np
+
+from tests.bench.figures import Figure, parser, publish, say
+from tests.harness.browser import look
+from tests.harness.busy_run import STATUS_S, BusyRun, fed
+
+IDLE_MAX = 1.0  # per cent of a core, beyond the loop without a page
+FRAME_P99_MS = 50.0  # 20 frames a second
+
+FRAMES = """
+new Promise((done) => {
+  const gaps = [];
+  let last = null, until = 0;
+  const frame = (at) => {
+    if (last !== null) gaps.push(at - last);
+    last = at;
+    if (at < until) requestAnimationFrame(frame);
+    else done(gaps);
+  };
+  setTimeout(() => {
+    until = performance.now() + %d;
+    requestAnimationFrame(frame);
+  }, 3000);
+})
+"""
+"""Waits until the page has settled, then collects the milliseconds between frames."""
+DRAWN = (
+    "[document.querySelectorAll('#nodes tbody tr').length, document.querySelectorAll('#decisions tr').length]"
+)
+
+
+def cpu_percent(seconds: float) -> float:
+    """Return the CPU time of this process over that time, in per cent of a core."""
+    before_s, began_s = time.process_time(), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (time.process_time() - before_s) / (time.monotonic() - began_s)
+
+
+def idle_percent(nodes: int, seconds: float) -> float:
+    """Return what an open page at rest adds: per cent of a core beyond the same loop without the page."""
+    with fed(BusyRun(nodes, 0), idle=True) as url:
+        alone = cpu_percent(seconds)
+        host, _, query = url.removeprefix("http://").partition("/")
+        reader = http.client.HTTPConnection(host, timeout=30)
+        reader.request("GET", f"/events{query}")
+        answer = reader.getresponse()
+        listener = threading.Thread(
+            target=lambda: [None for _ in iter(lambda: answer.read1(4096), b"")], daemon=True
+        )
+        listener.start()
+        time.sleep(1)
+        with_page = cpu_percent(seconds)
+        say(f"at rest: {alone:.2f}% without a page, {with_page:.2f}% with one that is read in this process")
+    return with_page
+
+
+def frame_gaps_ms(nodes: int, events: int, seconds: float) -> tuple[np.ndarray, float]:
+    """Return the times between frames under load, and the server's per cent of a core meanwhile."""
+    with fed(BusyRun(nodes, events), idle=False) as url:
+        before_s, began_s = time.process_time(), time.monotonic()
+        gaps, (rows_shown, _) = look(url, 1280, [FRAMES % (1000 * seconds), DRAWN])
+        used = 100 * (time.process_time() - before_s) / (time.monotonic() - began_s)
+        if rows_shown != nodes:
+            raise RuntimeError(f"the page shows {rows_shown} of {nodes} nodes")
+    return np.array(gaps), used
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    options = parser(__doc__)
+    options.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    options.add_argument("--nodes", type=int, default=24)
+    options.add_argument("--events", type=int, default=10, help="a node and second")
+    given = options.parse_args()
+    idle = [idle_percent(given.nodes, given.seconds) for _ in range(given.repeats)]
+    gaps: list[np.ndarray] = []
+    used: list[float] = []
+    for _ in range(given.repeats):
+        times, server = frame_gaps_ms(given.nodes, given.events, given.seconds)
+        say(
+            f"frames: median {np.median(times):.1f} ms, p99 {np.percentile(times, 99):.1f} ms, server {server:.1f}%"
+        )
+        gaps.append(times)
+        used.append(server)
+    load = f"{given.nodes} nodes, {given.events} attempts a node and second"
+    note = f"{given.nodes} nodes, a status every {STATUS_S:g} s in which only the time changes, one page open"
+    publish(
+        "live_page",
+        "The live page",
+        [
+            Figure(name="idle page, per cent of a core", values=idle, unit="%", high=IDLE_MAX, note=note),
+            Figure(
+                name="time between frames, median",
+                values=[float(np.median(g)) for g in gaps],
+                unit="ms",
+                note=load,
+            ),
+            Figure(
+                name="time between frames, p99",
+                values=[float(np.percentile(g, 99)) for g in gaps],
+                unit="ms",
+                high=FRAME_P99_MS,
+                note=load,
+            ),
+            Figure(name="server under that load, per cent of a core", values=used, unit="%", note=load),
+        ],
+        given.out,
+    )
+
+
+if __name__ == "__main__":
+    main()
