@@ -33,7 +33,13 @@ class BusyRun:
         launched: list[dict[str, Any]] = []
         for node, running in self._running.items():
             for attempt, since_s in running:
-                more = {"attempt": attempt, "assigned": since_s, "end": now_s, "locality": "node"}
+                more = {
+                    "attempt": attempt,
+                    "assigned": since_s,
+                    "end": now_s,
+                    "locality": "node",
+                    "state": "succeeded",
+                }
                 ended.append({"node": node, "start": since_s, **more})
             tasks = [
                 f"job_{n % JOBS:04d}_m_{n:06d}" for n in (next(self._numbers) for _ in range(self._each))
