@@ -7,8 +7,10 @@ confirms it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from schedbed.deploy.results.measures.waits import SIZES, size_of
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page.compared_pairs import ComparedPair
 from schedbed.deploy.results.shown_figures import percent, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD, NAMED_MAX = 0.5, 2
 """The least share of the slots in use that jobs held that others waited behind, and how many such names are told."""
@@ -61,13 +66,35 @@ class _Part:
         return self.others - self.mine
 
 
-def of_completion(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the class of jobs and the part of their time that make most of a difference of mean completion."""
-    parts = [part for part in _parts(policies, pair, runs) if part.differences.any()]
+def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
+    """Return the class of jobs that makes most of a difference of mean slowdown, and what changed in its time."""
+    found = {
+        size: (share, both)
+        for size, share in _sizes(runs.get(pair.loser)).items()
+        if (both := pair.both(policies, ("slowdown", "per_size", size, "mean"))) is not None
+    }
+    if not found:
+        return Cause()
+    size = max(found, key=lambda size: found[size][0] * float((found[size][1][1] - found[size][1][0]).mean()))
+    cause, (mine, others) = of_completion(policies, pair, runs, size), found[size][1]
+    told = f"; {size} jobs {seconds(mine.mean())} x instead of {seconds(others.mean())} x"
+    return Cause(text=cause.text, evidence=told + cause.evidence) if cause.text else Cause()
+
+
+def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
+    """Return the class of jobs and the part of their time that make most of a difference of mean completion; with
+    `size`, the part in that class."""
+    parts = [
+        part
+        for part in _parts(policies, pair, runs)
+        if part.differences.any() and (size is None or part.size == size)
+    ]
     best = max(parts, key=lambda part: part.gain_s, default=None)
     if best is None or best.gain_s <= 0:
         return Cause()
-    proof = f"; {min(best.gain_s / sum(part.gain_s for part in parts), 1.0):.0%} of the difference"
+    whole_s = sum(part.gain_s for part in parts)
+    share = f"{best.gain_s / whole_s:.0%}" if best.gain_s <= whole_s else "all"
+    proof = f"; {share} of the difference" + (f" of {size} jobs" if size else "")
     if pair.tested:
         p_holm = adjusted_p([part.differences for part in parts])[parts.index(best)]
         if p_holm > LEVEL:
@@ -131,15 +158,12 @@ def held_slots(run: RunTables, size: str) -> dict[str, float]:
     """Return, by the name of jobs, the share of the slots in use that they held while jobs of a size waited for their
     first slot.
 
-    Jobs with names that differ only in a number at the end count as one, and only the biggest names occur.
+    Jobs with a common name count as one, and only the biggest names occur.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
     since, until = jobs["submit"].to_numpy(float)[mine], jobs["start"].to_numpy(float)[mine]
-    names = {
-        job: common_name(str(name)) or str(name)
-        for job, name in zip(run.jobs["job"], run.jobs["name"], strict=True)
-    }
+    names = common_names(run.jobs)
     owners = run.attempts["job"].map(names).astype(object).fillna("?").to_numpy(str)
     held = Intervals.of(run.attempts.assign(start=run.attempts["assigned"]), owners, run.end_s)
 
@@ -151,9 +175,12 @@ def held_slots(run: RunTables, size: str) -> dict[str, float]:
     return {name: seconds_of(name) / total for name in held.groups()[:GROUPS_MAX]} if total > 0 else {}
 
 
-def common_name(name: str) -> str:
-    """Return a job's name without a number at its end."""
-    return re.sub(r"[-_ ]?\d+$", "", name)
+def common_names(jobs: pd.DataFrame) -> dict[str, str]:
+    """Return the name of each job without a number at its end, or the whole name where most jobs share the rest."""
+    full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
+    common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
+    uses = Counter(common.values())
+    return {job: name if 2 * uses[name] <= len(full) else full[job] for job, name in common.items()}
 
 
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:

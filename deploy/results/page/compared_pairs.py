@@ -15,9 +15,9 @@ from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 LEAST = 0.01
 """Smaller shares of difference count as equal where nothing is tested, and between two runs of one job."""
 FIGURE_OF: Mapping[str, Figure] = {figure.label: figure for figure in FIGURES}
-HEADLINES = ("completion, mean", "late deadlines", "makespan", "node-local maps")
+HEADLINES = ("completion, mean", "slowdown, mean", "late deadlines", "makespan")
 """The rows that may name the winner of a run, in this order."""
-OTHERS = ("fairness (Jain)", "slowdown, mean", "completion, p95", "wait of a job, mean")
+OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a job, mean")
 """The rows that sentences speak of beside the headlines."""
 
 

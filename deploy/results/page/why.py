@@ -28,11 +28,11 @@ from schedbed.deploy.results.shown_figures import leaf_of, seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-COMPLETION, LOCALITY = HEADLINES[0], HEADLINES[-1]
+COMPLETION, SLOWDOWN, LOCALITY = HEADLINES[0], HEADLINES[1], "node-local maps"
 SPOKEN = {
     COMPLETION: "mean completion",
     "makespan": "makespan",
-    "slowdown, mean": "mean slowdown",
+    SLOWDOWN: "mean slowdown",
     "completion, p95": "the 95th percentile of completion",
     "wait of a job, mean": "the mean wait of a job",
 }
@@ -60,12 +60,14 @@ class Why:
 class Explanation:
     """The answer to why a policy did best: a title, up to three sentences on it, and the other policies' sentences.
 
-    Each policy, except for the two of the first sentences, is compared with the first policy of the run.
+    Each of the others is compared with the first policy of the run. `is_open` is whether `rest` is shown unfolded,
+    because no policy did best.
     """
 
     title: str
     sentences: Sequence[Why]
     rest: Mapping[str, Sequence[Why]]
+    is_open: bool
 
 
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
@@ -93,14 +95,21 @@ def short_names(policies: Sequence[str]) -> dict[str, str]:
 
 def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
     first, pair = next(iter(summary["policies"]), ""), headline(summary["policies"])
-    told = {first} if pair is None else {pair.winner, pair.loser}
-    rest = {name: _between(summary, name, runs, jobs) for name in summary["policies"] if name not in told}
-    rest = {name: sentences for name, sentences in rest.items() if sentences}
     if pair is None:
-        return Explanation(title="No policy did best", sentences=_undecided(summary), rest=rest)
-    other = pair.winner if pair.loser == first else pair.loser
+        title, told, other = "No policy did best", _undecided(summary), ""
+    else:
+        other = pair.winner if pair.loser == first else pair.loser
+        title, told = f"Why {pair.winner} did best", _between(summary, other, runs, jobs)
+    rest = {
+        name: _between(summary, name, runs, jobs)
+        for name in summary["policies"]
+        if name not in (first, other)
+    }
     return Explanation(
-        title=f"Why {pair.winner} did best", sentences=_between(summary, other, runs, jobs), rest=rest
+        title=title,
+        sentences=told,
+        rest={name: sentences for name, sentences in rest.items() if sentences},
+        is_open=pair is None,
     )
 
 
@@ -140,9 +149,11 @@ def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -
     if begun is None:
         return []
     made = [_row(summary, begun, runs)]
-    if begun.figure.label == COMPLETION:
+    if begun.figure.label in (COMPLETION, SLOWDOWN):
         made += _who_pays(policies, begun, jobs)
-    also = next(pairs, None)
+    also = next(
+        (pair for pair in pairs if begun.figure.label != COMPLETION or pair.figure.label != SLOWDOWN), None
+    )
     return made if also is None else [*made, _row(summary, also, runs, but=also.winner != begun.winner)]
 
 
@@ -158,6 +169,8 @@ def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: boo
         head = _beats(pair)
         if pair.figure.label == COMPLETION:
             cause = because.of_completion(summary["policies"], pair, runs)
+        elif pair.figure.label == SLOWDOWN:
+            cause = because.of_slowdown(summary["policies"], pair, runs)
         elif pair.figure.label == "makespan" and "measure" not in summary:
             cause = because.of_makespan(summary["policies"], pair)
     if but:

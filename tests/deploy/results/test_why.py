@@ -178,6 +178,7 @@ def test_without_a_confirmed_difference_nobody_did_best(runs: dict[str, Any]) ->
     )
     doubted = why.explanation(outcome({"fifo": FIFO, "fair": FAIR}, WAITS, trusted=False), runs, JOBS)
     assert doubted.title == "No policy did best" and "not trusted" in doubted.sentences[0].text
+    assert told.is_open
     same = why.explanation(outcome({"fifo": FIFO, "fair": FIFO}, WAITS), runs, JOBS)
     assert same.sentences[0].text == "Nothing separates the policies in this run."
 
@@ -230,6 +231,22 @@ def test_every_policy_has_its_sentences_with_their_numbers(small: Path) -> None:
     assert set(told.rest) < {"fifo", "fair", "delay"}
 
 
+def test_where_completions_do_not_differ_the_slowdown_names_the_winner_and_its_cause(
+    runs: dict[str, Any],
+) -> None:
+    found = outcome({"fifo": FIFO[:1], "fair": FIFO[:1]}, {k: v[:1] for k, v in WAITS.items()})
+    for name, value in (("fifo", 4.0), ("fair", 2.0)):
+        found["policies"][name]["slowdown"] = stats.tree(
+            [{"mean": value, "per_size": {"small": {"mean": value}}}]
+        )
+    told = why.explanation(found, runs, JOBS)
+    assert told.title == "Why fair did best" and told.sentences[0].text == (
+        "Mean slowdown is 50% less under fair than under fifo: "
+        "small jobs wait 1.20 s instead of 5.90 s for a slot, behind crunch."
+    )
+    assert "small jobs 2.00 x instead of 4.00 x" in told.sentences[0].evidence
+
+
 def test_a_row_in_which_the_other_policy_is_better_begins_with_but(runs: dict[str, Any]) -> None:
     found = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, {k: v[:1] for k, v in WAITS.items()})
     for name, value in (("fifo", 50.0), ("fair", 60.0)):
@@ -245,3 +262,12 @@ def test_policies_are_named_without_parameters_unless_two_share_a_name() -> None
     assert why.short_names(["fifo", "delay:node_wait=5s"]) == {"fifo": "fifo", "delay:node_wait=5s": "delay"}
     both = ["delay:node_wait=5s", "delay:node_wait=9s"]
     assert why.short_names(both) == dict(zip(both, both, strict=True))
+
+
+def test_jobs_with_a_common_name_count_as_one_unless_most_jobs_have_it() -> None:
+    def names(*given: str) -> list[str]:
+        jobs = pd.DataFrame({"job": [str(i) for i in range(len(given))], "name": given})
+        return list(because.common_names(jobs).values())
+
+    assert names("look-1", "look-2", "crunch", "7") == ["look", "look", "crunch", "7"]
+    assert names("drawn_01", "drawn_02", "scan") == ["drawn_01", "drawn_02", "scan"]
