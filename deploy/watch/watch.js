@@ -1,7 +1,7 @@
 // The live page: hears events, keeps what they say, and draws. Tables are drawn after an event; while attempts run,
 // lanes are drawn between events as well, so that their boxes grow evenly. All text is set as text.
 const { drawLanes, colourOf } = await import("./swimlane.js" + location.search);
-const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200;
+const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200, SHOWN = 60;
 const ENDED = ["succeeded", "failed", "killed"], byId = (id) => document.getElementById(id);
 const LANES_MS = 50, AHEAD_S = 1.5;
 let run = null, dirty = false, drawnAt = 0;
@@ -75,7 +75,7 @@ function drawText(running) {
   drawQueues(jobs);
   drawJobs(jobs);
   drawNodes();
-  const rows = [...run.decisions].reverse();
+  const rows = run.decisions.slice(-SHOWN).reverse();
   table("decisions", ["time", "answer", "task", "node", "reason"], rows.map(([t, answer, job, task, node, reason]) => ({ cells: [seconds(t), answer, task || job, node, reason] })));
   drawResults();
 }

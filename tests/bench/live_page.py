@@ -12,6 +12,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 
@@ -58,15 +59,18 @@ def idle_percent(nodes: int, seconds: float) -> float:
         host, _, query = url.removeprefix("http://").partition("/")
         reader = http.client.HTTPConnection(host, timeout=30)
         reader.request("GET", f"/events{query}")
-        answer = reader.getresponse()
-        listener = threading.Thread(
-            target=lambda: [None for _ in iter(lambda: answer.read1(4096), b"")], daemon=True
-        )
+        listener = threading.Thread(target=_read_all, args=(reader.getresponse(),), daemon=True)
         listener.start()
         time.sleep(1)
         with_page = cpu_percent(seconds)
         say(f"at rest: {alone:.2f}% without a page, {with_page:.2f}% with one that is read in this process")
     return with_page
+
+
+def _read_all(answer: http.client.HTTPResponse) -> None:
+    with suppress(http.client.IncompleteRead, ConnectionError):
+        while answer.read1(1 << 16):
+            pass
 
 
 def frame_gaps_ms(nodes: int, events: int, seconds: float) -> tuple[np.ndarray, float]:

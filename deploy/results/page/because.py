@@ -51,7 +51,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _TimePart:
     """A reason's seconds in a class of jobs under both policies, per repeat; `gain_s` is its share of the difference
     of the means over all jobs."""
 
@@ -108,8 +108,8 @@ def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str 
     return Cause(text=text, evidence=proof + (_maps_ran(pair, runs) if best.reason == "run" else ""))
 
 
-def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_Part]:
-    made: list[_Part] = []
+def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart]:
+    made: list[_TimePart] = []
     for size, share in _sizes(runs.get(pair.loser)).items():
         for reason, (names, _) in REASONS.items():
             found = [pair.both(policies, ("time_s", "per_size", size, name)) for name in names]
@@ -117,7 +117,7 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_Part]:
             if len(known) == len(names):
                 mine, others = (np.sum([both[which] for both in known], axis=0) for which in (0, 1))
                 gain_s = share * float((others - mine).mean())
-                made.append(_Part(size=size, reason=reason, gain_s=gain_s, mine=mine, others=others))
+                made.append(_TimePart(size=size, reason=reason, gain_s=gain_s, mine=mine, others=others))
     return made
 
 
